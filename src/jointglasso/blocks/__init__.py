@@ -1,0 +1,5 @@
+"""Flat storage of class blocks, and linear algebra on it."""
+
+from jointglasso.blocks.system import BlockSystem, build_system
+
+__all__ = ["BlockSystem", "build_system"]

@@ -1,0 +1,189 @@
+"""Class blocks in flat storage, with an index of the variable pairs they share.
+
+Two ideas to know:
+
+* A matrix variable (S, Theta, ...) is one flat vector: the class blocks one after another, row by row, sorted by
+  size, so that blocks of one size form a stack (m, b, b) without a copy. Nothing is stored between blocks.
+* The penalty sees *entries*: the upper off-diagonal numbers gathered pair by pair, the copies of one pair in
+  different classes side by side (`pair_start` is their CSR index). `gather` and `scatter` go there and back.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance import CovarianceSource
+from jointglasso.screening.groups import ClassBlocks
+
+
+def bincount(label: IntArray, values: FloatArray, length: int) -> FloatArray:
+    """Sum `values` by `label`; zeros, of the right type, where there is nothing to sum."""
+    return np.bincount(label, values, minlength=length).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class BlockSystem:
+    """One or many independent groups of class blocks, ready for a solver."""
+
+    n_classes: int
+    block_class: IntArray
+    block_group: IntArray
+    block_weight: FloatArray
+    size: IntArray
+    offset: IntArray
+    """(B + 1,): where each block begins in flat storage."""
+    member_start: IntArray
+    members: IntArray
+    """Variables of block b: ``members[member_start[b]:member_start[b + 1]]``, sorted."""
+    S: FloatArray
+    pair_start: IntArray
+    upper: IntArray
+    lower: IntArray
+    spent: FloatArray
+    """(P,): part of the dual budget of a pair used by the classes that may not hold it."""
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.size)
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.block_group.max(initial=-1)) + 1
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.pair_start) - 1
+
+    @cached_property
+    def diagonal(self) -> IntArray:
+        """Flat positions of the diagonal entries, in the order of `members`."""
+        slot = np.arange(len(self.members)) - np.repeat(self.member_start[:-1], self.size)
+        return np.repeat(self.offset[:-1], self.size) + slot * (np.repeat(self.size, self.size) + 1)
+
+    @cached_property
+    def diagonal_block(self) -> IntArray:
+        """Block of each diagonal entry."""
+        return np.repeat(np.arange(self.n_blocks), self.size)
+
+    @cached_property
+    def entry_block(self) -> IntArray:
+        """Block of each off-diagonal entry."""
+        return np.searchsorted(self.offset, self.upper, side="right") - 1
+
+    @cached_property
+    def pair_of_entry(self) -> IntArray:
+        return np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
+
+    @cached_property
+    def pair_group(self) -> IntArray:
+        """Independent group of each pair."""
+        return self.block_group[self.entry_block[self.pair_start[:-1]]]
+
+    @cached_property
+    def batches(self) -> list[tuple[int, int, int]]:
+        """(first block, last block + 1, size) of each run of equal sizes."""
+        bounds = np.flatnonzero(np.diff(self.size, prepend=-1, append=-1))
+        return [(int(a), int(b), int(self.size[a])) for a, b in itertools.pairwise(bounds)]
+
+    def stacks(self, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
+        """For each size, the slice of its blocks and the views (m, b, b) of the given flat vectors."""
+        for first, last, b in self.batches:
+            piece = slice(int(self.offset[first]), int(self.offset[last]))
+            yield slice(first, last), [flat[piece].reshape(last - first, b, b) for flat in flats]
+
+    def entry_members(self, entries: IntArray | slice = slice(None)) -> tuple[IntArray, IntArray]:
+        """Positions in `members` of the row and the column variable of off-diagonal entries."""
+        block = self.entry_block[entries]
+        row, column = np.divmod(self.upper[entries] - self.offset[block], self.size[block])
+        return self.member_start[block] + row, self.member_start[block] + column
+
+    def gather(self, flat: FloatArray) -> FloatArray:
+        """Upper off-diagonal entries, pair by pair."""
+        return flat[self.upper]
+
+    def scatter(self, entries: FloatArray, diagonal: FloatArray) -> FloatArray:
+        """Flat symmetric blocks with the given entries and diagonal."""
+        flat = np.empty(self.S.shape)
+        flat[self.upper] = entries
+        flat[self.lower] = entries
+        flat[self.diagonal] = diagonal
+        return flat
+
+    def sum_per_block(self, flat: FloatArray) -> FloatArray:
+        """Sum of the entries of each block."""
+        return np.add.reduceat(flat, self.offset[:-1]) if self.n_blocks else np.zeros(0)
+
+    def sum_per_group(self, per_block: FloatArray) -> FloatArray:
+        """Sum of a number per block over each group."""
+        return bincount(self.block_group, per_block, self.n_groups)
+
+
+def build_system(
+    source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray, spent: FloatArray | None = None
+) -> BlockSystem:
+    """Lay out the given class blocks and read their covariances from the source."""
+    from jointglasso.kernels.pair_index import index_pairs
+
+    order = np.argsort(blocks.sizes, kind="stable")
+    size = blocks.sizes[order]
+    offset = np.concatenate([[0], np.cumsum(size * size)])
+    member_start = np.concatenate([[0], np.cumsum(size)])
+    slot = np.arange(member_start[-1]) - np.repeat(member_start[:-1], size)
+    members = blocks.members[np.repeat(blocks.start[order], size) + slot]
+    block_class = blocks.block_class[order]
+    block_of = np.full((source.n_classes, source.n_variables), -1, dtype=np.int64)
+    slot_of = np.full_like(block_of, -1)
+    member_class = np.repeat(block_class, size)
+    block_of[member_class, members] = np.repeat(np.arange(len(size)), size)
+    slot_of[member_class, members] = slot
+    pair_start, upper, lower = index_pairs(block_of, slot_of, member_start, members, offset)
+    return BlockSystem(
+        n_classes=source.n_classes,
+        block_class=block_class,
+        block_group=blocks.group[order],
+        block_weight=weights[block_class],
+        size=size,
+        offset=offset,
+        member_start=member_start,
+        members=members,
+        S=_read_blocks(source, block_class, size, offset, member_start, members),
+        pair_start=pair_start,
+        upper=upper,
+        lower=lower,
+        spent=np.zeros(len(pair_start) - 1) if spent is None else spent,
+    )
+
+
+def _read_blocks(
+    source: CovarianceSource,
+    block_class: IntArray,
+    size: IntArray,
+    offset: IntArray,
+    member_start: IntArray,
+    members: IntArray,
+    small: int = 32,
+) -> FloatArray:
+    """Read S of every block: the small ones of a class in one gather, each big one by itself."""
+    S = np.empty(offset[-1])
+    for k in range(source.n_classes):
+        mine = np.flatnonzero(block_class == k)
+        little = mine[size[mine] <= small]
+        if len(little):
+            b = size[little]
+            area = b * b
+            within = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
+            row, column = np.divmod(within, np.repeat(b, area))
+            base = np.repeat(member_start[little], area)
+            target = np.repeat(offset[little], area) + within
+            S[target] = source.entries(k, members[base + row], members[base + column])
+        for block in mine[size[mine] > small]:
+            b = size[block]
+            variables = members[member_start[block] : member_start[block + 1]]
+            S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
+    return S

@@ -1,0 +1,7 @@
+"""Where covariances come from. Everything downstream reads S through a `CovarianceSource`."""
+
+from jointglasso.covariance.dense import DenseCovariance
+from jointglasso.covariance.samples import SampleCovariance
+from jointglasso.covariance.source import CovarianceSource, as_source
+
+__all__ = ["CovarianceSource", "DenseCovariance", "SampleCovariance", "as_source"]

@@ -1,0 +1,72 @@
+"""Covariance matrices held in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.validation import check_covariances
+
+
+class DenseCovariance:
+    """K covariance matrices given as arrays.
+
+    Parameters
+    ----------
+    matrices : array (K, p, p), or sequence or dict of K arrays (p, p)
+        A single p x p matrix is one class. Data frames bring variable names; classes whose variables come in
+        another order are aligned by name. Float64 arrays are kept as they are, without a copy.
+    class_names, variable_names : sequence of str, optional
+        Names used in messages and results.
+    sample_sizes : sequence of int, optional
+        Number of samples behind each matrix, needed for ``weights="sample_size"``.
+    """
+
+    def __init__(
+        self,
+        matrices: Any,
+        *,
+        class_names: Any = None,
+        variable_names: Any = None,
+        sample_sizes: Any = None,
+    ) -> None:
+        checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
+        self._matrices = checked.matrices
+        self._class_names = checked.class_names
+        self._variable_names = checked.variable_names
+        self._sample_sizes = checked.sample_sizes
+        self._diagonals = [np.diagonal(S).copy() for S in self._matrices]
+
+    @property
+    def n_classes(self) -> int:
+        return len(self._matrices)
+
+    @property
+    def n_variables(self) -> int:
+        return int(self._matrices[0].shape[0])
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self._class_names
+
+    @property
+    def variable_names(self) -> tuple[str, ...]:
+        return self._variable_names
+
+    @property
+    def sample_sizes(self) -> IntArray | None:
+        return self._sample_sizes
+
+    def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
+        return self._matrices[k][rows, columns]
+
+    def block(self, k: int, variables: IntArray) -> FloatArray:
+        return self._matrices[k][np.ix_(variables, variables)]
+
+    def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
+        return self._matrices[k][rows, columns]
+
+    def diagonal(self, k: int) -> FloatArray:
+        return self._diagonals[k]

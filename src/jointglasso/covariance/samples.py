@@ -1,0 +1,118 @@
+"""Covariances computed from samples when they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.validation import check_labels, check_samples, require_varying
+
+
+class SampleCovariance:
+    """Sample covariance or correlation of each class, computed piece by piece from the samples.
+
+    Parameters
+    ----------
+    samples : sequence or dict of K arrays (n_k, p)
+        One sample matrix a class, samples in rows. Data frames bring variable names; classes whose columns
+        come in another order are aligned by name.
+    correlation : bool, default False
+        Give correlations: every variable scaled to unit variance within its class.
+    class_names, variable_names : sequence of str, optional
+        Names used in messages and results.
+
+    Notes
+    -----
+    Each class is centred by its own mean and the divisor is n_k, as in the paper. The object keeps one
+    centred, scaled copy Z_k of the samples, with ``S_k = Z_k' Z_k``.
+    """
+
+    def __init__(
+        self,
+        samples: Any,
+        *,
+        correlation: bool = False,
+        class_names: Any = None,
+        variable_names: Any = None,
+    ) -> None:
+        checked = check_samples(samples, class_names, variable_names)
+        self._class_names = checked.class_names
+        self._variable_names = checked.variable_names
+        self._sample_sizes = np.array([X.shape[0] for X in checked.matrices], dtype=np.int64)
+        self.correlation = bool(correlation)
+        self._scaled: list[FloatArray] = []
+        self._diagonals: list[FloatArray] = []
+        for k, X in enumerate(checked.matrices):
+            Z = (X - X.mean(axis=0)) / np.sqrt(X.shape[0])
+            constant = (X[0] == X).all(axis=0)
+            Z[:, constant] = 0.0  # the rounded mean of equal numbers need not be that number
+            variance = np.einsum("ij,ij->j", Z, Z)
+            if self.correlation:
+                require_varying(constant, checked.class_names[k], checked.variable_names)
+                Z /= np.sqrt(variance)
+                variance = np.ones_like(variance)
+            self._scaled.append(Z)
+            self._diagonals.append(variance)
+
+    @classmethod
+    def from_labels(cls, X: Any, y: Any, *, correlation: bool = False, variable_names: Any = None) -> SampleCovariance:
+        """Split one table of samples by their class labels.
+
+        Parameters
+        ----------
+        X : array or data frame (n, p)
+            Samples in rows.
+        y : sequence of n labels
+            Class of each sample; the classes come out sorted.
+        correlation, variable_names
+            As in the constructor.
+        """
+        by_class = check_labels(X, y)
+        return cls(by_class, correlation=correlation, variable_names=variable_names)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self._scaled)
+
+    @property
+    def n_variables(self) -> int:
+        return int(self._scaled[0].shape[1])
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self._class_names
+
+    @property
+    def variable_names(self) -> tuple[str, ...]:
+        return self._variable_names
+
+    @property
+    def sample_sizes(self) -> IntArray | None:
+        return self._sample_sizes
+
+    def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
+        Z = self._scaled[k]
+        return Z[:, rows].T @ Z[:, columns]
+
+    def block(self, k: int, variables: IntArray) -> FloatArray:
+        Z = self._scaled[k][:, variables]
+        S = Z.T @ Z
+        np.fill_diagonal(S, self._diagonals[k][variables])
+        return S
+
+    def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
+        Z = self._scaled[k]
+        out = np.empty(len(rows))
+        # Gathered columns are n_k numbers each: in pieces, so that many entries do not fill the memory.
+        step = max(1, 4_000_000 // Z.shape[0])
+        for first in range(0, len(rows), step):
+            piece = slice(first, first + step)
+            out[piece] = np.einsum("ij,ij->j", Z[:, rows[piece]], Z[:, columns[piece]])
+        same = rows == columns
+        out[same] = self._diagonals[k][rows[same]]
+        return out
+
+    def diagonal(self, k: int) -> FloatArray:
+        return self._diagonals[k]

@@ -1,0 +1,60 @@
+"""Between flat block storage and K sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.problem import JointProblem
+
+
+def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:
+    """Objective of the variables that are alone in their class: ``Theta_ii = 1 / (S_ii + penalty / w)``."""
+    total = 0.0
+    for k, variables in enumerate(isolated):
+        total += problem.weights[k] * float((1.0 + np.log(problem.optimal_variance(k)[variables])).sum())
+    return total
+
+
+def sparse_precisions(
+    problem: JointProblem, system: BlockSystem, theta: FloatArray, isolated: list[IntArray]
+) -> list[Any]:
+    """Build the K sparse precision matrices; entries that are zero are not stored."""
+    p = problem.source.n_variables
+    entries = system.gather(theta)
+    kept = np.flatnonzero(entries)
+    row_member, column_member = system.entry_members(kept)
+    row, column, value = system.members[row_member], system.members[column_member], entries[kept]
+    entry_class = system.block_class[system.entry_block[kept]]
+    diagonal_class = system.block_class[system.diagonal_block]
+    matrices = []
+    for k in range(problem.source.n_classes):
+        e, d, alone = entry_class == k, diagonal_class == k, isolated[k]
+        rows = np.concatenate([row[e], column[e], system.members[d], alone])
+        columns = np.concatenate([column[e], row[e], system.members[d], alone])
+        single = 1.0 / problem.optimal_variance(k)[alone]
+        data = np.concatenate([value[e], value[e], theta[system.diagonal[d]], single])
+        matrices.append(sparse.csc_array((data, (rows, columns)), shape=(p, p)))
+    return matrices
+
+
+def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variables: int) -> FloatArray:
+    """Entries of K given matrices that lie inside the blocks, in flat storage; principal blocks stay definite."""
+    flat = np.zeros(system.S.shape)
+    block_of = np.full((system.n_classes, n_variables), -1, dtype=np.int64)
+    slot_of = np.zeros_like(block_of)
+    member_class = system.block_class[system.diagonal_block]
+    block_of[member_class, system.members] = system.diagonal_block
+    slot_of[member_class, system.members] = np.arange(len(system.members)) - system.member_start[system.diagonal_block]
+    for k, matrix in enumerate(precision):
+        Theta = sparse.coo_array(matrix)
+        block = block_of[k, Theta.row]
+        inside = (block >= 0) & (block == block_of[k, Theta.col])
+        block, i, j = block[inside], slot_of[k, Theta.row[inside]], slot_of[k, Theta.col[inside]]
+        flat[system.offset[block] + i * system.size[block] + j] = Theta.data[inside]
+    return flat

@@ -1,0 +1,60 @@
+"""One pass over the entries of a covariance matrix: the pairs above a threshold, and the input checks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+
+
+@njit(cache=True, nogil=True)
+def mark_above(
+    tile: FloatArray,
+    weight: float,
+    threshold: float,
+    upper_only: bool,
+    seen: BoolArray,
+    hits: IntArray,
+    n_hits: int,
+) -> int:
+    """Append the flat position of every entry with ``weight*|x| > threshold`` not `seen` yet.
+
+    `seen` and `hits` are scratch arrays of at least the tile's size; the new number of hits is returned.
+    """
+    n_rows, n_columns = tile.shape
+    for row in range(n_rows):
+        start = row + 1 if upper_only else 0
+        base = row * n_columns
+        for column in range(start, n_columns):
+            if weight * abs(tile[row, column]) > threshold:
+                position = base + column
+                if not seen[position]:
+                    seen[position] = True
+                    hits[n_hits] = position
+                    n_hits += 1
+    return n_hits
+
+
+@njit(cache=True, nogil=True)
+def first_asymmetry(matrix: FloatArray, tolerance: float) -> tuple[int, int, int]:
+    """Where a square matrix is first not finite (code 1) or not symmetric (code 2); code 0: nowhere.
+
+    Tiles of 64 keep both the rows and the columns being compared in cache. A NaN fails every comparison, so
+    one test, written to be true for good entries, finds both faults.
+    """
+    p = matrix.shape[0]
+    side = 64
+    for top in range(0, p, side):
+        for left in range(top, p, side):
+            for i in range(top, min(top + side, p)):
+                for j in range(max(left, i), min(left + side, p)):
+                    a = matrix[i, j]
+                    b = matrix[j, i]
+                    if not abs(a - b) <= tolerance:
+                        if not np.isfinite(a):
+                            return 1, i, j
+                        if not np.isfinite(b):
+                            return 1, j, i
+                        return 2, i, j
+    return 0, 0, 0

@@ -1,0 +1,98 @@
+"""The joint graphical lasso problem: what is minimised.
+
+From K covariance matrices S_k, weights w_k and penalties lambda1, lambda2 >= 0 (Eq. (1)-(4) of the paper)::
+
+    min over Theta_k > 0 of   sum_k w_k [ -log det Theta_k + tr(S_k Theta_k) ]
+                            + lambda1 sum_k |Theta_k|_1
+                            + lambda2 * 2 sum_{i<j} ( sum_k Theta_k,ij^2 )^(1/2)
+
+The paper penalises the diagonal through ``|Theta_k|_1``; with ``penalize_diagonal=False`` the sum runs over i != j
+only, the convention of the R package JGL and of GGLasso.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._typing import FloatArray
+from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.penalties import GroupPenalty, PairPenalty
+from jointglasso.validation import check_choice, check_nonnegative, check_weights, require_bounded
+
+PENALTIES = ("group",)
+
+
+@dataclass(frozen=True)
+class JointProblem:
+    """Data and penalty of one joint graphical lasso."""
+
+    source: CovarianceSource
+    penalty: PairPenalty
+    weights: FloatArray
+    penalize_diagonal: bool = True
+
+    @property
+    def diagonal_penalty(self) -> float:
+        """Penalty of each diagonal entry."""
+        return self.penalty.lambda1 if self.penalize_diagonal else 0.0
+
+    def optimal_variance(self, k: int) -> FloatArray:
+        """Diagonal of the inverse of the optimal Theta_k; the optimality conditions fix it in advance."""
+        variance: FloatArray = self.source.diagonal(k) + self.diagonal_penalty / self.weights[k]
+        return variance
+
+    def objective(self, precision: Sequence[Any]) -> float:
+        """Value of the objective at K precision matrices, dense or sparse; infinite if one is not definite."""
+        total = 0.0
+        off_diagonal = []
+        for k, matrix in enumerate(precision):
+            Theta = sparse.coo_array(matrix)
+            logdet = _sparse_logdet(sparse.csr_array(Theta))
+            if logdet is None:
+                return np.inf
+            trace = float(self.source.entries(k, Theta.row, Theta.col) @ Theta.data)
+            total += self.weights[k] * (trace - logdet)
+            total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
+            upper = sparse.triu(Theta, 1).tocoo()
+            off_diagonal.append((upper.row * self.source.n_variables + upper.col, upper.data))
+        return total + 2.0 * self._pair_penalty(off_diagonal)
+
+    def _pair_penalty(self, off_diagonal: list[tuple[FloatArray, FloatArray]]) -> float:
+        keys = np.concatenate([key for key, _ in off_diagonal])
+        values = np.concatenate([value for _, value in off_diagonal])
+        order = np.argsort(keys, kind="stable")
+        start = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
+        return float(self.penalty.value(values[order], start).sum()) if len(keys) else 0.0
+
+
+def make_problem(
+    S: Any, lambda1: Any, lambda2: Any, *, penalty: str = "group", weights: Any = None, penalize_diagonal: bool = True
+) -> JointProblem:
+    """Check the arguments of a problem and put it together."""
+    check_choice("penalty", penalty, PENALTIES)
+    chosen = GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
+    source = as_source(S)
+    w = check_weights(weights, source.class_names, source.sample_sizes)
+    problem = JointProblem(source, chosen, w, bool(penalize_diagonal))
+    for k, name in enumerate(source.class_names):
+        require_bounded(source.diagonal(k), problem.diagonal_penalty, name, source.variable_names)
+    return problem
+
+
+def _sparse_logdet(Theta: Any) -> float | None:
+    """Log-determinant by a Cholesky factor of each connected component; None if not positive definite."""
+    _, label = sparse.csgraph.connected_components(Theta, directed=False)
+    order = np.argsort(label, kind="stable")
+    total = 0.0
+    for members in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
+        block = Theta[members][:, members].toarray()
+        try:
+            total += 2.0 * float(np.log(np.diagonal(np.linalg.cholesky(block))).sum())
+        except np.linalg.LinAlgError:
+            return None
+    return total

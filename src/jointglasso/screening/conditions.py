@@ -1,0 +1,82 @@
+"""The paper's conditions (7) and (8), read off pair by pair, tile by tile.
+
+They are written straight from the formulas and share no code with the rules that build partitions, so that
+they can be used to check them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.penalties import GroupPenalty
+from jointglasso.validation import check_nonnegative, check_weights
+
+_SIDE = 256
+
+PairCheck = Callable[[slice, slice, FloatArray, BoolArray], bool]
+
+
+def sufficient_condition_holds(labels: IntArray, S: Any, lambda1: float, lambda2: float, weights: Any) -> bool:
+    """Condition (8) for every pair: Theorem 3."""
+    penalty = _penalty(lambda1, lambda2)
+
+    def holds(rows: slice, columns: slice, weighted: FloatArray, joined: BoolArray) -> bool:
+        cut_everywhere = ~joined.any(axis=0)
+        cut_here_only = ~joined & joined.any(axis=0)
+        return (
+            _ball_holds(penalty, weighted, cut_everywhere)
+            and not (np.abs(weighted) > penalty.lambda1)[cut_here_only].any()
+        )
+
+    return _every_tile(labels, as_source(S), weights, holds)
+
+
+def necessary_condition_holds(
+    labels: IntArray, S: Any, lambda1: float, lambda2: float, precision: Any, weights: Any
+) -> bool:
+    """Condition (7) for every pair, given the optimal precision matrices: Theorem 2."""
+    penalty = _penalty(lambda1, lambda2)
+    matrices = [sparse.csr_array(Theta) for Theta in precision]
+
+    def holds(rows: slice, columns: slice, weighted: FloatArray, joined: BoolArray) -> bool:
+        nonzero = np.stack([Theta[rows, columns].toarray() != 0 for Theta in matrices])
+        elsewhere = (nonzero.sum(axis=0) - nonzero) > 0
+        Z = penalty.lambda1 + penalty.lambda2 * ~elsewhere
+        cut_here_only = ~joined & joined.any(axis=0)
+        return _ball_holds(penalty, weighted, ~joined.any(axis=0)) and not (np.abs(weighted) > Z)[cut_here_only].any()
+
+    return _every_tile(labels, as_source(S), weights, holds)
+
+
+def _penalty(lambda1: float, lambda2: float) -> GroupPenalty:
+    return GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
+
+
+def _ball_holds(penalty: GroupPenalty, weighted: FloatArray, where: Any) -> bool:
+    return not penalty.strong(weighted[:, where].T).any()
+
+
+def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, holds: PairCheck) -> bool:
+    n_classes, p = labels.shape
+    if (source.n_classes, source.n_variables) != (n_classes, p):
+        raise ValueError(
+            f"The partition is of {n_classes} classes and {p} variables, "
+            f"S of {source.n_classes} and {source.n_variables}."
+        )
+    w = check_weights(weights, source.class_names, source.sample_sizes)
+    for top in range(0, p, _SIDE):
+        for left in range(top, p, _SIDE):
+            rows, columns = slice(top, min(top + _SIDE, p)), slice(left, min(left + _SIDE, p))
+            weighted = np.stack([w[k] * source.tile(k, rows, columns) for k in range(n_classes)])
+            joined = labels[:, rows, None] == labels[:, None, columns]
+            if top == left:  # the diagonal is no pair
+                np.einsum("kii->ki", weighted)[:] = 0.0
+            if not holds(rows, columns, weighted, joined):
+                return False
+    return True

@@ -1,0 +1,142 @@
+"""A partition of the variables for each class, and the order among partitions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._typing import IntArray
+from jointglasso.screening import conditions
+
+if TYPE_CHECKING:
+    from jointglasso.screening.groups import ClassBlocks, Group
+
+
+class Partition:
+    """K partitions of the same p variables, one per class.
+
+    Parameters
+    ----------
+    labels : int array (K, p)
+        Block of each variable in each class; any numbering, stored as 0, 1, ... by smallest member.
+    """
+
+    def __init__(self, labels: Any) -> None:
+        given = np.asarray(labels)
+        if given.ndim != 2 or 0 in given.shape or not np.issubdtype(given.dtype, np.integer):
+            raise ValueError(f"labels must be an integer array (K, p), not {given.dtype} of shape {given.shape}.")
+        self.labels: IntArray = np.stack([_canonical(row) for row in given])
+        self.labels.setflags(write=False)
+
+    @classmethod
+    def single_block(cls, n_classes: int, n_variables: int) -> Partition:
+        """All variables together in every class: no screening."""
+        return cls(np.zeros((n_classes, n_variables), dtype=np.int64))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return int(self.labels.shape[0])
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables p."""
+        return int(self.labels.shape[1])
+
+    @cached_property
+    def _sizes(self) -> list[IntArray]:
+        return [np.bincount(row) for row in self.labels]
+
+    def block_sizes(self, k: int) -> IntArray:
+        """Sizes of the blocks of class `k`, in the order of their labels."""
+        return self._sizes[k]
+
+    @property
+    def largest(self) -> int:
+        """Size of the biggest block of all classes."""
+        return int(max(sizes.max() for sizes in self._sizes))
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks, added up over the classes."""
+        return int(sum(len(sizes) for sizes in self._sizes))
+
+    @property
+    def cost(self) -> int:
+        """The paper's measure of work: sum over classes and blocks of size**3."""
+        return sum(int((sizes.astype(object) ** 3).sum()) for sizes in self._sizes)
+
+    def refines(self, other: Partition) -> bool:
+        """Whether every block of this partition lies within one block of `other`, in every class."""
+        self._require_same_shape(other)
+        for mine, theirs in zip(self.labels, other.labels, strict=True):
+            image = np.full(mine.max() + 1, -1)
+            image[mine] = theirs
+            if not np.array_equal(image[mine], theirs):
+                return False
+        return True
+
+    def join(self) -> Partition:
+        """Finest uniform partition that every class refines, the same in all classes."""
+        from jointglasso.kernels.components import components
+
+        variables = np.arange(self.n_variables)
+        links = []
+        for row in self.labels:
+            first_member = np.unique(row, return_index=True)[1]
+            links.append(first_member[row])
+        united = components(self.n_variables, np.tile(variables, self.n_classes), np.concatenate(links))
+        return Partition(np.tile(united, (self.n_classes, 1)))
+
+    def is_feasible(self, S: Any, lambda1: float, lambda2: float, *, weights: Any = None) -> bool:
+        """Whether condition (8) holds for every pair: cutting along this partition changes nothing (Theorem 3)."""
+        return conditions.sufficient_condition_holds(self.labels, S, lambda1, lambda2, weights)
+
+    def satisfies_necessary(
+        self, S: Any, lambda1: float, lambda2: float, precision: Any, *, weights: Any = None
+    ) -> bool:
+        """Whether condition (7) holds for every pair, given the solution's precision matrices (Theorem 2)."""
+        return conditions.necessary_condition_holds(self.labels, S, lambda1, lambda2, precision, weights)
+
+    @cached_property
+    def class_blocks(self) -> ClassBlocks:
+        """The blocks of two or more variables as flat arrays, with the independent group of each."""
+        from jointglasso.screening.groups import class_blocks
+
+        return class_blocks(self.labels)
+
+    def groups(self) -> list[Group]:
+        """Independent groups of class blocks, largest first.
+
+        Blocks of different classes are tied only where they share a pair of variables, because the penalty
+        acts on pairs; groups tied by nothing are solved apart. Variables alone in their class belong
+        to no group: their precision is known in closed form.
+        """
+        return self.class_blocks.groups()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partition) and np.array_equal(self.labels, other.labels)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"Partition(n_classes={self.n_classes}, n_variables={self.n_variables}, n_blocks={self.n_blocks}, "
+            f"largest={self.largest}, cost={self.cost:.3g})"
+        )
+
+    def _require_same_shape(self, other: Partition) -> None:
+        if self.labels.shape != other.labels.shape:
+            raise ValueError(
+                f"The partitions have shapes {self.labels.shape} and {other.labels.shape}: compare equal ones."
+            )
+
+
+def _canonical(labels: IntArray) -> IntArray:
+    """Renumber blocks 0, 1, ... in the order of their smallest member."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]

@@ -1,0 +1,6 @@
+"""Solvers: each sees a system of class blocks and its allowed pairs, nothing else."""
+
+from jointglasso.solvers.admm import ADMM
+from jointglasso.solvers.base import GroupSolver, SolverResult, SolverTask
+
+__all__ = ["ADMM", "GroupSolver", "SolverResult", "SolverTask"]

@@ -1,0 +1,369 @@
+"""Every input error is raised here, in one sentence that names what is wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+
+#: Up to this size the definiteness of a covariance matrix is checked in full when it is given; beyond it every
+#: pair of variables is checked by the screening pass and every block before it is solved.
+FULL_CHECK_SIZE = 512
+
+
+@dataclass(frozen=True)
+class CheckedMatrices:
+    """Matrices that passed the checks, variables in the same order in all classes."""
+
+    matrices: list[FloatArray]
+    class_names: tuple[str, ...]
+    variable_names: tuple[str, ...]
+    sample_sizes: IntArray | None = None
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """Return `value` when it is one of `choices`; else say which are valid."""
+    valid = list(choices)
+    if isinstance(value, str) and value in valid:
+        return value
+    listed = ", ".join(repr(choice) for choice in valid)
+    raise ValueError(f"{name}={value!r} is not known; choose one of {listed}.")
+
+
+def check_nonnegative(name: str, value: Any) -> float:
+    """Return `value` as a float when it is a finite number >= 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number >= 0, not {type(value).__name__} {value!r}.")
+    number = float(value)
+    if not np.isfinite(number) or number < 0:
+        raise ValueError(f"{name}={number:g} must be a finite number >= 0.")
+    return number
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return `value` as a float when it is a finite number > 0."""
+    number = check_nonnegative(name, value)
+    if number == 0:
+        raise ValueError(f"{name}=0 must be greater than 0.")
+    return number
+
+
+def check_count(name: str, value: Any, minimum: int = 1) -> int:
+    """Return `value` as an int when it is a whole number of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number >= {minimum}, not {type(value).__name__} {value!r}.")
+    if value < minimum:
+        raise ValueError(f"{name}={value} must be at least {minimum}.")
+    return int(value)
+
+
+def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArray | None) -> FloatArray:
+    """Class weights w_k as an array (K,): None or "equal" (ones), "sample_size" (n_k / sum n), numbers, or a dict."""
+    n_classes = len(class_names)
+    if weights is None or (isinstance(weights, str) and weights == "equal"):
+        return np.ones(n_classes)
+    if isinstance(weights, str):
+        check_choice("weights", weights, ("equal", "sample_size"))
+        if sample_sizes is None:
+            raise ValueError(
+                'weights="sample_size" needs the sample sizes: give samples (SampleCovariance) or '
+                "DenseCovariance(..., sample_sizes=[...])."
+            )
+        sizes = np.asarray(sample_sizes, dtype=float)
+        return sizes / sizes.sum()
+    if isinstance(weights, Mapping):
+        if {str(name) for name in weights} != set(class_names):
+            raise ValueError(f"weights names the classes {sorted(map(str, weights))}, the data {sorted(class_names)}.")
+        by_name = {str(name): value for name, value in weights.items()}
+        weights = [by_name[name] for name in class_names]
+    try:
+        values = np.array(weights, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"weights must be {n_classes} numbers, one per class, not {weights!r}.") from None
+    if values.shape != (n_classes,):
+        raise ValueError(f"weights has shape {values.shape}, but there are {n_classes} classes: give one weight each.")
+    for name, value in zip(class_names, values, strict=True):
+        if not np.isfinite(value) or value <= 0:
+            raise ValueError(f"The weight of class {name!r} is {value:g}; it must be a finite number > 0.")
+    return values
+
+
+def check_covariances(
+    matrices: Any, class_names: Any = None, variable_names: Any = None, sample_sizes: Any = None
+) -> CheckedMatrices:
+    """Check K covariance matrices: square, same size, finite, symmetric, positive semidefinite, names aligned."""
+    named = _split_classes(matrices, class_names, "covariance matrix", single_ndim=2)
+    arrays = {name: _as_float_matrix(S, f"The covariance matrix of class {name!r}") for name, S in named.items()}
+    for name, S in arrays.items():
+        if S.shape[0] != S.shape[1]:
+            raise ValueError(
+                f"The covariance matrix of class {name!r} has shape {S.shape}, which is not square; "
+                "for a table of samples use SampleCovariance."
+            )
+    names, aligned = _align(named, arrays, variable_names, both_axes=True)
+    for name, S in aligned.items():
+        _check_symmetric(S, name, names)
+        _check_semidefinite(S, name, names)
+    sizes = _check_sample_sizes(sample_sizes, list(aligned))
+    return CheckedMatrices(list(aligned.values()), tuple(aligned), names, sizes)
+
+
+def check_samples(samples: Any, class_names: Any = None, variable_names: Any = None) -> CheckedMatrices:
+    """Check K sample matrices: two-dimensional, finite, at least two samples each, names aligned."""
+    named = _split_classes(samples, class_names, "sample matrix", single_ndim=2)
+    arrays = {name: _as_float_matrix(X, f"The sample matrix of class {name!r}") for name, X in named.items()}
+    for name, X in arrays.items():
+        if X.shape[0] < 2:
+            raise ValueError(
+                f"Class {name!r} has {X.shape[0]} sample{'' if X.shape[0] == 1 else 's'}; a covariance needs at "
+                "least 2: add samples or leave the class out."
+            )
+    names, aligned = _align(named, arrays, variable_names, both_axes=False)
+    for name, X in aligned.items():
+        _check_finite_samples(X, name, names)
+    return CheckedMatrices(list(aligned.values()), tuple(aligned), names)
+
+
+def check_labels(X: Any, y: Any) -> dict[str, Any]:
+    """Split a table of samples by label, classes sorted; the pieces keep the table's column names."""
+    n_samples = np.shape(X)[0] if np.ndim(X) else 0
+    labels = np.asarray(y)
+    if labels.ndim != 1 or len(labels) != n_samples:
+        raise ValueError(f"y has shape {labels.shape}, but X has {n_samples} samples: give one label per sample.")
+    missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]
+    if missing:
+        raise ValueError(f"The label of sample {missing[0]} is missing: name its class or leave the sample out.")
+    take = X.iloc if hasattr(X, "iloc") else np.asarray(X)
+    classes = np.unique(labels)
+    return {str(label): take[np.flatnonzero(labels == label)] for label in classes}
+
+
+def require_varying(constant: BoolArray, class_name: str, variable_names: Sequence[str]) -> None:
+    """Refuse variables that are constant in a class where a correlation is wanted."""
+    if constant.any():
+        variable = variable_names[int(np.flatnonzero(constant)[0])]
+        raise ValueError(
+            f"Variable {variable!r} is constant in class {class_name!r} ({int(constant.sum())} such variables), so it "
+            "has no correlation: drop it, or use correlation=False with a penalised diagonal."
+        )
+
+
+def require_bounded(
+    diagonal: FloatArray, diagonal_penalty: float, class_name: str, variable_names: Sequence[str]
+) -> None:
+    """Refuse a variable without variance where nothing keeps its precision finite."""
+    if diagonal_penalty > 0:
+        return
+    flat = np.flatnonzero(diagonal <= 0)
+    if len(flat):
+        raise ValueError(
+            f"Variable {variable_names[int(flat[0])]!r} has zero variance in class {class_name!r}, so its precision "
+            "would be infinite: drop it, or penalise the diagonal with lambda1 > 0."
+        )
+
+
+def not_semidefinite(class_name: str, detail: str) -> ValueError:
+    """Build the error for a covariance matrix with a negative eigenvalue."""
+    return ValueError(
+        f"The covariance matrix of class {class_name!r} is not positive semidefinite ({detail}): it is no covariance "
+        "matrix of complete samples; recompute it without missing values, or project it onto its positive part."
+    )
+
+
+def no_minimum(class_name: str) -> ValueError:
+    """Build the error for an unpenalised problem with a singular covariance matrix."""
+    return ValueError(
+        f"The covariance matrix of class {class_name!r} is singular and nothing is penalised, so the likelihood has no "
+        "maximum: set lambda1 or lambda2 above 0."
+    )
+
+
+def impossible_pair(class_name: str, first: str, second: str) -> ValueError:
+    """Build the error for a covariance larger than the two standard deviations allow."""
+    return not_semidefinite(class_name, f"|S_ij| > sqrt(S_ii S_jj) for variables {first!r} and {second!r}")
+
+
+def is_semidefinite(S: FloatArray) -> bool:
+    """Whether a symmetric matrix has no eigenvalue below zero beyond rounding."""
+    # A shift of 1e-8 of the scale forgives rounding in matrices computed elsewhere, single precision included.
+    shift = 1e-8 * max(float(np.max(np.diagonal(S), initial=0.0)), np.finfo(float).tiny) * np.sqrt(len(S))
+    try:
+        np.linalg.cholesky(S + shift * np.eye(len(S)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _split_classes(data: Any, class_names: Any, what: str, single_ndim: int) -> dict[str, Any]:
+    """Name the classes of a dict, a sequence, an array (K, ., .) or a single matrix."""
+    if isinstance(data, Mapping):
+        if class_names is not None:
+            raise ValueError("class_names is given twice: the keys of the dict already name the classes.")
+        names, parts = [str(name) for name in data], list(data.values())
+    else:
+        single = hasattr(data, "columns") or (isinstance(data, np.ndarray) and data.ndim == single_ndim)
+        if not single and not isinstance(data, np.ndarray | Sequence):
+            raise TypeError(
+                f"Expected an array, a sequence or a dict with one {what} per class, not {type(data).__name__}."
+            )
+        if isinstance(data, np.ndarray) and data.ndim not in (2, 3):
+            raise ValueError(f"Expected an array (K, ., .) with one {what} per class, not one of shape {data.shape}.")
+        parts = [data] if single else list(data)
+        names = [str(k + 1) for k in range(len(parts))] if class_names is None else [str(n) for n in class_names]
+    if not parts:
+        raise ValueError(f"There are no classes (K=0): give at least one {what}.")
+    if len(names) != len(parts):
+        raise ValueError(f"class_names has {len(names)} names, but there are {len(parts)} classes.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"class_names holds {_first_duplicate(names)!r} twice: name every class differently.")
+    return dict(zip(names, parts, strict=True))
+
+
+def _first_duplicate(names: Sequence[str]) -> str:
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+
+
+def _as_float_matrix(data: Any, what: str) -> FloatArray:
+    values = data.to_numpy() if hasattr(data, "to_numpy") else data
+    try:
+        array = np.asarray(values)
+        array = array if array.dtype == np.float64 else array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} is not numeric: it must be a table of numbers.") from None
+    if np.iscomplexobj(values):
+        raise TypeError(f"{what} holds complex numbers: it must be a table of real numbers.")
+    if array.ndim != 2 or 0 in array.shape[1:]:
+        raise ValueError(f"{what} has shape {array.shape}: it must be two-dimensional with at least one variable.")
+    return array
+
+
+def _columns(data: Any) -> list[str] | None:
+    return [str(name) for name in data.columns] if hasattr(data, "columns") else None
+
+
+def _align(
+    named: dict[str, Any], arrays: dict[str, FloatArray], variable_names: Any, both_axes: bool
+) -> tuple[tuple[str, ...], dict[str, FloatArray]]:
+    """Bring the variables of all classes into the order of the first class, by name where names exist."""
+    first_class = next(iter(arrays))
+    p = arrays[first_class].shape[1]
+    for name, array in arrays.items():
+        if array.shape[1] != p:
+            raise ValueError(
+                f"Class {name!r} has {array.shape[1]} variables, class {first_class!r} has {p}: all classes must have "
+                "the same variables."
+            )
+    reference: list[str] | None = None
+    aligned: dict[str, FloatArray] = {}
+    for name, array in arrays.items():
+        columns = _columns(named[name])
+        if columns is not None:
+            if both_axes:
+                array = _reorder_rows(array, [str(label) for label in named[name].index], columns, name)
+            if reference is None:
+                reference = _require_unique(columns, f"class {name!r}")
+            elif columns != reference:
+                order = _order_of(columns, reference, name)
+                array = array[np.ix_(order, order)] if both_axes else array[:, order]
+        aligned[name] = array
+    return _final_names(variable_names, reference, p), aligned
+
+
+def _require_unique(names: list[str], where: str) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"Variable {_first_duplicate(names)!r} occurs twice in {where}: variable names must be unique."
+        )
+    return names
+
+
+def _order_of(columns: list[str], reference: list[str], class_name: str) -> IntArray:
+    _require_unique(columns, f"class {class_name!r}")
+    different = set(columns) ^ set(reference)
+    if different:
+        variable = sorted(different)[0]
+        raise ValueError(
+            f"Variable {variable!r} is not in all classes (class {class_name!r} differs): keep only the variables that "
+            "every class has."
+        )
+    position = {name: i for i, name in enumerate(columns)}
+    return np.array([position[name] for name in reference])
+
+
+def _reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_name: str) -> FloatArray:
+    if index == columns or index == [str(i) for i in range(len(index))]:
+        return array
+    if set(index) != set(columns):
+        raise ValueError(
+            f"The rows and columns of the covariance matrix of class {class_name!r} name different variables: "
+            "give both the same names."
+        )
+    position = {name: i for i, name in enumerate(index)}
+    return array[[position[name] for name in columns]]
+
+
+def _final_names(variable_names: Any, reference: list[str] | None, p: int) -> tuple[str, ...]:
+    if variable_names is None:
+        return tuple(reference) if reference is not None else tuple(f"x{i}" for i in range(p))
+    names = [str(name) for name in variable_names]
+    if len(names) != p:
+        raise ValueError(f"variable_names has {len(names)} names, but there are {p} variables.")
+    if reference is not None and names != reference:
+        raise ValueError(
+            "variable_names disagrees with the column names of the data: leave it out or rename the columns."
+        )
+    return tuple(_require_unique(names, "variable_names"))
+
+
+def _check_symmetric(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    from jointglasso.kernels.scan import first_asymmetry
+
+    diagonal = np.diagonal(S)
+    largest = float(np.max(np.abs(diagonal), initial=0.0))
+    code, i, j = first_asymmetry(S, 1e-8 * largest if np.isfinite(largest) else 0.0)
+    if code == 1:
+        raise ValueError(
+            f"The covariance matrix of class {class_name!r} holds {S[i, j]} at variables {variable_names[i]!r}, "
+            f"{variable_names[j]!r}: remove or fill the missing values before computing it."
+        )
+    if code == 2:
+        raise ValueError(
+            f"The covariance matrix of class {class_name!r} is not symmetric at variables {variable_names[i]!r}, "
+            f"{variable_names[j]!r} ({S[i, j]:.6g} and {S[j, i]:.6g}): use (S + S.T) / 2 if only rounding is to blame."
+        )
+
+
+def _check_semidefinite(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    negative = np.flatnonzero(np.diagonal(S) < 0)
+    if len(negative):
+        raise not_semidefinite(class_name, f"the variance of variable {variable_names[int(negative[0])]!r} is negative")
+    if len(S) <= FULL_CHECK_SIZE and not is_semidefinite(S):
+        smallest = float(np.linalg.eigvalsh(S)[0])
+        raise not_semidefinite(class_name, f"smallest eigenvalue {smallest:.3g}")
+
+
+def _check_finite_samples(X: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    if np.isfinite(X.sum()):  # one cheap pass; only a bad or overflowing table is looked at entry by entry
+        return
+    bad = np.argwhere(~np.isfinite(X))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(
+            f"Class {class_name!r} has {X[row, column]} in variable {variable_names[column]!r} (sample {row}; "
+            f"{len(bad)} such values): remove those samples or variables, or fill the values in."
+        )
+
+
+def _check_sample_sizes(sample_sizes: Any, class_names: list[str]) -> IntArray | None:
+    if sample_sizes is None:
+        return None
+    sizes = np.array([check_count("sample_sizes", n, 2) for n in sample_sizes], dtype=np.int64)
+    if len(sizes) != len(class_names):
+        raise ValueError(f"sample_sizes has {len(sizes)} numbers, but there are {len(class_names)} classes.")
+    return sizes
