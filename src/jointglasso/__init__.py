@@ -16,7 +16,9 @@ _HOME = {
     "ConvergenceWarning": "jointglasso.solution",
     "CovarianceSource": "jointglasso.covariance",
     "DenseCovariance": "jointglasso.covariance",
+    "Iteration": "jointglasso.solution",
     "JointProblem": "jointglasso.problem",
+    "Newton": "jointglasso.solvers",
     "Partition": "jointglasso.screening",
     "SampleCovariance": "jointglasso.covariance",
     "Solution": "jointglasso.solution",
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
     from jointglasso.engine import solve
     from jointglasso.problem import JointProblem
     from jointglasso.screening import Partition, screen
-    from jointglasso.solution import Certificate, ConvergenceWarning, Solution, Status
-    from jointglasso.solvers import ADMM
+    from jointglasso.solution import Certificate, ConvergenceWarning, Iteration, Solution, Status
+    from jointglasso.solvers import ADMM, Newton
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -68,6 +68,12 @@ class Iteration:
     objective: float
     gap: float | None
     seconds: float
+    groups_done: int = 0
+    n_groups: int = 0
+
+
+#: Called after each iteration; a true return value asks the solve to stop.
+Callback = Callable[[Iteration], object]
 
 
 class History(Sequence[Iteration]):
@@ -128,7 +134,9 @@ class Solution:
     history : History
         Objective, and gap where known, of each iteration.
     solver, screening : str
-        Names of the methods used.
+        Names of the solver and of the screening rule asked for.
+    methods : dict
+        Number of independent groups by the method that solved them.
     class_names, variable_names : tuple of str
         Names of the classes and variables, in the order of `precision` and of its rows.
     """
@@ -143,6 +151,7 @@ class Solution:
     history: History
     solver: str
     screening: str
+    methods: dict[str, int]
     class_names: tuple[str, ...]
     variable_names: tuple[str, ...]
 

@@ -183,6 +183,14 @@ def no_minimum(class_name: str) -> ValueError:
     )
 
 
+def indefinite_start(class_name: str) -> ValueError:
+    """Build the error for a warm start outside the domain of the objective."""
+    return ValueError(
+        f"The warm_start matrix of class {class_name!r} is not positive definite: give precision matrices, such as "
+        "those of an earlier solution, or leave warm_start out."
+    )
+
+
 def impossible_pair(class_name: str, first: str, second: str) -> ValueError:
     """Build the error for a covariance larger than the two standard deviations allow."""
     return not_semidefinite(class_name, f"|S_ij| > sqrt(S_ii S_jj) for variables {first!r} and {second!r}")

@@ -11,7 +11,7 @@ Two ideas to know:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +20,8 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.screening.groups import ClassBlocks
+
+SpentBudget = Callable[[IntArray, IntArray], FloatArray]
 
 
 def bincount(label: IntArray, values: FloatArray, length: int) -> FloatArray:
@@ -45,6 +47,7 @@ class BlockSystem:
     pair_start: IntArray
     upper: IntArray
     lower: IntArray
+    entry_block: IntArray
     spent: FloatArray
     """(P,): part of the dual budget of a pair used by the classes that may not hold it."""
 
@@ -72,11 +75,6 @@ class BlockSystem:
         return np.repeat(np.arange(self.n_blocks), self.size)
 
     @cached_property
-    def entry_block(self) -> IntArray:
-        """Block of each off-diagonal entry."""
-        return np.searchsorted(self.offset, self.upper, side="right") - 1
-
-    @cached_property
     def pair_of_entry(self) -> IntArray:
         return np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
 
@@ -84,6 +82,12 @@ class BlockSystem:
     def pair_group(self) -> IntArray:
         """Independent group of each pair."""
         return self.block_group[self.entry_block[self.pair_start[:-1]]]
+
+    @cached_property
+    def pair_variables(self) -> tuple[IntArray, IntArray]:
+        """The two variables i < j of each pair; pairs come in the order of (i, j)."""
+        row, column = self.entry_members(self.pair_start[:-1])
+        return self.members[row], self.members[column]
 
     @cached_property
     def batches(self) -> list[tuple[int, int, int]]:
@@ -125,9 +129,12 @@ class BlockSystem:
 
 
 def build_system(
-    source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray, spent: FloatArray | None = None
+    source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray, spent: SpentBudget | None = None
 ) -> BlockSystem:
-    """Lay out the given class blocks and read their covariances from the source."""
+    """Lay out the given class blocks and read their covariances from the source.
+
+    `spent` tells, for pairs of variables, the part of their dual budget used by classes that may not hold them.
+    """
     from jointglasso.kernels.pair_index import index_pairs
 
     order = np.argsort(blocks.sizes, kind="stable")
@@ -142,8 +149,8 @@ def build_system(
     member_class = np.repeat(block_class, size)
     block_of[member_class, members] = np.repeat(np.arange(len(size)), size)
     slot_of[member_class, members] = slot
-    pair_start, upper, lower = index_pairs(block_of, slot_of, member_start, members, offset)
-    return BlockSystem(
+    pair_start, upper, lower, entry_block = index_pairs(block_of, slot_of, member_start, members, offset)
+    system = BlockSystem(
         n_classes=source.n_classes,
         block_class=block_class,
         block_group=blocks.group[order],
@@ -156,8 +163,12 @@ def build_system(
         pair_start=pair_start,
         upper=upper,
         lower=lower,
-        spent=np.zeros(len(pair_start) - 1) if spent is None else spent,
+        entry_block=entry_block,
+        spent=np.zeros(len(pair_start) - 1),
     )
+    if spent is not None:
+        system.spent[:] = spent(*system.pair_variables)
+    return system
 
 
 def _read_blocks(

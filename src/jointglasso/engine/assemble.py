@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,25 +22,39 @@ def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float
 
 
 def sparse_precisions(
-    problem: JointProblem, system: BlockSystem, theta: FloatArray, isolated: list[IntArray]
+    problem: JointProblem, solved: Sequence[tuple[BlockSystem, FloatArray]], isolated: list[IntArray]
 ) -> list[Any]:
     """Build the K sparse precision matrices; entries that are zero are not stored."""
-    p = problem.source.n_variables
+    n_classes, p = problem.source.n_classes, problem.source.n_variables
+    pieces: list[list[tuple[IntArray, IntArray, FloatArray]]] = []
+    for k in range(n_classes):
+        alone = isolated[k]
+        pieces.append([(alone, alone, 1.0 / problem.optimal_variance(k)[alone])])
+    for system, theta in solved:
+        for k, triples in enumerate(_nonzeros(system, theta)):
+            pieces[k].append(triples)
+    matrices = []
+    for parts in pieces:
+        rows, columns, data = (np.concatenate(column) for column in zip(*parts, strict=True))
+        matrices.append(sparse.csc_array((data, (rows, columns)), shape=(p, p)))
+    return matrices
+
+
+def _nonzeros(system: BlockSystem, theta: FloatArray) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Rows, columns and values of the non-zero entries of each class, both triangles and the diagonal."""
     entries = system.gather(theta)
     kept = np.flatnonzero(entries)
     row_member, column_member = system.entry_members(kept)
     row, column, value = system.members[row_member], system.members[column_member], entries[kept]
     entry_class = system.block_class[system.entry_block[kept]]
     diagonal_class = system.block_class[system.diagonal_block]
-    matrices = []
-    for k in range(problem.source.n_classes):
-        e, d, alone = entry_class == k, diagonal_class == k, isolated[k]
-        rows = np.concatenate([row[e], column[e], system.members[d], alone])
-        columns = np.concatenate([column[e], row[e], system.members[d], alone])
-        single = 1.0 / problem.optimal_variance(k)[alone]
-        data = np.concatenate([value[e], value[e], theta[system.diagonal[d]], single])
-        matrices.append(sparse.csc_array((data, (rows, columns)), shape=(p, p)))
-    return matrices
+    for k in range(system.n_classes):
+        e, d = entry_class == k, diagonal_class == k
+        yield (
+            np.concatenate([row[e], column[e], system.members[d]]),
+            np.concatenate([column[e], row[e], system.members[d]]),
+            np.concatenate([value[e], value[e], theta[system.diagonal[d]]]),
+        )
 
 
 def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variables: int) -> FloatArray:

@@ -1,37 +1,38 @@
-"""The one way through: screen, lay out the groups, solve them, certify, assemble."""
+"""The one way through: screen, solve the groups, check what was cut, certify, assemble."""
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
-from jointglasso.blocks import BlockSystem, build_system
+from jointglasso._typing import IntArray
+from jointglasso.blocks.system import SpentBudget
 from jointglasso.certificate import count_certain_edges
-from jointglasso.engine.assemble import flat_from_precisions, isolated_objective, sparse_precisions
+from jointglasso.engine.assemble import isolated_objective, sparse_precisions
+from jointglasso.engine.groups import GroupRunner, Options, Outcome
+from jointglasso.engine.recheck import violated_pairs
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
-from jointglasso.screening.groups import class_blocks
+from jointglasso.screening.dynamic import DynamicScreen
+from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.rules import partition_by
-from jointglasso.solution import Certificate, ConvergenceWarning, History, Solution, Status
-from jointglasso.solvers import ADMM, GroupSolver, SolverResult, SolverTask
-from jointglasso.solvers.base import Callback, diagonal_start
-from jointglasso.validation import (
-    check_choice,
-    check_count,
-    check_positive,
-    is_semidefinite,
-    no_minimum,
-    not_semidefinite,
-)
+from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
+from jointglasso.solvers import ADMM, GroupSolver, Newton
+from jointglasso.validation import check_choice, check_count, check_positive
 
-SCREENING = ("hybrid", "global", "class", "none")
-SOLVERS: dict[str, type[ADMM]] = {"admm": ADMM}
+SCREENING = ("dynamic", "hybrid", "global", "class", "none")
+SOLVERS: dict[str, Callable[[], GroupSolver]] = {
+    "auto": lambda: Newton(closed_form=True),
+    "newton": Newton,
+    "admm": ADMM,
+}
 
 
 def solve(
@@ -42,12 +43,14 @@ def solve(
     penalty: str = "group",
     weights: Any = None,
     penalize_diagonal: bool = True,
-    screening: str = "hybrid",
-    solver: str | GroupSolver = "admm",
+    screening: str = "dynamic",
+    solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
     max_iter: int | None = None,
+    n_jobs: int | None = None,
     warm_start: Solution | Sequence[Any] | None = None,
     callback: Callback | None = None,
+    on_interrupt: str = "raise",
 ) -> Solution:
     """Solve the joint graphical lasso; the objective is written out in `jointglasso.problem`.
 
@@ -65,18 +68,25 @@ def solve(
         Weight of each class in the likelihood; equal by default.
     penalize_diagonal : bool, default True
         As in the paper; False is the convention of JGL and GGLasso.
-    screening : {"hybrid", "global", "class", "none"}
-        Rule that finds zero entries before solving. All are exact; "hybrid", the paper's, is the finest.
-    solver : {"admm"} or solver object
-        Method, by name or as an object with options, such as ``jointglasso.ADMM(rho=0.1, relaxation=1.0)``.
+    screening : {"dynamic", "hybrid", "global", "class", "none"}
+        Rule that finds zero entries before solving. All are exact. "hybrid" is the paper's Algorithm 1; "dynamic" is
+        finer still: it cuts more, checks the solution, and merges only what the check asks for.
+    solver : {"auto", "newton", "admm"} or solver object
+        Method, by name or as an object with options, such as ``jointglasso.ADMM(rho=0.1, relaxation=1.0)``. "auto"
+        takes the closed form where it is exact and proximal Newton elsewhere.
     tol : float, default 1e-6
         Relative duality gap of the whole problem: gap <= tol * max(1, abs(objective)).
     max_iter : int, optional
         Limit on the iterations; the default depends on the solver.
+    n_jobs : int, optional
+        Independent groups solved at the same time, on threads. By default one at a time, each free to use all cores for
+        its linear algebra.
     warm_start : Solution or sequence of K matrices, optional
         Positive definite matrices to start from, such as the solution at nearby penalties.
     callback : callable, optional
         Called with an `Iteration` after each iteration; a true return value stops the solve.
+    on_interrupt : {"raise", "return"}
+        On Ctrl-C raise KeyboardInterrupt, or return what there is with its honest gap.
 
     Returns
     -------
@@ -89,44 +99,84 @@ def solve(
         The gap reached is larger than `tol`; the solution carries the gap it has.
     """
     clock = _Clock()
+    method = _method(solver)
+    check_choice("screening", screening, SCREENING)
+    options = Options(
+        method=method,
+        tol=check_positive("tol", tol),
+        max_iter=method.default_max_iter if max_iter is None else check_count("max_iter", max_iter),
+        n_jobs=None if n_jobs is None else check_count("n_jobs", n_jobs),
+        callback=callback,
+        return_on_interrupt=check_choice("on_interrupt", on_interrupt, ("raise", "return")) == "return",
+    )
     with clock.stage("covariance"):
         problem = make_problem(
             S, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal
         )
-    method = _method(solver)
-    check_choice("screening", screening, SCREENING)
-    check_positive("tol", tol)
-    limit = method.default_max_iter if max_iter is None else check_count("max_iter", max_iter)
+        start = _warm_matrices(problem, warm_start)
     with clock.stage("screening"):
-        partition = partition_by(screening, problem.source, problem.penalty, problem.weights)
-    with clock.stage("covariance"):
-        system, isolated = _lay_out(problem, partition, method)
-        _require_solvable(problem, system)
-    with clock.stage("solve"):
+        screen = _Screen(problem, screening)
+    while True:
+        blocks, isolated = _lay_out(screen.partition, method)
         settled = isolated_objective(problem, isolated)
-        start = _start(problem, system, warm_start)
-        task = SolverTask(system, problem.penalty, problem.diagonal_penalty, tol, limit, start, settled, callback)
-        result = method.solve(task)
-    with clock.stage("certificate"):
-        certificate = _certify(problem, system, result, settled)
-        precision = sparse_precisions(problem, system, result.theta, isolated)
-    status = _status(certificate, result, tol)
+        with clock.stage("solve"):
+            runner = GroupRunner(problem, blocks, settled, options, screen.spent, start)
+            outcomes = runner.run()
+        with clock.stage("certificate"):
+            certificate = _certify(problem, outcomes, settled)
+            precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
+        with clock.stage("screening"):
+            if runner.progress.stop or not screen.merge_violated(outcomes):
+                break
+        start = precision
+    status = _status(certificate, outcomes, tol)
     if not status:
         warnings.warn(str(status), ConvergenceWarning, stacklevel=2)
     return Solution(
         precision=precision,
         objective=certificate.objective,
         certificate=certificate,
-        partition=partition,
+        partition=screen.partition,
         status=status,
-        n_iter=result.n_iter,
+        n_iter=max((o.result.n_iter for o in outcomes), default=0),
         timings=clock.read(),
-        history=History(result.history),
+        history=History(runner.progress.history),
         solver=method.name,
         screening=screening,
+        methods=dict(Counter(name for o in outcomes for name in o.result.methods)),
         class_names=problem.source.class_names,
         variable_names=problem.source.variable_names,
     )
+
+
+class _Screen:
+    """A static partition, or a dynamic one that is merged until the solution passes the check."""
+
+    def __init__(self, problem: JointProblem, rule: str) -> None:
+        self.problem = problem
+        self.dynamic: DynamicScreen | None = None
+        if rule == "dynamic":
+            self.dynamic = DynamicScreen(problem.source, problem.penalty, problem.weights)
+        else:
+            self._partition = partition_by(rule, problem.source, problem.penalty, problem.weights)
+
+    @property
+    def partition(self) -> Partition:
+        return self._partition if self.dynamic is None else self.dynamic.partition
+
+    @property
+    def spent(self) -> SpentBudget | None:
+        return None if self.dynamic is None else self.dynamic.spent
+
+    def merge_violated(self, outcomes: list[Outcome]) -> bool:
+        """Merge the pairs that fail the check; whether there were any."""
+        if self.dynamic is None:
+            return False
+        found = [violated_pairs(o.system, o.result.theta, self.problem.penalty) for o in outcomes]
+        i, j = (np.concatenate(part) for part in zip(*found, strict=True))
+        if len(i):
+            self.dynamic.merge(i, j)
+        return bool(len(i))
 
 
 def _method(solver: str | GroupSolver) -> GroupSolver:
@@ -137,72 +187,56 @@ def _method(solver: str | GroupSolver) -> GroupSolver:
     return solver
 
 
-def _lay_out(problem: JointProblem, partition: Partition, method: GroupSolver) -> tuple[BlockSystem, list[IntArray]]:
-    """Blocks to be solved, and for each class the variables left out because they are alone."""
-    blocks = class_blocks(partition.labels, smallest=1) if method.include_isolated else partition.class_blocks
-    member_class = np.repeat(blocks.block_class, blocks.sizes)
-    everything = np.arange(partition.n_variables)
-    isolated = [
-        np.setdiff1d(everything, blocks.members[member_class == k], assume_unique=True)
-        for k in range(partition.n_classes)
-    ]
-    return build_system(problem.source, blocks, problem.weights), isolated
-
-
-def _require_solvable(problem: JointProblem, system: BlockSystem) -> None:
-    """Refuse blocks whose S is not a covariance matrix, and unpenalised problems without a minimum."""
-    unpenalised = problem.penalty.lambda1 == 0 and problem.penalty.lambda2 == 0
-    names = problem.source.class_names
-    for blocks, (stack,) in system.stacks(system.S):
-        for m, block in enumerate(range(blocks.start, blocks.stop)):
-            if stack.shape[1] > 2 and not is_semidefinite(stack[m]):
-                raise not_semidefinite(names[system.block_class[block]], "in a block of its variables")
-            if unpenalised and np.linalg.matrix_rank(stack[m], hermitian=True) < stack.shape[1]:
-                raise no_minimum(names[system.block_class[block]])
-
-
-def _start(problem: JointProblem, system: BlockSystem, warm_start: Solution | Sequence[Any] | None) -> FloatArray:
+def _warm_matrices(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> list[Any] | None:
     if warm_start is None:
-        return diagonal_start(system, problem.diagonal_penalty)
+        return None
     matrices = warm_start.precision if isinstance(warm_start, Solution) else list(warm_start)
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     if [np.shape(Theta) for Theta in matrices] != [(p, p)] * n_classes:
         raise ValueError(f"warm_start must hold {n_classes} matrices of shape ({p}, {p}), one per class.")
-    return flat_from_precisions(system, matrices, p)
+    return matrices
 
 
-def _certify(problem: JointProblem, system: BlockSystem, result: SolverResult, settled: float) -> Certificate:
+def _lay_out(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
+    """Blocks to be solved, and for each class the variables left out because they are alone."""
+    blocks = class_blocks(partition.labels, smallest=1) if method.include_isolated else partition.class_blocks
+    inside = np.zeros(partition.labels.shape, dtype=bool)
+    inside[np.repeat(blocks.block_class, blocks.sizes), blocks.members] = True
+    return blocks, [np.flatnonzero(~row) for row in inside]
+
+
+def _certify(problem: JointProblem, outcomes: list[Outcome], settled: float) -> Certificate:
     """Add up the groups' gaps; entries outside the blocks are proved zero by the screen itself."""
-    counts = count_certain_edges(system, result.theta, result.bounds, problem.penalty)
+    counts = [count_certain_edges(o.system, o.result.theta, o.result.bounds, problem.penalty) for o in outcomes]
     n_classes, p = problem.source.n_classes, problem.source.n_variables
-    screened = n_classes * p * (p - 1) // 2 - len(system.upper)
+    screened = n_classes * p * (p - 1) // 2 - sum(len(o.system.upper) for o in outcomes)
     return Certificate(
-        objective=settled + result.bounds.total_objective,
-        gap=result.bounds.total_gap,
-        group_gaps=result.bounds.gap,
-        edges_present=counts.present,
-        edges_absent=counts.absent + screened,
-        edges_undetermined=counts.undetermined,
+        objective=settled + math.fsum(o.result.bounds.total_objective for o in outcomes),
+        gap=math.fsum(o.result.bounds.total_gap for o in outcomes),
+        group_gaps=np.concatenate([o.result.bounds.gap for o in outcomes]),
+        edges_present=sum(count.present for count in counts),
+        edges_absent=sum(count.absent for count in counts) + screened,
+        edges_undetermined=sum(count.undetermined for count in counts),
     )
 
 
-def _status(certificate: Certificate, result: SolverResult, tol: float) -> Status:
+_REMEDIES = {
+    "max_iter": "Raise max_iter, warm-start from this solution, raise lambda1, or accept the gap by raising tol.",
+    "callback": "Solve again with warm_start=this solution to go on.",
+    "interrupt": "Solve again with warm_start=this solution to go on.",
+    "paper's rule": 'Use stopping="gap" to reach the tolerance.',
+    "rounding": "The limit of double precision is reached: raise tol, or rescale badly scaled data.",
+}
+
+
+def _status(certificate: Certificate, outcomes: list[Outcome], tol: float) -> Status:
+    n_iter = max((o.result.n_iter for o in outcomes), default=0)
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {tol:.1e}"
     if certificate.relative_gap <= tol:
-        return Status(True, f"Converged after {result.n_iter} iterations: {reached}.")
-    if result.stopped_by == "callback":
-        return Status(False, f"Stopped by the callback after {result.n_iter} iterations: {reached}.", "Let it run on.")
-    if result.stopped_by == "paper's rule":
-        return Status(
-            False,
-            f"The paper's stopping rule held after {result.n_iter} iterations: {reached}.",
-            'Use stopping="gap" to reach the tolerance.',
-        )
-    return Status(
-        False,
-        f"Stopped at max_iter={result.n_iter}: {reached}.",
-        "Raise max_iter, warm-start from this solution, raise lambda1, or accept the gap by raising tol.",
-    )
+        return Status(True, f"Converged after {n_iter} iterations: {reached}.")
+    ended = {o.result.stopped_by for o in outcomes}
+    why = next((reason for reason in ("interrupt", *_REMEDIES) if reason in ended), "max_iter")
+    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why])
 
 
 class _Clock:

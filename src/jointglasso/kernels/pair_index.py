@@ -18,6 +18,7 @@ def _walk(
     pair_start: IntArray,
     upper: IntArray,
     lower: IntArray,
+    entry_block: IntArray,
     fill: bool,
 ) -> tuple[int, int]:
     """Merge, for every variable i, the sorted members j > i of its blocks in all classes."""
@@ -46,6 +47,7 @@ def _walk(
                             column = cursor[k] - start[block]
                             upper[n_entries] = offset[block] + row * size + column
                             lower[n_entries] = offset[block] + column * size + row
+                            entry_block[n_entries] = block
                         n_entries += 1
                         cursor[k] += 1
             n_pairs += 1
@@ -57,19 +59,21 @@ def _walk(
 @njit(cache=True, nogil=True)
 def index_pairs(
     block_of: IntArray, slot_of: IntArray, start: IntArray, members: IntArray, offset: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Pairs of variables that share a block, with the place of each copy in flat block storage.
 
     `block_of` and `slot_of` (K, p) tell the block of each variable and its position there (-1: alone). Returned
-    are the CSR start of each pair and the flat positions of its copies in the upper and lower triangles.
+    are the CSR start of each pair, the flat positions of its copies in the upper and lower triangles, and the block of
+    each copy. Pairs come in the order of (i, j).
     """
     empty = np.empty(0, np.int64)
-    n_pairs, n_entries = _walk(block_of, slot_of, start, members, offset, empty, empty, empty, False)
+    n_pairs, n_entries = _walk(block_of, slot_of, start, members, offset, empty, empty, empty, empty, False)
     pair_start = np.zeros(n_pairs + 1, np.int64)
     upper = np.empty(n_entries, np.int64)
     lower = np.empty(n_entries, np.int64)
-    _walk(block_of, slot_of, start, members, offset, pair_start, upper, lower, True)
-    return pair_start, upper, lower
+    entry_block = np.empty(n_entries, np.int64)
+    _walk(block_of, slot_of, start, members, offset, pair_start, upper, lower, entry_block, True)
+    return pair_start, upper, lower, entry_block
 
 
 @njit(cache=True, nogil=True)

@@ -49,6 +49,32 @@ class ClassBlocks:
     def sizes(self) -> IntArray:
         return np.diff(self.start)
 
+    @property
+    def group_members(self) -> IntArray:
+        """Number of variables, added up over the blocks, of each group."""
+        return np.bincount(self.group, self.sizes, minlength=self.n_groups).astype(np.int64)
+
+    @property
+    def group_largest(self) -> IntArray:
+        """Size of the biggest block of each group."""
+        largest = np.zeros(self.n_groups, dtype=np.int64)
+        np.maximum.at(largest, self.group, self.sizes)
+        return largest
+
+    def select(self, groups: IntArray) -> ClassBlocks:
+        """Only the blocks of the given groups, which are renumbered in their order."""
+        number = np.full(self.n_groups, -1, dtype=np.int64)
+        number[groups] = np.arange(len(groups))
+        kept = np.flatnonzero(number[self.group] >= 0)
+        size = self.sizes[kept]
+        slot = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        return ClassBlocks(
+            self.block_class[kept],
+            np.concatenate([[0], np.cumsum(size)]),
+            self.members[np.repeat(self.start[kept], size) + slot],
+            number[self.group[kept]],
+        )
+
     def groups(self) -> list[Group]:
         """List the groups as objects, the most expensive first."""
         cost = np.bincount(self.group, self.sizes.astype(float) ** 3, minlength=self.n_groups)

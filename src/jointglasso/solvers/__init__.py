@@ -2,5 +2,6 @@
 
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import GroupSolver, SolverResult, SolverTask
+from jointglasso.solvers.newton import Newton
 
-__all__ = ["ADMM", "GroupSolver", "SolverResult", "SolverTask"]
+__all__ = ["ADMM", "GroupSolver", "Newton", "SolverResult", "SolverTask"]

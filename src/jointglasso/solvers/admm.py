@@ -20,7 +20,6 @@ from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import eigh_stack
 from jointglasso.certificate import Bounds
-from jointglasso.solution import Iteration
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.validation import check_choice, check_count, check_positive
 
@@ -60,6 +59,7 @@ class ADMM:
 
     name = "admm"
     default_max_iter = 2000
+    lockstep = True
 
     def __post_init__(self) -> None:
         check_choice("stopping", self.stopping, ("gap", "paper"))
@@ -72,20 +72,18 @@ class ADMM:
     def solve(self, task: SolverTask) -> SolverResult:
         """Iterate Eq. (9)-(10) until the stopping rule holds."""
         state = _State.begin(task, self.rho)
-        history: list[Iteration] = []
         best = _Best(task)
-        stopped_by = "max_iter"
+        stopped_by, number = "max_iter", 0
         for number in range(1, task.max_iter + 1):
             objective = state.update_theta()
             state.update_y(self.relaxation)
             state.update_u()
             bounds = best.offer(state.Y) if self._check_due(number, task.max_iter) else None
-            iteration, stop = task.report(number, objective, None if bounds is None else bounds.total_gap)
-            history.append(iteration)
+            stop = task.report(objective, None if bounds is None else bounds.total_gap)
             if self.stopping == "paper" and state.paper_residual() < PAPER_TOLERANCE:
                 stopped_by = "paper's rule"
                 break
-            if self.stopping == "gap" and bounds is not None and task.converged(bounds):
+            if self.stopping == "gap" and bounds is not None and bounds.total_gap <= task.gap_limit.sum():
                 stopped_by = "tolerance"
                 break
             if stop:
@@ -94,7 +92,7 @@ class ADMM:
             if self.adapt_rho:
                 state.balance(number)
         theta, final_bounds = best.finish(state.Y)
-        return SolverResult(theta, final_bounds, len(history), history, stopped_by)
+        return SolverResult(theta, final_bounds, number, stopped_by, [self.name] * task.system.n_groups)
 
     def _check_due(self, number: int, max_iter: int) -> bool:
         return self.stopping == "gap" and (number % self.check_every == 0 or number == max_iter)

@@ -2,54 +2,44 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from jointglasso._typing import FloatArray
+from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.certificate import Bounds, bound_groups
 from jointglasso.penalties import PairPenalty
-from jointglasso.solution import Iteration
 
-#: Called after each iteration; a true return value asks the solver to stop.
-Callback = Callable[[Iteration], object]
+#: Called by a solver after each iteration with the objective of its system and the gap where known; true means stop.
+Report = Callable[[float, float | None], bool]
 
 
 @dataclass(frozen=True)
 class SolverTask:
-    """A system to solve, to a relative gap of the whole problem."""
+    """A system of independent groups to solve, each to its own share of the gap allowed to the whole problem."""
 
     system: BlockSystem
     penalty: PairPenalty
     diagonal_penalty: float
-    tol: float
+    gap_limit: FloatArray
+    """(G,): largest duality gap allowed to each group."""
     max_iter: int
     start: FloatArray
     """Positive definite Theta in flat storage."""
-    settled_objective: float = 0.0
-    """Objective of the part of the problem that is solved in closed form outside this system."""
-    callback: Callback | None = None
-    started: float = field(default_factory=time.perf_counter)
+    warm: bool = False
+    """Whether `start` carries knowledge, rather than being the diagonal start."""
+    report: Report = field(default=lambda objective, gap: False)
 
     def bounds(self, theta: FloatArray, *, rescue: bool = False) -> Bounds:
         """Objective and duality gap of each group at `theta`."""
         return bound_groups(self.system, theta, self.penalty, self.diagonal_penalty, rescue=rescue)
 
-    def converged(self, bounds: Bounds) -> bool:
-        """House rule: converged means the duality gap, relative to the whole problem, and nothing else."""
-        objective = self.settled_objective + bounds.total_objective
-        return bool(bounds.total_gap <= self.tol * max(1.0, abs(objective)))
-
-    def report(self, number: int, objective: float, gap: float | None) -> tuple[Iteration, bool]:
-        """Record one iteration and ask the caller whether to go on; the objective is that of the whole problem."""
-        seconds = time.perf_counter() - self.started
-        known_gap = gap if gap is not None and np.isfinite(gap) else None
-        iteration = Iteration(number, self.settled_objective + objective, known_gap, seconds)
-        return iteration, bool(self.callback(iteration)) if self.callback is not None else False
+    def unsolved(self, bounds: Bounds) -> BoolArray:
+        """House rule: converged means the duality gap and nothing else."""
+        return ~(bounds.gap <= self.gap_limit)
 
 
 @dataclass(frozen=True)
@@ -59,9 +49,10 @@ class SolverResult:
     theta: FloatArray
     bounds: Bounds
     n_iter: int
-    history: list[Iteration]
     stopped_by: str
-    """"tolerance", "paper's rule", "max_iter" or "callback"."""
+    """"tolerance", "paper's rule", "max_iter", "callback" or "rounding"."""
+    methods: list[str]
+    """How each group was solved."""
 
 
 class GroupSolver(Protocol):
@@ -79,8 +70,12 @@ class GroupSolver(Protocol):
     def include_isolated(self) -> bool:
         """Whether variables alone in their class are iterated too, instead of solved in closed form."""
 
+    @property
+    def lockstep(self) -> bool:
+        """Whether all groups are to be given as one system and iterated together."""
+
     def solve(self, task: SolverTask) -> SolverResult:
-        """Solve to the task's tolerance."""
+        """Solve to the task's gap limits."""
 
 
 def diagonal_start(system: BlockSystem, diagonal_penalty: float) -> FloatArray:

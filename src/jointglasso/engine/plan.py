@@ -1,0 +1,41 @@
+"""How the independent groups are cut into pieces of work."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.problem import JointProblem
+from jointglasso.screening.groups import ClassBlocks
+
+#: Groups whose biggest block has at most this many variables are solved many at a time by compiled code.
+SMALL_GROUP = 64
+
+
+def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1) -> list[IntArray]:
+    """Groups of each piece of work: every big group alone, largest first, then the small ones in batches."""
+    everything = np.arange(blocks.n_groups)
+    if together or blocks.n_groups == 0:
+        return [everything]
+    cost = np.bincount(blocks.group, blocks.sizes.astype(float) ** 3)
+    big = everything[blocks.group_largest > SMALL_GROUP]
+    small = np.setdiff1d(everything, big, assume_unique=True)
+    items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
+    if len(small):
+        by_cost = small[np.argsort(-cost[small], kind="stable")]
+        items += [np.sort(by_cost[n::n_batches]) for n in range(min(n_batches, len(small)))]
+    return items
+
+
+def gap_limits(blocks: ClassBlocks, allowed: float) -> FloatArray:
+    """Share the gap allowed to the whole problem among the groups by their number of variables."""
+    members = blocks.group_members
+    return allowed * members / max(1, int(members.sum()))
+
+
+def start_objectives(problem: JointProblem, blocks: ClassBlocks) -> FloatArray:
+    """Objective of each group at the diagonal start, an upper bound on its optimum."""
+    variance = np.stack([problem.optimal_variance(k) for k in range(problem.source.n_classes)])
+    member_class = np.repeat(blocks.block_class, blocks.sizes)
+    per_member = problem.weights[member_class] * (1.0 + np.log(variance[member_class, blocks.members]))
+    return np.bincount(np.repeat(blocks.group, blocks.sizes), per_member, minlength=blocks.n_groups).astype(float)
