@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -106,9 +108,8 @@ def check_covariances(
                 "for a table of samples use SampleCovariance."
             )
     names, aligned = _align(named, arrays, variable_names, both_axes=True)
-    for name, S in aligned.items():
-        _check_symmetric(S, name, names)
-        _check_semidefinite(S, name, names)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the checks release the interpreter lock
+        list(pool.map(lambda item: _check_covariance(item[1], item[0], names), aligned.items()))
     sizes = _check_sample_sizes(sample_sizes, list(aligned))
     return CheckedMatrices(list(aligned.values()), tuple(aligned), names, sizes)
 
@@ -327,6 +328,11 @@ def _final_names(variable_names: Any, reference: list[str] | None, p: int) -> tu
             "variable_names disagrees with the column names of the data: leave it out or rename the columns."
         )
     return tuple(_require_unique(names, "variable_names"))
+
+
+def _check_covariance(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    _check_symmetric(S, class_name, variable_names)
+    _check_semidefinite(S, class_name, variable_names)
 
 
 def _check_symmetric(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:

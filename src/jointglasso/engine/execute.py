@@ -18,6 +18,7 @@ from jointglasso.certificate import count_certain_edges
 from jointglasso.engine.assemble import isolated_objective, sparse_precisions
 from jointglasso.engine.groups import GroupRunner, Options, Outcome
 from jointglasso.engine.recheck import violated_pairs
+from jointglasso.engine.threads import blas_threads_for
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DynamicScreen
@@ -119,15 +120,16 @@ def solve(
     while True:
         blocks, isolated = _lay_out(screen.partition, method)
         settled = isolated_objective(problem, isolated)
-        with clock.stage("solve"):
-            runner = GroupRunner(problem, blocks, settled, options, screen.spent, start)
-            outcomes = runner.run()
-        with clock.stage("certificate"):
-            certificate = _certify(problem, outcomes, settled)
-            precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
-        with clock.stage("screening"):
-            if runner.progress.stop or not screen.merge_violated(outcomes):
-                break
+        with blas_threads_for(screen.partition.largest):
+            with clock.stage("solve"):
+                runner = GroupRunner(problem, blocks, settled, options, screen.spent, start)
+                outcomes = runner.run()
+            with clock.stage("certificate"):
+                certificate = _certify(problem, outcomes, settled)
+                precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
+            with clock.stage("screening"):
+                if runner.progress.stop or not screen.merge_violated(outcomes):
+                    break
         start = precision
     status = _status(certificate, outcomes, tol)
     if not status:

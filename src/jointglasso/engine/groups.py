@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
@@ -18,6 +17,7 @@ from jointglasso.certificate import bound_groups
 from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.engine.plan import gap_limits, start_objectives, work_items
 from jointglasso.engine.progress import Progress
+from jointglasso.engine.threads import single_threaded_blas
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solution import Callback
@@ -92,7 +92,7 @@ class GroupRunner:
         if jobs == 1 or len(self.items) == 1:
             return [self._run_item(n, limits, starts[n]) for n in numbers]
         # One BLAS thread per worker: the workers themselves keep the cores busy.
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(jobs) as pool:
+        with single_threaded_blas(), ThreadPoolExecutor(jobs) as pool:
             futures = [pool.submit(self._run_item, n, limits, starts[n]) for n in numbers]
             try:
                 return [future.result() for future in futures]

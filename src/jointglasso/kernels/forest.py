@@ -68,8 +68,8 @@ def pair_covariance(
     """Optimal W_ij of a two-variable problem over the given classes, all with ``weight |S| > lambda1``.
 
     `product` is W_ii W_jj. With c = |S| - lambda1 / w the conditions are
-    |W_k| = c_k - (lambda2 / w_k) |theta_k| / |theta| and |theta_k| = |W_k| / (W_ii W_jj - W_k^2). Given r = |theta| every
-    class is a scalar equation; r itself is the root of |theta(r)| / r = 1, bracketed and closed in by secant steps.
+    |W_k| = c_k - (lambda2 / w_k) |theta_k| / |theta| and |theta_k| = |W_k| / (W_ii W_jj - W_k^2). Given r = |theta|
+    every class is a scalar equation; r itself is the root of |theta(r)| / r = 1, bracketed and closed in on by secants.
     """
     n = S.shape[0]
     c = np.empty(n)

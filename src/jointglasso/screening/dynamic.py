@@ -4,8 +4,8 @@ Algorithm 1 merges a waiting pair as soon as its ends meet in another class, bec
 one merge can set off an avalanche of others. Here the search starts from the strong edges alone. After the groups are
 solved, the optimality conditions of the waiting pairs can be read off the solution: a pair (i, j), cut in class x
 though ``w_x |S_x,ij| > lambda1``, is violated if it is non-zero in some class, or if the classes that hold it leave too
-little of its dual budget lambda2^2. Only violated pairs are merged, and every one of them Algorithm 1 would have merged as well:
-the result is exact and never coarser than the hybrid partition.
+little of its dual budget lambda2^2. Only violated pairs are merged, and every one of them Algorithm 1 would have merged
+as well: the result is exact and never coarser than the hybrid partition.
 """
 
 from __future__ import annotations
