@@ -20,6 +20,7 @@ _HOME = {
     "JointProblem": "jointglasso.problem",
     "Newton": "jointglasso.solvers",
     "Partition": "jointglasso.screening",
+    "ProximalGradient": "jointglasso.solvers",
     "SampleCovariance": "jointglasso.covariance",
     "Solution": "jointglasso.solution",
     "Status": "jointglasso.solution",
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from jointglasso.problem import JointProblem
     from jointglasso.screening import Partition, screen
     from jointglasso.solution import Certificate, ConvergenceWarning, Iteration, Solution, Status
-    from jointglasso.solvers import ADMM, Newton
+    from jointglasso.solvers import ADMM, Newton, ProximalGradient
 
 
 def __getattr__(name: str) -> Any:

@@ -5,27 +5,31 @@ The dual problem (W_k = inverse of Theta_k at the optimum, B the subdifferential
     max  sum_k w_k (log det W_k + p)   s.t.   w_k (W_k - S_k)_ij in B for i != j,  (W_k)_ii = S_k,ii + penalty_ii / w_k
 
 From a primal point Theta we take the u in the subdifferential of the penalty at Theta nearest to the gradient and
-set W = S + u / w. Then the penalty's own gap vanishes and what is left is, with Theta = L L' and
-M = L' (W - Theta^{-1}) L,
+set W = S + u / w. Then the penalty's own gap vanishes and what is left is, with R = W - Theta^{-1}, a sparse matrix,
 
-    gap = sum_k w_k [ tr M_k - log det(I + M_k) ],
+    gap = sum_k w_k [ tr(R_k Theta_k) - log det(I + R_k Theta_k) ],
 
-second order in M: rounding in M hardly shows and nothing cancels. Entries between blocks have W = 0, which
+second order in R: rounding in R hardly shows and nothing cancels. Entries between blocks have W = 0, which
 condition (8) makes feasible, so the gaps of the groups add up to a gap of the whole problem.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.blocks.linalg import SMALL, Factorization, factorize
+from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
 
-#: Below this size of M its square gives the gap to within a percent; above it eigenvalues or a Cholesky factor do.
+#: Dense products run this many times faster than sparse ones.
+_DENSE_ADVANTAGE = 0.01
+
+#: Below this norm of R Theta its square gives the gap to within a percent; above it log-determinants do.
 _NEAR = 0.01
 
 
@@ -57,26 +61,33 @@ class EdgeCounts:
 
 
 def bound_groups(
-    system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float, *, rescue: bool = False
+    system: BlockSystem,
+    theta: FloatArray,
+    penalty: PairPenalty,
+    diagonal_penalty: float,
+    *,
+    factor: Factorization | None = None,
+    rescue: bool = False,
 ) -> Bounds:
     """Objective and gap of each group at `theta`; infinite where Theta or the dual point is not definite.
 
-    With `rescue`, groups whose dual point is not definite get one that is, by mixing in a safe interior point; worth
-    its price only far from the optimum, when a finite bound is wanted all the same.
+    `factor` is the factorization of `theta`, where the caller has it. With `rescue`, groups whose dual point is not
+    definite get one that is, by mixing in a safe interior point; worth its price only far from the optimum, when a
+    finite bound is wanted all the same.
     """
-    factor = factorize(system, theta)
+    factor = factorize(system, theta) if factor is None else factor
     entries = system.gather(theta)
     objective = _objective(system, theta, entries, factor, penalty, diagonal_penalty)
     weight = system.block_weight[system.entry_block]
     wanted = weight * (system.gather(factor.inverse) - system.gather(system.S))
     subgradient = penalty.nearest_subgradient(entries, wanted, system.pair_start, system.spent)
     dual = _dual_point(system, subgradient / weight, diagonal_penalty)
-    block_gap = system.block_weight * _block_gaps(system, factor, dual)
-    block_gap[~factor.definite] = np.inf
-    gap = system.sum_per_group(block_gap)
+    # Computed as a difference of subgradients R is an exact zero wherever the gradient is one already.
+    residual = (subgradient - wanted) / weight
+    gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
     bounds = Bounds(objective, gap, dual)
     if rescue and np.isinf(gap[np.isfinite(objective)]).any():
-        return _rescue(system, entries, factor, penalty, diagonal_penalty, bounds)
+        return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
     return bounds
 
 
@@ -153,42 +164,69 @@ def _dual_point(system: BlockSystem, shift: FloatArray, diagonal_penalty: float)
     return system.scatter(system.gather(system.S) + shift, variance)
 
 
-def _block_gaps(system: BlockSystem, factor: Factorization, dual: FloatArray) -> FloatArray:
-    """``tr M - log det(I + M)`` of each block, never negative; infinite where I + M is not definite."""
-    gaps = np.empty(system.n_blocks)
-    for blocks, (lower, inverse, W) in system.stacks(factor.lower, factor.inverse, dual):
-        definite = factor.definite[blocks]
-        L = np.where(definite[:, None, None], lower, 0.0)
-        D = np.where(definite[:, None, None], W - inverse, 0.0)
-        M = np.swapaxes(L, 1, 2) @ D @ L
-        gaps[blocks] = _log_barrier_gap(M)
+def _block_gaps(
+    system: BlockSystem,
+    theta: FloatArray,
+    entries: FloatArray,
+    factor: Factorization,
+    dual: FloatArray,
+    residual: FloatArray,
+) -> FloatArray:
+    """``tr(R Theta) - log det(I + R Theta)`` of each block, never negative; infinite where W is not definite."""
+    diagonal = dual[system.diagonal] - factor.inverse[system.diagonal]
+    trace, squares = _trace_and_squares(system, theta, entries, residual, diagonal, factor.definite)
+    norm = np.sqrt(squares)
+    near = (norm < _NEAR) & factor.definite
+    # The eigenvalues m of R Theta satisfy sum m^2 = squares, and m - log(1 + m) <= m^2 / (2 (1 - |m|)) for |m| < 1.
+    gaps = np.where(near, 0.5 * squares / (1.0 - np.where(near, norm, 0.0)), np.inf)
+    far = factor.definite & ~near
+    if far.any():
+        other = factorize(system, dual, only=far)
+        usable = far & other.definite
+        exact = trace - other.logdet - factor.logdet
+        gaps[usable] = np.maximum(exact[usable], 0.0)
     return gaps
 
 
-def _log_barrier_gap(M: FloatArray) -> FloatArray:
-    """``sum_i m_i - log(1 + m_i)`` over the eigenvalues of each symmetric matrix of a stack, bounded from above."""
-    norm = np.sqrt(np.einsum("mij,mij->m", M, M))
-    near = norm < _NEAR
-    # m - log(1 + m) <= m^2 / (2 (1 - |m|)) for |m| < 1
-    gap = np.where(near, 0.5 * norm**2 / (1.0 - np.where(near, norm, 0.0)), np.inf)
-    for m in np.flatnonzero(~near & np.isfinite(norm)):
-        gap[m] = _exact_log_barrier_gap(0.5 * (M[m] + M[m].T))
-    return gap
+def _trace_and_squares(
+    system: BlockSystem,
+    theta: FloatArray,
+    entries: FloatArray,
+    residual: FloatArray,
+    diagonal: FloatArray,
+    definite: BoolArray,
+) -> tuple[FloatArray, FloatArray]:
+    """``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block, by sparse or dense products, whichever is cheaper."""
+    residual = np.where(definite[system.entry_block], residual, 0.0)
+    diagonal = np.where(definite[system.diagonal_block], diagonal, 0.0)
+    n_members = max(1, len(system.members))
+    sparse_work = (n_members + 2.0 * np.count_nonzero(residual)) * (1.0 + 2.0 * np.count_nonzero(entries) / n_members)
+    if sparse_work < _DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum()):
+        product = _sparse_blocks(system, residual, diagonal) @ _sparse_blocks(system, entries, theta[system.diagonal])
+        per_member = np.asarray(product.multiply(product.T).sum(axis=1)).ravel()
+        trace = bincount(system.diagonal_block, product.diagonal(), system.n_blocks)
+        return trace, np.maximum(bincount(system.diagonal_block, per_member, system.n_blocks), 0.0)
+    trace, squares = np.empty(system.n_blocks), np.empty(system.n_blocks)
+    for blocks, (R, Theta) in system.stacks(system.scatter(residual, diagonal), theta):
+        dense_product = R @ Theta
+        trace[blocks] = np.einsum("mii->m", dense_product)
+        squares[blocks] = np.einsum("mij,mji->m", dense_product, dense_product)
+    return trace, np.maximum(squares, 0.0)
 
 
-def _exact_log_barrier_gap(M: FloatArray) -> float:
-    if len(M) <= SMALL:
-        eigenvalues = np.linalg.eigvalsh(M)
-        return float((eigenvalues - np.log1p(eigenvalues)).sum()) if eigenvalues[0] > -1.0 else np.inf
-    try:
-        L = np.linalg.cholesky(np.eye(len(M)) + M)
-    except np.linalg.LinAlgError:
-        return np.inf
-    return max(float(np.trace(M) - 2.0 * np.log(np.diagonal(L)).sum()), 0.0)
+def _sparse_blocks(system: BlockSystem, entries: FloatArray, diagonal: FloatArray) -> Any:
+    """All blocks as one sparse block-diagonal matrix over the members."""
+    kept = np.flatnonzero(entries)
+    row, column = system.entry_members(kept)
+    everyone = np.arange(len(diagonal))
+    coordinates = (np.concatenate([row, column, everyone]), np.concatenate([column, row, everyone]))
+    data = np.concatenate([entries[kept], entries[kept], diagonal])
+    return sparse.csr_array((data, coordinates), shape=(len(diagonal), len(diagonal)))
 
 
 def _rescue(
     system: BlockSystem,
+    theta: FloatArray,
     entries: FloatArray,
     factor: Factorization,
     penalty: PairPenalty,
@@ -210,7 +248,8 @@ def _rescue(
             break
         shift = share * face_shift + (1.0 - share) * safe_shift
         W = _dual_point(system, shift, diagonal_penalty)
-        block_gap = system.block_weight * _block_gaps(system, factor, W)
+        residual = S + shift - system.gather(factor.inverse)
+        block_gap = system.block_weight * _block_gaps(system, theta, entries, factor, W, residual)
         group_gap = system.sum_per_group(block_gap) + _fenchel_gap(system, entries, weight * shift, penalty)
         better = bad & np.isfinite(group_gap)
         gap[better] = group_gap[better]

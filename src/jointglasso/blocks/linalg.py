@@ -16,40 +16,47 @@ SMALL = 32
 
 @dataclass(frozen=True)
 class Factorization:
-    """Lower Cholesky factors and inverses in flat storage, log-determinants, and which blocks are definite."""
+    """Inverses in flat storage, log-determinants, and which blocks are positive definite."""
 
-    lower: FloatArray
     inverse: FloatArray
     logdet: FloatArray
     definite: BoolArray
 
 
-def factorize(system: BlockSystem, flat: FloatArray) -> Factorization:
-    """Factor and invert every block."""
+def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None = None) -> Factorization:
+    """Factor and invert every block, or `only` those marked; the others count as not definite."""
     from jointglasso.kernels.small_blocks import factor_and_invert
 
-    lower, inverse = np.empty_like(flat), np.empty_like(flat)
+    inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)
-    for blocks, (stack, lower_stack, inverse_stack) in system.stacks(flat, lower, inverse):
+    for blocks, (stack, inverse_stack) in system.stacks(flat, inverse):
+        wanted = np.arange(len(stack)) if only is None else np.flatnonzero(only[blocks])
+        if not len(wanted):
+            continue
         if stack.shape[1] <= SMALL:
-            lower_stack[:], inverse_stack[:], logdet[blocks], definite[blocks] = factor_and_invert(stack)
+            some = stack if only is None else stack[wanted]
+            inverse_stack[wanted], logdet[blocks.start + wanted], definite[blocks.start + wanted] = factor_and_invert(
+                some
+            )
         else:
-            for m, block in enumerate(range(blocks.start, blocks.stop)):
-                logdet[block], definite[block] = _factor_one(stack[m], lower_stack[m], inverse_stack[m])
-    return Factorization(lower, inverse, logdet, definite)
+            for m in wanted:
+                logdet[blocks.start + m], definite[blocks.start + m] = _factor_one(stack[m], inverse_stack[m])
+    return Factorization(inverse, logdet, definite)
 
 
-def _factor_one(matrix: FloatArray, lower: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
+def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
     from jointglasso.kernels.pair_index import mirror_upper
 
     # LAPACK reads columns: the transpose of a row-major symmetric matrix is the same matrix, without a copy.
-    factor, failed = lapack.dpotrf(matrix.T, lower=1, clean=1)
+    factor = inverse.T
+    factor[:] = matrix.T
+    factor, failed = lapack.dpotrf(factor, lower=1, clean=0, overwrite_a=1)
     if failed:
         return 0.0, False
-    lower[:] = factor
     logdet = 2.0 * float(np.log(np.diagonal(factor)).sum())
     inverted, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    inverse[:] = inverted.T
+    if not np.may_share_memory(inverted, inverse):  # LAPACK's wrapper made a copy after all
+        inverse[:] = inverted.T
     mirror_upper(inverse)
     return logdet, not failed
 

@@ -25,13 +25,14 @@ from jointglasso.screening.dynamic import DynamicScreen
 from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.rules import partition_by
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
-from jointglasso.solvers import ADMM, GroupSolver, Newton
+from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
 from jointglasso.validation import check_choice, check_count, check_positive
 
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 SOLVERS: dict[str, Callable[[], GroupSolver]] = {
     "auto": lambda: Newton(closed_form=True),
     "newton": Newton,
+    "proximal_gradient": ProximalGradient,
     "admm": ADMM,
 }
 
@@ -72,7 +73,7 @@ def solve(
     screening : {"dynamic", "hybrid", "global", "class", "none"}
         Rule that finds zero entries before solving. All are exact. "hybrid" is the paper's Algorithm 1; "dynamic" is
         finer still: it cuts more, checks the solution, and merges only what the check asks for.
-    solver : {"auto", "newton", "admm"} or solver object
+    solver : {"auto", "newton", "proximal_gradient", "admm"} or solver object
         Method, by name or as an object with options, such as ``jointglasso.ADMM(rho=0.1, relaxation=1.0)``. "auto"
         takes the closed form where it is exact and proximal Newton elsewhere.
     tol : float, default 1e-6

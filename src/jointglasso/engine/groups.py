@@ -155,7 +155,7 @@ def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
         suspects: IntArray = np.arange(len(stack))
         if not unpenalised and stack.shape[1] <= 64:
             shifted = stack + 1e-8 * np.einsum("mii->m", stack)[:, None, None] * np.eye(stack.shape[1])
-            suspects = np.flatnonzero(~factor_and_invert(shifted)[3])
+            suspects = np.flatnonzero(~factor_and_invert(shifted)[2])
         for m in suspects:
             name = names[system.block_class[blocks.start + m]]
             if not is_semidefinite(stack[m]):

@@ -118,8 +118,8 @@ def gauge(values: FloatArray, start: IntArray, lambda1: float, lambda2: float) -
     return result
 
 
-def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Cholesky factors, inverses, log-determinants, and which matrices are positive definite."""
+def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Inverses, log-determinants, and which matrices are positive definite."""
     ok = np.array([np.linalg.eigvalsh(matrix).min() > 0 for matrix in stack], dtype=bool)
     safe = np.where(ok[:, None, None], stack, np.eye(stack.shape[1]))
-    return np.linalg.cholesky(safe), np.linalg.inv(safe), np.linalg.slogdet(safe)[1], ok
+    return np.linalg.inv(safe), np.linalg.slogdet(safe)[1], ok

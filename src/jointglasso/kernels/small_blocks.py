@@ -1,4 +1,4 @@
-"""Cholesky factor, inverse and log-determinant of many small matrices in one call.
+"""Inverse and log-determinant of many small matrices in one call.
 
 LAPACK is made for matrices that fill a cache; on blocks of a few variables its call costs more than its
 arithmetic, and a Python loop over thousands of blocks more still.
@@ -13,19 +13,18 @@ from jointglasso._typing import BoolArray, FloatArray
 
 
 @njit(cache=True, nogil=True)
-def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Lower Cholesky factors, inverses and log-determinants of a stack (m, b, b); `ok` tells which are definite.
+def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Inverses and log-determinants of a stack (m, b, b) by Cholesky factors; `ok` tells which are definite.
 
     Where a matrix is not positive definite its rows of the outputs are meaningless.
     """
     n_matrices, b, _ = stack.shape
-    lower = np.zeros((n_matrices, b, b))
     inverse = np.zeros((n_matrices, b, b))
     logdet = np.zeros(n_matrices)
     ok = np.ones(n_matrices, np.bool_)
+    L = np.zeros((b, b))
     inverse_lower = np.zeros((b, b))
     for m in range(n_matrices):
-        L = lower[m]
         for i in range(b):
             for j in range(i + 1):
                 total = stack[m, i, j]
@@ -57,4 +56,4 @@ def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
                     total += inverse_lower[k, i] * inverse_lower[k, j]
                 inverse[m, i, j] = total
                 inverse[m, j, i] = total
-    return lower, inverse, logdet, ok
+    return inverse, logdet, ok

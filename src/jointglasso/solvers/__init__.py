@@ -3,5 +3,6 @@
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import GroupSolver, SolverResult, SolverTask
 from jointglasso.solvers.newton import Newton
+from jointglasso.solvers.proximal_gradient import ProximalGradient
 
-__all__ = ["ADMM", "GroupSolver", "Newton", "SolverResult", "SolverTask"]
+__all__ = ["ADMM", "GroupSolver", "Newton", "ProximalGradient", "SolverResult", "SolverTask"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds, bound_groups
 from jointglasso.penalties import PairPenalty
 
@@ -33,9 +34,9 @@ class SolverTask:
     """Whether `start` carries knowledge, rather than being the diagonal start."""
     report: Report = field(default=lambda objective, gap: False)
 
-    def bounds(self, theta: FloatArray, *, rescue: bool = False) -> Bounds:
+    def bounds(self, theta: FloatArray, *, factor: Factorization | None = None, rescue: bool = False) -> Bounds:
         """Objective and duality gap of each group at `theta`."""
-        return bound_groups(self.system, theta, self.penalty, self.diagonal_penalty, rescue=rescue)
+        return bound_groups(self.system, theta, self.penalty, self.diagonal_penalty, factor=factor, rescue=rescue)
 
     def unsolved(self, bounds: Bounds) -> BoolArray:
         """House rule: converged means the duality gap and nothing else."""

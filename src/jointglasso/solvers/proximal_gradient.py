@@ -1,0 +1,152 @@
+"""Proximal gradient (G-ISTA for K classes) with Barzilai-Borwein steps, every group with its own step.
+
+One iteration is a gradient step on the likelihood, ``G = w (S - Theta^{-1})``, followed by the proximal operator of the
+penalty. A Cholesky factor of the trial point tells whether it is positive definite and gives its log-determinant; its
+inverse is the next gradient. Cheap iterations, many of them where Theta is badly conditioned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.linalg import Factorization, factorize
+from jointglasso.blocks.system import bincount
+from jointglasso.solvers.base import SolverResult, SolverTask
+from jointglasso.validation import check_count
+
+_MAX_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class ProximalGradient:
+    """Proximal gradient method with Barzilai-Borwein steps.
+
+    Parameters
+    ----------
+    check_every : int, default 5
+        Iterations between two computations of the gap.
+    """
+
+    check_every: int = 5
+
+    name = "proximal_gradient"
+    default_max_iter = 5000
+    include_isolated = False
+    lockstep = False
+
+    def __post_init__(self) -> None:
+        check_count("check_every", self.check_every)
+
+    def solve(self, task: SolverTask) -> SolverResult:
+        """Step, and check the gap now and then, until every group is within its limit."""
+        state = _State.begin(task)
+        bounds = task.bounds(state.theta, factor=state.factor)
+        stopped_by, number = "max_iter", 0
+        for number in range(task.max_iter + 1):
+            if number % self.check_every == 0 or number == task.max_iter or not state.moving.any():
+                bounds = task.bounds(state.theta, factor=state.factor)
+                state.moving &= task.unsolved(bounds)
+                stop = task.report(bounds.total_objective, bounds.total_gap)
+                if not state.moving.any():
+                    stopped_by = "rounding" if task.unsolved(bounds).any() else "tolerance"
+                    break
+                if stop:
+                    stopped_by = "callback"
+                    break
+            if number < task.max_iter:
+                state.step()
+        if np.isinf(bounds.gap).any():
+            bounds = task.bounds(state.theta, factor=state.factor, rescue=True)
+        return SolverResult(state.theta, bounds, number, stopped_by, [self.name] * task.system.n_groups)
+
+
+@dataclass
+class _State:
+    """Theta with its inverse and smooth objective, the step of each group, and which groups still move."""
+
+    task: SolverTask
+    theta: FloatArray
+    factor: Factorization
+    smooth: FloatArray
+    length: FloatArray
+    moving: BoolArray
+
+    @classmethod
+    def begin(cls, task: SolverTask) -> _State:
+        system = task.system
+        factor = factorize(system, task.start)
+        # The likelihood's curvature is at most w times the squared largest eigenvalue of W; its trace is a cheap bound.
+        spread = np.zeros(system.n_groups)
+        largest = np.zeros(system.n_blocks)
+        np.maximum.at(largest, system.diagonal_block, factor.inverse[system.diagonal])
+        np.maximum.at(spread, system.block_group, system.block_weight * largest**2)
+        smooth = _smooth_objective(system, task.start, factor)
+        return cls(task, task.start.copy(), factor, smooth, 1.0 / spread, np.ones(system.n_groups, dtype=bool))
+
+    @property
+    def system(self) -> BlockSystem:
+        return self.task.system
+
+    def step(self) -> None:
+        """Move every unfinished group by one accepted proximal gradient step."""
+        system = self.system
+        gradient = np.repeat(system.block_weight, system.size**2) * (system.S - self.factor.inverse)
+        pending = self.moving.copy()
+        theta, inverse = self.theta.copy(), self.factor.inverse.copy()
+        logdet, smooth = self.factor.logdet.copy(), self.smooth.copy()
+        for _ in range(_MAX_HALVINGS):
+            trial = self._trial(gradient)
+            factor = factorize(system, trial, only=pending[system.block_group])
+            value, accepted = self._accept(trial, gradient, factor, pending)
+            blocks = accepted[system.block_group]
+            inside = np.repeat(blocks, system.size**2)
+            theta[inside], inverse[inside] = trial[inside], factor.inverse[inside]
+            logdet[blocks], smooth[accepted] = factor.logdet[blocks], value[accepted]
+            pending &= ~accepted
+            if not pending.any():
+                break
+            self.length[pending] *= 0.5
+        self.moving &= ~pending  # no step short enough helps any more: the limit of rounding
+        self._finish_step(theta, Factorization(inverse, logdet, np.ones_like(self.factor.definite)), smooth)
+
+    def _trial(self, gradient: FloatArray) -> FloatArray:
+        system, task = self.system, self.task
+        point = self.theta - np.repeat(self.length[system.block_group], system.size**2) * gradient
+        entries = task.penalty.prox(system.gather(point), system.pair_start, self.length[system.pair_group])
+        shrink = task.diagonal_penalty * self.length[system.block_group[system.diagonal_block]]
+        return system.scatter(entries, point[system.diagonal] - shrink)
+
+    def _accept(
+        self, trial: FloatArray, gradient: FloatArray, factor: Factorization, pending: BoolArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Smooth objective at the trial point, and the groups where it lies below the quadratic model."""
+        system = self.system
+        change = trial - self.theta
+        linear = self._group_sum(gradient * change)
+        quadratic = self._group_sum(change * change) / (2.0 * self.length)
+        value = _smooth_objective(system, trial, factor)
+        rounding = 1e-14 * (1.0 + np.abs(self.smooth))
+        return value, pending & (value <= self.smooth + linear + quadratic + rounding)
+
+    def _finish_step(self, theta: FloatArray, factor: Factorization, smooth: FloatArray) -> None:
+        """Barzilai-Borwein: the next step length is <change, change> / <change, change of the gradient>."""
+        system = self.system
+        change = theta - self.theta
+        curved = np.repeat(system.block_weight, system.size**2) * (self.factor.inverse - factor.inverse)
+        length, curvature = self._group_sum(change * change), self._group_sum(change * curved)
+        usable = (length > 0) & (curvature > 0)
+        self.length[usable] = length[usable] / curvature[usable]
+        self.theta, self.factor, self.smooth = theta, factor, smooth
+
+    def _group_sum(self, flat: FloatArray) -> FloatArray:
+        return self.system.sum_per_group(self.system.sum_per_block(flat))
+
+
+def _smooth_objective(system: BlockSystem, theta: FloatArray, factor: Factorization) -> FloatArray:
+    """Likelihood part of each group's objective; infinite where a block is not definite."""
+    value = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
+    return bincount(system.block_group, np.where(factor.definite, value, np.inf), system.n_groups)
