@@ -15,30 +15,59 @@ _HOME = {
     "Certificate": "jointglasso.solution",
     "ConvergenceWarning": "jointglasso.solution",
     "CovarianceSource": "jointglasso.covariance",
+    "datasets": "jointglasso.datasets",
     "DenseCovariance": "jointglasso.covariance",
     "Iteration": "jointglasso.solution",
     "JointProblem": "jointglasso.problem",
     "Newton": "jointglasso.solvers",
     "Partition": "jointglasso.screening",
     "ProximalGradient": "jointglasso.solvers",
+    "RichProgress": "jointglasso.progress_bar",
     "SampleCovariance": "jointglasso.covariance",
-    "Solution": "jointglasso.solution",
-    "Status": "jointglasso.solution",
-    "datasets": "jointglasso.datasets",
     "screen": "jointglasso.screening",
+    "Solution": "jointglasso.solution",
     "solve": "jointglasso.engine",
+    "warm_kernels": "jointglasso.warm",
+    "Status": "jointglasso.solution",
 }
 
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
-    from jointglasso import datasets
-    from jointglasso.covariance import CovarianceSource, DenseCovariance, SampleCovariance
-    from jointglasso.engine import solve
-    from jointglasso.problem import JointProblem
-    from jointglasso.screening import Partition, screen
-    from jointglasso.solution import Certificate, ConvergenceWarning, Iteration, Solution, Status
-    from jointglasso.solvers import ADMM, Newton, ProximalGradient
+    from jointglasso import datasets as datasets
+    from jointglasso.covariance import (
+        CovarianceSource as CovarianceSource,
+    )
+    from jointglasso.covariance import (
+        DenseCovariance as DenseCovariance,
+    )
+    from jointglasso.covariance import (
+        SampleCovariance as SampleCovariance,
+    )
+    from jointglasso.engine import solve as solve
+    from jointglasso.problem import JointProblem as JointProblem
+    from jointglasso.progress_bar import RichProgress as RichProgress
+    from jointglasso.screening import Partition as Partition
+    from jointglasso.screening import screen as screen
+    from jointglasso.solution import (
+        Certificate as Certificate,
+    )
+    from jointglasso.solution import (
+        ConvergenceWarning as ConvergenceWarning,
+    )
+    from jointglasso.solution import (
+        Iteration as Iteration,
+    )
+    from jointglasso.solution import (
+        Solution as Solution,
+    )
+    from jointglasso.solution import (
+        Status as Status,
+    )
+    from jointglasso.solvers import ADMM as ADMM
+    from jointglasso.solvers import Newton as Newton
+    from jointglasso.solvers import ProximalGradient as ProximalGradient
+    from jointglasso.warm import warm_kernels as warm_kernels
 
 
 def __getattr__(name: str) -> Any:

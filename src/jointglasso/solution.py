@@ -70,6 +70,8 @@ class Iteration:
     seconds: float
     groups_done: int = 0
     n_groups: int = 0
+    share_done: float = 0.0
+    """Estimated share of the work that is in finished groups, 0 to 1."""
 
 
 #: Called after each iteration; a true return value asks the solve to stop.

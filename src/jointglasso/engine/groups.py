@@ -68,7 +68,10 @@ class GroupRunner:
         starts = start_objectives(problem, blocks)
         self.start_objective = settled + float(starts.sum())
         item_starts = [float(starts[item].sum()) for item in self.items]
-        self.progress = Progress(settled, item_starts, [len(item) for item in self.items], options.callback)
+        cost = np.bincount(blocks.group, blocks.sizes.astype(float) ** 3, minlength=blocks.n_groups)
+        item_costs = [float(cost[item].sum()) for item in self.items]
+        item_groups = [len(item) for item in self.items]
+        self.progress = Progress(settled, item_starts, item_groups, item_costs, options.callback)
 
     def run(self) -> list[Outcome]:
         """Solve all groups until their gaps add up to no more than the whole problem allows."""

@@ -6,6 +6,8 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from jointglasso.solution import Callback, Iteration
 
@@ -18,12 +20,18 @@ class Progress:
     """
 
     def __init__(
-        self, settled: float, starts: Sequence[float], groups: Sequence[int], callback: Callback | None
+        self,
+        settled: float,
+        starts: Sequence[float],
+        groups: Sequence[int],
+        costs: Sequence[float],
+        callback: Callback | None,
     ) -> None:
         self._settled = settled
         self._objective = list(starts)
         self._gap: list[float] = [math.inf] * len(starts)
         self._groups = list(groups)
+        self._costs = list(costs)
         self._done = [False] * len(starts)
         self._callback = callback
         self._began = time.perf_counter()
@@ -43,9 +51,12 @@ class Progress:
         return self.stop
 
     def finish(self, item: int) -> None:
-        """Count the groups of a finished item as done."""
+        """Count the groups of a finished item as done, and tell the callback."""
         with self._lock:
             self._done[item] = True
+            if self._callback is not None and self.history:
+                last = replace(self.history[-1], **self._done_so_far())
+                self.stop = bool(self._callback(last)) or self.stop
 
     def request_stop(self) -> None:
         """Ask all running solvers to stop after their current iteration."""
@@ -57,9 +68,16 @@ class Progress:
             objective=self._settled + math.fsum(self._objective),
             gap=gap,
             seconds=time.perf_counter() - self._began,
-            groups_done=sum(n for n, done in zip(self._groups, self._done, strict=True) if done),
-            n_groups=sum(self._groups),
+            **self._done_so_far(),
         )
         self.history.append(iteration)
         if self._callback is not None and self._callback(iteration):
             self.stop = True
+
+    def _done_so_far(self) -> dict[str, Any]:
+        done = [n for n, finished in enumerate(self._done) if finished]
+        return {
+            "groups_done": sum(self._groups[n] for n in done),
+            "n_groups": sum(self._groups),
+            "share_done": sum(self._costs[n] for n in done) / max(sum(self._costs), 1e-300),
+        }

@@ -1,0 +1,46 @@
+"""A progress bar in the terminal for long solves."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from jointglasso.solution import Iteration
+
+
+class RichProgress:
+    """Callback for `jointglasso.solve` that shows groups done, the gap so far and the time left.
+
+    Examples
+    --------
+    >>> with RichProgress() as progress:  # doctest: +SKIP
+    ...     jointglasso.solve(S, 0.3, 0.1, callback=progress)
+    """
+
+    def __init__(self, **options: Any) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            **options,
+        )
+        self._task = self._bar.add_task("solving", total=1.0, state="")
+
+    def __enter__(self) -> RichProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, iteration: Iteration) -> None:
+        """Show the state after one iteration."""
+        gap = "gap not known yet" if iteration.gap is None else f"gap {iteration.gap:.1e}"
+        state = f"{iteration.groups_done}/{iteration.n_groups} groups, {gap}"
+        self._bar.update(self._task, completed=iteration.share_done, state=state)
