@@ -20,13 +20,13 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--lambda1", default=0.25, show_default=True, help="Sparsity penalty.")
+@click.option("--lambda1", default=0.5, show_default=True, help="Sparsity penalty.")
 @click.option("--lambda2", default=0.1, show_default=True, help="Similarity penalty.")
 @click.option("--tol", default=1e-8, show_default=True, help="Relative duality gap to reach.")
 def demo(lambda1: float, lambda2: float, tol: float) -> None:
     """Learn the protein networks of six cancers from data inside the package.
 
-    Example: jointglasso demo --lambda1 0.3
+    Example: jointglasso demo --lambda1 0.4
     """
     import jointglasso as jgl
 
@@ -75,6 +75,7 @@ def doctor(warm: bool) -> None:
 
     Example: jointglasso doctor --warm
     """
+    import scipy.linalg  # noqa: F401  loads the BLAS that is then listed
     from threadpoolctl import threadpool_info
 
     import jointglasso as jgl
