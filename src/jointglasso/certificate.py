@@ -85,6 +85,7 @@ def bound_groups(
     # Computed as a difference of subgradients R is an exact zero wherever the gradient is one already.
     residual = (subgradient - wanted) / weight
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
+    gap[system.pair_group[_torn_pairs(system, entries)]] = np.inf
     bounds = Bounds(objective, gap, dual)
     if rescue and np.isinf(gap[np.isfinite(objective)]).any():
         return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
@@ -233,14 +234,14 @@ def _rescue(
     diagonal_penalty: float,
     bounds: Bounds,
 ) -> Bounds:
-    """Replace dual points that are not definite by mixtures with a safe one; B is convex, so they stay feasible."""
+    """Replace dual points that are no use by mixtures with a safe one; B is convex, so they stay feasible."""
     S = system.gather(system.S)
     weight = system.block_weight[system.entry_block]
-    gauge = penalty.gauge(weight * S, system.pair_start)
     worst = np.ones(system.n_groups)
-    np.maximum.at(worst, system.pair_group, gauge)
+    np.maximum.at(worst, system.pair_group, _safe_gauge(system, weight * S, penalty))
     safe_shift = -S / worst[system.pair_group][system.pair_of_entry]
-    face_shift = system.gather(bounds.dual) - S
+    torn = _torn_pairs(system, entries)[system.pair_of_entry]
+    face_shift = np.where(torn, safe_shift, system.gather(bounds.dual) - S)
     gap, dual = bounds.gap.copy(), bounds.dual.copy()
     for share in (0.9, 0.5, 0.1, 0.0):
         bad = np.isinf(gap) & np.isfinite(bounds.objective)
@@ -256,6 +257,29 @@ def _rescue(
         inside = np.repeat(better[system.block_group], system.size**2)
         dual[inside] = W[inside]
     return Bounds(bounds.objective, gap, dual)
+
+
+def _torn_pairs(system: BlockSystem, entries: FloatArray) -> BoolArray:
+    """Pairs that are non-zero while a class where they wait already uses their dual budget: no subgradient fits."""
+    if not system.spent.any():
+        return np.zeros(system.n_pairs, dtype=bool)
+    return (system.spent > 0) & (bincount(system.pair_of_entry, np.abs(entries), system.n_pairs) > 0)
+
+
+def _safe_gauge(system: BlockSystem, weighted: FloatArray, penalty: PairPenalty) -> FloatArray:
+    """A factor for each pair that is large enough to bring ``w S`` into what is left of its dual ball."""
+    gauge = penalty.gauge(weighted, system.pair_start)
+    waiting = system.spent > 0
+    if waiting.any():
+        largest = np.zeros(system.n_pairs)
+        np.maximum.at(largest, system.pair_of_entry, np.abs(weighted))
+        norm = np.sqrt(bincount(system.pair_of_entry, weighted**2, system.n_pairs))
+        left = np.sqrt(np.maximum(penalty.lambda2**2 - system.spent, 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # Either every entry stays below lambda1, or their norm below what the waiting classes leave.
+            enough = np.fmin(largest / penalty.lambda1, norm / left)
+        gauge = np.where(waiting, np.where(norm > 0, enough, 0.0), gauge)
+    return gauge
 
 
 def _fenchel_gap(system: BlockSystem, entries: FloatArray, u: FloatArray, penalty: PairPenalty) -> FloatArray:

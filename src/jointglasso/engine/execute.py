@@ -24,7 +24,7 @@ from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DynamicScreen
 from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.rules import partition_by
-from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
+from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Iteration, Solution, Status
 from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
 from jointglasso.validation import check_choice, check_count, check_positive
 
@@ -118,6 +118,8 @@ def solve(
         start = _warm_matrices(problem, warm_start)
     with clock.stage("screening"):
         screen = _Screen(problem, screening)
+    history: list[Iteration] = []
+    n_iter = 0
     while True:
         blocks, isolated = _lay_out(screen.partition, method)
         settled = isolated_objective(problem, isolated)
@@ -125,6 +127,9 @@ def solve(
             with clock.stage("solve"):
                 runner = GroupRunner(problem, blocks, settled, options, screen.spent, start)
                 outcomes = runner.run()
+            clock.move("solve", "covariance", runner.covariance_seconds)
+            history += runner.progress.history
+            n_iter += max((o.result.n_iter for o in outcomes), default=0)
             with clock.stage("certificate"):
                 certificate = _certify(problem, outcomes, settled)
                 precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
@@ -132,7 +137,7 @@ def solve(
                 if runner.progress.stop or not screen.merge_violated(outcomes):
                     break
         start = precision
-    status = _status(certificate, outcomes, tol)
+    status = _status(certificate, outcomes, n_iter, tol)
     if not status:
         warnings.warn(str(status), ConvergenceWarning, stacklevel=2)
     return Solution(
@@ -141,9 +146,9 @@ def solve(
         certificate=certificate,
         partition=screen.partition,
         status=status,
-        n_iter=max((o.result.n_iter for o in outcomes), default=0),
+        n_iter=n_iter,
         timings=clock.read(),
-        history=History(runner.progress.history),
+        history=History(history),
         solver=method.name,
         screening=screening,
         methods=dict(Counter(name for o in outcomes for name in o.result.methods)),
@@ -232,8 +237,7 @@ _REMEDIES = {
 }
 
 
-def _status(certificate: Certificate, outcomes: list[Outcome], tol: float) -> Status:
-    n_iter = max((o.result.n_iter for o in outcomes), default=0)
+def _status(certificate: Certificate, outcomes: list[Outcome], n_iter: int, tol: float) -> Status:
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {tol:.1e}"
     if certificate.relative_gap <= tol:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.")
@@ -256,6 +260,12 @@ class _Clock:
             yield
         finally:
             self.seconds[name] += time.perf_counter() - began
+
+    def move(self, source: str, target: str, seconds: float) -> None:
+        """Count time measured inside one stage towards another."""
+        moved = min(seconds, self.seconds[source])
+        self.seconds[source] -= moved
+        self.seconds[target] += moved
 
     def read(self) -> dict[str, float]:
         return {**self.seconds, "total": time.perf_counter() - self.began}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -64,6 +65,7 @@ class GroupRunner:
     ) -> None:
         self.problem, self.blocks, self.settled, self.options = problem, blocks, settled, options
         self.spent, self.warm_start = spent, warm_start
+        self.covariance_seconds = 0.0
         self.items = work_items(blocks, together=options.method.lockstep, n_batches=options.n_jobs or 1)
         starts = start_objectives(problem, blocks)
         self.start_objective = settled + float(starts.sum())
@@ -107,8 +109,10 @@ class GroupRunner:
 
     def _run_item(self, number: int, limits: FloatArray, start: FloatArray | None) -> Outcome:
         groups = self.items[number]
+        began = time.perf_counter()
         system = build_system(self.problem.source, self.blocks.select(groups), self.problem.weights, self.spent)
         require_solvable(self.problem, system)
+        self.covariance_seconds += time.perf_counter() - began
         task = self._task(number, system, limits[groups], start)
         if self.progress.stop:
             return Outcome(system, _unsolved(task))
