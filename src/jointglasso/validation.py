@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
 #: Up to this size the definiteness of a covariance matrix is checked in full when it is given; beyond it every
@@ -108,8 +107,7 @@ def check_covariances(
                 "for a table of samples use SampleCovariance."
             )
     names, aligned = _align(named, arrays, variable_names, both_axes=True)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the checks release the interpreter lock
-        list(pool.map(lambda item: _check_covariance(item[1], item[0], names), aligned.items()))
+    map_on_threads(lambda item: _check_covariance(item[1], item[0], names), list(aligned.items()))
     sizes = _check_sample_sizes(sample_sizes, list(aligned))
     return CheckedMatrices(list(aligned.values()), tuple(aligned), names, sizes)
 

@@ -2,6 +2,6 @@
 
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.samples import SampleCovariance
-from jointglasso.covariance.source import CovarianceSource, as_source
+from jointglasso.covariance.source import CovarianceSource, StreamedSource, as_source
 
-__all__ = ["CovarianceSource", "DenseCovariance", "SampleCovariance", "as_source"]
+__all__ = ["CovarianceSource", "DenseCovariance", "SampleCovariance", "StreamedSource", "as_source"]

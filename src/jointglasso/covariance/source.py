@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from jointglasso._typing import FloatArray, IntArray
 
 
@@ -42,6 +45,20 @@ class CovarianceSource(Protocol):
 
     def diagonal(self, k: int) -> FloatArray:
         """Diagonal of ``S_k``."""
+
+
+@runtime_checkable
+class StreamedSource(Protocol):
+    """A source that can also give tiles fast but rounded, with a proved bound on the rounding.
+
+    Screening reads the rounded tiles and asks `entries` for the exact value of every pair it cannot decide.
+    """
+
+    def rough_correlations(self, k: int, rows: slice, columns: slice) -> NDArray[np.float32]:
+        """``S_ij / sqrt(S_ii S_jj)`` of class k, wrong by at most `correlation_error(k)`; 0 where a variance is 0."""
+
+    def correlation_error(self, k: int) -> float:
+        """Bound on the error of every rough correlation of class k."""
 
 
 def as_source(S: Any) -> CovarianceSource:

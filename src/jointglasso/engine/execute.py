@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
 from jointglasso.blocks.system import SpentBudget
 from jointglasso.certificate import count_certain_edges
 from jointglasso.engine.assemble import isolated_objective, sparse_precisions
 from jointglasso.engine.groups import GroupRunner, Options, Outcome
 from jointglasso.engine.recheck import violated_pairs
-from jointglasso.engine.threads import blas_threads_for
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DynamicScreen

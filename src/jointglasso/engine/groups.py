@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._threads import single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.system import SpentBudget
@@ -18,7 +19,6 @@ from jointglasso.certificate import bound_groups
 from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.engine.plan import gap_limits, start_objectives, work_items
 from jointglasso.engine.progress import Progress
-from jointglasso.engine.threads import single_threaded_blas
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solution import Callback

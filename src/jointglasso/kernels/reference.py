@@ -13,6 +13,20 @@ def mark_above(tile: FloatArray, weight: float, threshold: float, upper_only: bo
     return np.flatnonzero(np.triu(above, 1) if upper_only else above)
 
 
+def mark_possibly_above(
+    tile: FloatArray,
+    row_scale: FloatArray,
+    column_scale: FloatArray,
+    error: float,
+    threshold: float,
+    upper_only: bool,
+) -> IntArray:
+    """Flat positions of the entries whose true value, within `error` of the rough one, may be above."""
+    largest = np.multiply.outer(row_scale, column_scale) * (np.abs(tile.astype(float)) + error)
+    above = largest * (1.0 + 1e-12) > threshold
+    return np.flatnonzero(np.triu(above, 1) if upper_only else above)
+
+
 def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
     """Number the connected components by their smallest member: spread the smallest label until nothing changes."""
     labels = np.arange(n_nodes)

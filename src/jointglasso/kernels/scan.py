@@ -37,6 +37,36 @@ def mark_above(
 
 
 @njit(cache=True, nogil=True)
+def mark_possibly_above(
+    tile: FloatArray,
+    row_scale: FloatArray,
+    column_scale: FloatArray,
+    error: float,
+    threshold: float,
+    upper_only: bool,
+    seen: BoolArray,
+    hits: IntArray,
+    n_hits: int,
+) -> int:
+    """As `mark_above` for rough values: mark every entry whose true value may be above.
+
+    The true value is ``row_scale * column_scale * x`` with x wrong by at most `error`.
+    """
+    n_rows, n_columns = tile.shape
+    for row in range(n_rows):
+        scale = row_scale[row] * (1.0 + 1e-12)
+        base = row * n_columns
+        for column in range(row + 1 if upper_only else 0, n_columns):
+            if scale * column_scale[column] * (abs(np.float64(tile[row, column])) + error) > threshold:
+                position = base + column
+                if not seen[position]:
+                    seen[position] = True
+                    hits[n_hits] = position
+                    n_hits += 1
+    return n_hits
+
+
+@njit(cache=True, nogil=True)
 def first_asymmetry(matrix: FloatArray, tolerance: float) -> tuple[int, int, int]:
     """Where a square matrix is first not finite (code 1) or not symmetric (code 2); code 0: nowhere.
 

@@ -73,7 +73,10 @@ def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, holds:
     for top in range(0, p, _SIDE):
         for left in range(top, p, _SIDE):
             rows, columns = slice(top, min(top + _SIDE, p)), slice(left, min(left + _SIDE, p))
-            weighted = np.stack([w[k] * source.tile(k, rows, columns) for k in range(n_classes)])
+            i, j = np.mgrid[rows, columns]
+            # Entry by entry, because a source may round its tiles; the rules too decide by entries.
+            exact = [source.entries(k, i.ravel(), j.ravel()).reshape(i.shape) for k in range(n_classes)]
+            weighted = w[:, None, None] * np.stack(exact)
             joined = labels[:, rows, None] == labels[:, None, columns]
             if top == left:  # the diagonal is no pair
                 np.einsum("kii->ki", weighted)[:] = 0.0

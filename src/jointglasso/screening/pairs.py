@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import local
 
 import numpy as np
 
+from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.covariance import CovarianceSource, StreamedSource
 from jointglasso.penalties import PairPenalty
 from jointglasso.validation import impossible_pair
 
@@ -42,12 +41,7 @@ def scan_pairs(
     """
     p = source.n_variables
     scan = _TileScan(source, penalty, weights, strong_only)
-    tiles = list(_tiles(p))
-    if len(tiles) == 1:
-        parts = [scan(tiles[0])]
-    else:
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            parts = list(pool.map(scan, tiles))
+    parts = map_on_threads(scan, list(_tiles(p)))
     rows, columns, above, strong = (np.concatenate(column) for column in zip(*parts, strict=True))
     return PairTable(p, rows, columns, above, strong)
 
@@ -65,31 +59,62 @@ class _TileScan:
     def __init__(self, source: CovarianceSource, penalty: PairPenalty, weights: FloatArray, strong_only: bool) -> None:
         self.source, self.penalty, self.weights, self.strong_only = source, penalty, weights, strong_only
         self.deviations = np.sqrt(np.column_stack([source.diagonal(k) for k in range(source.n_classes)]))
-        self.scratch = local()
+        self._local = local()
 
     def __call__(self, tile: tuple[slice, slice]) -> tuple[IntArray, IntArray, BoolArray, BoolArray]:
+        if isinstance(self.source, StreamedSource):
+            i, j, values = self._streamed(self.source, *tile)
+        else:
+            i, j, values = self._exact(*tile)
+            self._require_possible(i, j, values)
+        weighted = values * self.weights
+        above, strong = self.penalty.above(weighted), self.penalty.strong(weighted)
+        keep = strong if self.strong_only else above.any(axis=1)
+        return i[keep], j[keep], above[keep], strong[keep]
+
+    def _exact(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
+        """Pairs above lambda1 in some class, and their covariances (m, K), read off the tiles."""
         from jointglasso.kernels.scan import mark_above
 
-        rows, columns = tile
-        if not hasattr(self.scratch, "seen"):
-            self.scratch.seen = np.zeros(TILE * TILE, dtype=bool)
-            self.scratch.hits = np.empty(TILE * TILE, dtype=np.int64)
-        seen, hits = self.scratch.seen, self.scratch.hits
+        seen, hits = self._scratch()
         pieces = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
         n_hits = 0
         for k, piece in enumerate(pieces):
             n_hits = mark_above(piece, self.weights[k], self.penalty.lambda1, rows == columns, seen, hits, n_hits)
+        i, j = self._collect(n_hits, columns)
+        return i + rows.start, j + columns.start, np.column_stack([piece[i, j] for piece in pieces])
+
+    def _streamed(self, source: StreamedSource, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
+        """Pairs that rough tiles cannot rule out, and their exact covariances (m, K)."""
+        from jointglasso.kernels.scan import mark_possibly_above
+
+        seen, hits = self._scratch()
+        n_hits = 0
+        for k in range(self.source.n_classes):
+            piece = source.rough_correlations(k, rows, columns)
+            scale = self.weights[k] * self.deviations[rows, k], self.deviations[columns, k]
+            error = source.correlation_error(k)
+            n_hits = mark_possibly_above(
+                piece, *scale, error, self.penalty.lambda1, rows == columns, seen, hits, n_hits
+            )
+        i, j = self._collect(n_hits, columns)
+        i, j = i + rows.start, j + columns.start
+        exact = [self.source.entries(k, i, j) for k in range(self.source.n_classes)]
+        return i, j, np.column_stack(exact)
+
+    def _scratch(self) -> tuple[BoolArray, IntArray]:
+        if not hasattr(self._local, "seen"):
+            self._local.seen = np.zeros(TILE * TILE, dtype=bool)
+            self._local.hits = np.empty(TILE * TILE, dtype=np.int64)
+        return self._local.seen, self._local.hits
+
+    def _collect(self, n_hits: int, columns: slice) -> tuple[IntArray, IntArray]:
+        """Rows and columns of the marked entries, in order; the scratch is left clean."""
+        seen, hits = self._scratch()
         found = np.sort(hits[:n_hits])
         seen[found] = False
         i, j = np.divmod(found, columns.stop - columns.start)
-        values = np.column_stack([piece[i, j] for piece in pieces])
-        i, j = i + rows.start, j + columns.start
-        self._require_possible(i, j, values)
-        weighted = values * self.weights
-        strong = self.penalty.strong(weighted)
-        if self.strong_only:
-            i, j, weighted, strong = i[strong], j[strong], weighted[strong], strong[strong]
-        return i, j, self.penalty.above(weighted), strong
+        return i, j
 
     def _require_possible(self, i: IntArray, j: IntArray, values: FloatArray) -> None:
         """Refuse covariances larger than the variances allow; those below lambda1 play no part in the problem."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 #: Below this block size the threads of BLAS cost more in waiting for each other than they gain.
 _WORTH_THREADS = 256
@@ -18,6 +24,14 @@ def _controller() -> ThreadpoolController:
     import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
 
     return ThreadpoolController()
+
+
+def map_on_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Apply a function that releases the interpreter lock to every item, on all cores, BLAS held to one thread each."""
+    if len(items) <= 1:
+        return [function(item) for item in items]
+    with single_threaded_blas(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, items))
 
 
 @contextmanager
