@@ -7,6 +7,9 @@ from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
+#: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are looked at one by one.
+_RUN = 128
+
 
 @njit(cache=True, nogil=True)
 def mark_above(
@@ -24,12 +27,17 @@ def mark_above(
     """
     n_rows, n_columns = tile.shape
     for row in range(n_rows):
-        start = row + 1 if upper_only else 0
-        base = row * n_columns
-        for column in range(start, n_columns):
-            if weight * abs(tile[row, column]) > threshold:
-                position = base + column
-                if not seen[position]:
+        values = tile[row]
+        for first in range(row + 1 if upper_only else 0, n_columns, _RUN):
+            run = values[first : min(first + _RUN, n_columns)]
+            count = 0
+            for slot in range(run.shape[0]):
+                count += weight * abs(run[slot]) > threshold
+            if count == 0:
+                continue
+            for slot in range(run.shape[0]):
+                position = row * n_columns + first + slot
+                if weight * abs(run[slot]) > threshold and not seen[position]:
                     seen[position] = True
                     hits[n_hits] = position
                     n_hits += 1
@@ -54,12 +62,20 @@ def mark_possibly_above(
     """
     n_rows, n_columns = tile.shape
     for row in range(n_rows):
+        values = tile[row]
         scale = row_scale[row] * (1.0 + 1e-12)
-        base = row * n_columns
-        for column in range(row + 1 if upper_only else 0, n_columns):
-            if scale * column_scale[column] * (abs(np.float64(tile[row, column])) + error) > threshold:
-                position = base + column
-                if not seen[position]:
+        for first in range(row + 1 if upper_only else 0, n_columns, _RUN):
+            run = values[first : min(first + _RUN, n_columns)]
+            run_scale = column_scale[first : first + run.shape[0]]
+            count = 0
+            for slot in range(run.shape[0]):
+                count += scale * run_scale[slot] * (abs(np.float64(run[slot])) + error) > threshold
+            if count == 0:
+                continue
+            for slot in range(run.shape[0]):
+                position = row * n_columns + first + slot
+                largest = scale * run_scale[slot] * (abs(np.float64(run[slot])) + error)
+                if largest > threshold and not seen[position]:
                     seen[position] = True
                     hits[n_hits] = position
                     n_hits += 1
