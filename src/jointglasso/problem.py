@@ -22,7 +22,7 @@ from scipy import sparse
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.penalties import GroupPenalty, PairPenalty
-from jointglasso.validation import check_choice, check_nonnegative, check_weights, require_bounded
+from jointglasso.validation import check_choice, check_nonnegative, check_switch, check_weights, require_bounded
 
 PENALTIES = ("group",)
 
@@ -78,7 +78,7 @@ def make_problem(
     chosen = GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
     source = as_source(S)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    problem = JointProblem(source, chosen, w, bool(penalize_diagonal))
+    problem = JointProblem(source, chosen, w, check_switch("penalize_diagonal", penalize_diagonal))
     for k, name in enumerate(source.class_names):
         require_bounded(source.diagonal(k), problem.diagonal_penalty, name, source.variable_names)
     return problem

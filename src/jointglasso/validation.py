@@ -48,10 +48,37 @@ def check_nonnegative(name: str, value: Any) -> float:
 
 def check_positive(name: str, value: Any) -> float:
     """Return `value` as a float when it is a finite number > 0."""
-    number = check_nonnegative(name, value)
-    if number == 0:
-        raise ValueError(f"{name}=0 must be greater than 0.")
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number > 0, not {type(value).__name__} {value!r}.")
+    number = float(value)
+    if not np.isfinite(number) or number <= 0:
+        raise ValueError(f"{name}={number:g} must be a finite number > 0.")
     return number
+
+
+def check_switch(name: str, value: Any) -> bool:
+    """Return `value` when it is True or False; a word such as "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, not {value!r}.")
+    return bool(value)
+
+
+def check_callback(value: Any) -> Any:
+    """Return `value` when it is None or can be called."""
+    if value is not None and not callable(value):
+        raise TypeError(f"callback must be callable with one Iteration, not {type(value).__name__} {value!r}.")
+    return value
+
+
+def check_warm_start(matrices: Any, n_classes: int, n_variables: int) -> list[Any]:
+    """Return K matrices to start from as a list when they have the right shape."""
+    shape = (n_variables, n_variables)
+    wanted = f"warm_start must be a Solution or hold {n_classes} matrices of shape {shape}, one per class"
+    if not isinstance(matrices, Sequence | np.ndarray) or isinstance(matrices, str):
+        raise TypeError(f"{wanted}, not {type(matrices).__name__} {matrices!r}.")
+    if [np.shape(matrix) for matrix in matrices] != [shape] * n_classes:
+        raise ValueError(f"{wanted}.")
+    return list(matrices)
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> int:
@@ -79,7 +106,8 @@ def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArr
         return sizes / sizes.sum()
     if isinstance(weights, Mapping):
         if {str(name) for name in weights} != set(class_names):
-            raise ValueError(f"weights names the classes {sorted(map(str, weights))}, the data {sorted(class_names)}.")
+            given, known = sorted(map(str, weights)), sorted(class_names)
+            raise ValueError(f"weights names the classes {given}, the data {known}: give one weight for each class.")
         by_name = {str(name): value for name, value in weights.items()}
         weights = [by_name[name] for name in class_names]
     try:
@@ -134,12 +162,35 @@ def check_labels(X: Any, y: Any) -> dict[str, Any]:
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != n_samples:
         raise ValueError(f"y has shape {labels.shape}, but X has {n_samples} samples: give one label per sample.")
-    missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]
+    # Looked at one by one and as given: NumPy would turn a NaN among words into the word 'nan'.
+    given = y.tolist() if hasattr(y, "tolist") else list(y)
+    missing = [i for i, label in enumerate(given) if _is_missing(label)]
     if missing:
         raise ValueError(f"The label of sample {missing[0]} is missing: name its class or leave the sample out.")
+    kinds = sorted({type(label).__name__ for label in given})
     take = X.iloc if hasattr(X, "iloc") else np.asarray(X)
-    classes = np.unique(labels)
+    try:
+        classes = np.unique(labels)
+    except TypeError:
+        raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.") from None
     return {str(label): take[np.flatnonzero(labels == label)] for label in classes}
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA refuses to be compared
+        return True
+
+
+def require_finite_variance(variance: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    """Refuse samples so large that their squares overflow."""
+    bad = np.flatnonzero(~np.isfinite(variance))
+    if len(bad):
+        raise ValueError(
+            f"The variance of variable {variable_names[int(bad[0])]!r} in class {class_name!r} overflows: rescale the "
+            "data, for instance by dividing each variable by its largest value."
+        )
 
 
 def require_varying(constant: BoolArray, class_name: str, variable_names: Sequence[str]) -> None:
@@ -182,10 +233,10 @@ def no_minimum(class_name: str) -> ValueError:
     )
 
 
-def indefinite_start(class_name: str) -> ValueError:
+def indefinite_start(class_name: str, fault: str) -> ValueError:
     """Build the error for a warm start outside the domain of the objective."""
     return ValueError(
-        f"The warm_start matrix of class {class_name!r} is not positive definite: give precision matrices, such as "
+        f"The warm_start matrix of class {class_name!r} is not {fault}: give precision matrices, such as "
         "those of an earlier solution, or leave warm_start out."
     )
 
@@ -195,12 +246,26 @@ def impossible_pair(class_name: str, first: str, second: str) -> ValueError:
     return not_semidefinite(class_name, f"|S_ij| > sqrt(S_ii S_jj) for variables {first!r} and {second!r}")
 
 
-def is_semidefinite(S: FloatArray) -> bool:
-    """Whether a symmetric matrix has no eigenvalue below zero beyond rounding."""
-    # A shift of 1e-8 of the scale forgives rounding in matrices computed elsewhere, single precision included.
-    shift = 1e-8 * max(float(np.max(np.diagonal(S), initial=0.0)), np.finfo(float).tiny) * np.sqrt(len(S))
+def semidefinite(stack: FloatArray) -> BoolArray:
+    """Which of a stack (m, b, b) of symmetric matrices have no eigenvalue below zero beyond rounding.
+
+    Judged on the scale of correlations, so that the units of the variables do not matter. The shift forgives the
+    rounding of covariances computed in single precision.
+    """
+    from jointglasso.kernels.small_blocks import factor_and_invert
+
+    b = stack.shape[1]
+    deviation = np.sqrt(np.einsum("mii->mi", stack))
+    deviation[deviation == 0] = 1.0
+    scaled = stack / (deviation[:, :, None] * deviation[:, None, :]) + (1e-8 + 1e-7 * b) * np.eye(b)
+    if b <= 32:
+        return factor_and_invert(scaled)[2]
+    return np.array([_has_cholesky(matrix) for matrix in scaled], dtype=bool)
+
+
+def _has_cholesky(matrix: FloatArray) -> bool:
     try:
-        np.linalg.cholesky(S + shift * np.eye(len(S)))
+        np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return False
     return True
@@ -221,11 +286,11 @@ def _split_classes(data: Any, class_names: Any, what: str, single_ndim: int) -> 
         if isinstance(data, np.ndarray) and data.ndim not in (2, 3):
             raise ValueError(f"Expected an array (K, ., .) with one {what} per class, not one of shape {data.shape}.")
         parts = [data] if single else list(data)
-        names = [str(k + 1) for k in range(len(parts))] if class_names is None else [str(n) for n in class_names]
+        names = [str(k + 1) for k in range(len(parts))] if class_names is None else _names("class_names", class_names)
     if not parts:
         raise ValueError(f"There are no classes (K=0): give at least one {what}.")
     if len(names) != len(parts):
-        raise ValueError(f"class_names has {len(names)} names, but there are {len(parts)} classes.")
+        raise ValueError(f"class_names has {len(names)} names, but there are {len(parts)} classes: give one name each.")
     if len(set(names)) < len(names):
         raise ValueError(f"class_names holds {_first_duplicate(names)!r} twice: name every class differently.")
     return dict(zip(names, parts, strict=True))
@@ -237,17 +302,38 @@ def _first_duplicate(names: Sequence[str]) -> str:
 
 
 def _as_float_matrix(data: Any, what: str) -> FloatArray:
-    values = data.to_numpy() if hasattr(data, "to_numpy") else data
-    try:
-        array = np.asarray(values)
-        array = array if array.dtype == np.float64 else array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{what} is not numeric: it must be a table of numbers.") from None
-    if np.iscomplexobj(values):
+    if np.iscomplexobj(data):
         raise TypeError(f"{what} holds complex numbers: it must be a table of real numbers.")
+    try:
+        if hasattr(data, "columns"):
+            array = np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
+        else:
+            array = np.asarray(data)
+            array = array if array.dtype == np.float64 else array.astype(np.float64)
+    except (TypeError, ValueError):
+        column = _first_wordy_column(data)
+        where = what if column is None else f"Variable {column!r} of {what[0].lower()}{what[1:]}"
+        raise TypeError(f"{where} is not numeric: it must be a table of numbers.") from None
     if array.ndim != 2 or 0 in array.shape[1:]:
         raise ValueError(f"{what} has shape {array.shape}: it must be two-dimensional with at least one variable.")
     return array
+
+
+def _first_wordy_column(data: Any) -> str | None:
+    """Name of the first column of a data frame that does not hold numbers."""
+    for name in getattr(data, "columns", ()):
+        try:
+            data[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            return str(name)
+    return None
+
+
+def _names(parameter: str, given: Any) -> list[str]:
+    """Names as a list of words; a single word is not a list of its letters."""
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise TypeError(f"{parameter} must be a list of names, not {type(given).__name__} {given!r}.")
+    return [str(name) for name in given]
 
 
 def _columns(data: Any) -> list[str] | None:
@@ -304,9 +390,11 @@ def _order_of(columns: list[str], reference: list[str], class_name: str) -> IntA
 
 
 def _reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_name: str) -> FloatArray:
-    if index == columns or index == [str(i) for i in range(len(index))]:
+    if index == columns:
         return array
     if set(index) != set(columns):
+        if index == [str(i) for i in range(len(index))]:  # rows without names of their own
+            return array
         raise ValueError(
             f"The rows and columns of the covariance matrix of class {class_name!r} name different variables: "
             "give both the same names."
@@ -318,9 +406,9 @@ def _reorder_rows(array: FloatArray, index: list[str], columns: list[str], class
 def _final_names(variable_names: Any, reference: list[str] | None, p: int) -> tuple[str, ...]:
     if variable_names is None:
         return tuple(reference) if reference is not None else tuple(f"x{i}" for i in range(p))
-    names = [str(name) for name in variable_names]
+    names = _names("variable_names", variable_names)
     if len(names) != p:
-        raise ValueError(f"variable_names has {len(names)} names, but there are {p} variables.")
+        raise ValueError(f"variable_names has {len(names)} names, but there are {p} variables: give one name each.")
     if reference is not None and names != reference:
         raise ValueError(
             "variable_names disagrees with the column names of the data: leave it out or rename the columns."
@@ -355,14 +443,15 @@ def _check_semidefinite(S: FloatArray, class_name: str, variable_names: Sequence
     negative = np.flatnonzero(np.diagonal(S) < 0)
     if len(negative):
         raise not_semidefinite(class_name, f"the variance of variable {variable_names[int(negative[0])]!r} is negative")
-    if len(S) <= FULL_CHECK_SIZE and not is_semidefinite(S):
+    if len(S) <= FULL_CHECK_SIZE and not semidefinite(S[None])[0]:
         smallest = float(np.linalg.eigvalsh(S)[0])
         raise not_semidefinite(class_name, f"smallest eigenvalue {smallest:.3g}")
 
 
 def _check_finite_samples(X: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
-    if np.isfinite(X.sum()):  # one cheap pass; only a bad or overflowing table is looked at entry by entry
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum()):  # one cheap pass; only a bad or overflowing table is looked at entry by entry
+            return
     bad = np.argwhere(~np.isfinite(X))
     if len(bad):
         row, column = bad[0]
@@ -375,7 +464,13 @@ def _check_finite_samples(X: FloatArray, class_name: str, variable_names: Sequen
 def _check_sample_sizes(sample_sizes: Any, class_names: list[str]) -> IntArray | None:
     if sample_sizes is None:
         return None
+    if not hasattr(sample_sizes, "__iter__"):
+        raise TypeError(
+            f"sample_sizes must be a list of whole numbers, one per class, not {type(sample_sizes).__name__} {sample_sizes!r}."
+        )
     sizes = np.array([check_count("sample_sizes", n, 2) for n in sample_sizes], dtype=np.int64)
     if len(sizes) != len(class_names):
-        raise ValueError(f"sample_sizes has {len(sizes)} numbers, but there are {len(class_names)} classes.")
+        raise ValueError(
+            f"sample_sizes has {len(sizes)} numbers, but there are {len(class_names)} classes: give one number each."
+        )
     return sizes

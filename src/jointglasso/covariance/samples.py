@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation import check_labels, check_samples, require_varying
+from jointglasso.validation import check_labels, check_samples, check_switch, require_finite_variance, require_varying
 
 
 class SampleCovariance:
@@ -43,15 +43,18 @@ class SampleCovariance:
         self._class_names = checked.class_names
         self._variable_names = checked.variable_names
         self._sample_sizes = np.array([X.shape[0] for X in checked.matrices], dtype=np.int64)
-        self.correlation = bool(correlation)
+        self.correlation = check_switch("correlation", correlation)
         self._scaled: list[FloatArray] = []
         self._diagonals: list[FloatArray] = []
         self._rough: list[NDArray[np.float32]] = []
         for k, X in enumerate(checked.matrices):
-            Z = (X - X.mean(axis=0)) / np.sqrt(X.shape[0])
+            with np.errstate(over="ignore", invalid="ignore"):
+                Z = (X - X.mean(axis=0)) / np.sqrt(X.shape[0])
             constant = (X[0] == X).all(axis=0)
             Z[:, constant] = 0.0  # the rounded mean of equal numbers need not be that number
-            variance = np.einsum("ij,ij->j", Z, Z)
+            with np.errstate(over="ignore", invalid="ignore"):
+                variance = np.einsum("ij,ij->j", Z, Z)
+            require_finite_variance(variance, checked.class_names[k], checked.variable_names)
             if self.correlation:
                 require_varying(constant, checked.class_names[k], checked.variable_names)
                 Z /= np.sqrt(variance)

@@ -26,7 +26,7 @@ from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.rules import partition_by
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Iteration, Solution, Status
 from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
-from jointglasso.validation import check_choice, check_count, check_positive
+from jointglasso.validation import check_callback, check_choice, check_count, check_positive, check_warm_start
 
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 SOLVERS: dict[str, Callable[[], GroupSolver]] = {
@@ -86,7 +86,8 @@ def solve(
     warm_start : Solution or sequence of K matrices, optional
         Positive definite matrices to start from, such as the solution at nearby penalties.
     callback : callable, optional
-        Called with an `Iteration` after each iteration; a true return value stops the solve.
+        Called with an `Iteration` after each iteration, and again when a piece of work is finished; a true return value
+        stops the solve.
     on_interrupt : {"raise", "return"}
         On Ctrl-C raise KeyboardInterrupt, or return what there is with its honest gap.
 
@@ -108,7 +109,7 @@ def solve(
         tol=check_positive("tol", tol),
         max_iter=method.default_max_iter if max_iter is None else check_count("max_iter", max_iter),
         n_jobs=None if n_jobs is None else check_count("n_jobs", n_jobs),
-        callback=callback,
+        callback=check_callback(callback),
         return_on_interrupt=check_choice("on_interrupt", on_interrupt, ("raise", "return")) == "return",
     )
     with clock.stage("covariance"):
@@ -129,7 +130,7 @@ def solve(
                 outcomes = runner.run()
             clock.move("solve", "covariance", runner.covariance_seconds)
             history += runner.progress.history
-            n_iter += max((o.result.n_iter for o in outcomes), default=0)
+            n_iter += runner.n_iter
             with clock.stage("certificate"):
                 certificate = _certify(problem, outcomes, settled)
                 precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
@@ -198,11 +199,8 @@ def _method(solver: str | GroupSolver) -> GroupSolver:
 def _warm_matrices(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> list[Any] | None:
     if warm_start is None:
         return None
-    matrices = warm_start.precision if isinstance(warm_start, Solution) else list(warm_start)
-    n_classes, p = problem.source.n_classes, problem.source.n_variables
-    if [np.shape(Theta) for Theta in matrices] != [(p, p)] * n_classes:
-        raise ValueError(f"warm_start must hold {n_classes} matrices of shape ({p}, {p}), one per class.")
-    return matrices
+    matrices = warm_start.precision if isinstance(warm_start, Solution) else warm_start
+    return check_warm_start(matrices, problem.source.n_classes, problem.source.n_variables)
 
 
 def _lay_out(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:

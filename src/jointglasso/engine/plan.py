@@ -27,10 +27,10 @@ def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1) -> li
     return items
 
 
-def gap_limits(blocks: ClassBlocks, allowed: float) -> FloatArray:
-    """Share the gap allowed to the whole problem among the groups by their number of variables."""
+def gap_shares(blocks: ClassBlocks) -> FloatArray:
+    """Share of each group in the gap allowed to the whole problem, by number of variables; they add up to 1."""
     members = blocks.group_members
-    return allowed * members / max(1, int(members.sum()))
+    return members / max(1, int(members.sum()))
 
 
 def start_objectives(problem: JointProblem, blocks: ClassBlocks) -> FloatArray:

@@ -122,8 +122,13 @@ def gauge(values: FloatArray, start: IntArray, lambda1: float, lambda2: float) -
     result = np.zeros(len(start) - 1)
     for pair in range(len(start) - 1):
         u = np.abs(values[start[pair] : start[pair + 1]])
-        low, high = 0.0, float(np.linalg.norm(u) / max(lambda2, 1e-300) + u.max(initial=0.0) / max(lambda1, 1e-300))
-        high = min(high, u.max(initial=0.0) / lambda1 if lambda1 else np.inf, 1e300)
+        # Inside the ball as soon as every entry is below g lambda1, or their norm below g lambda2.
+        enough = [u.max(initial=0.0) / lambda1] if lambda1 else []
+        enough += [float(np.linalg.norm(u)) / lambda2] if lambda2 else []
+        low, high = 0.0, min(enough, default=np.inf if u.any() else 0.0)
+        if not np.isfinite(high):
+            result[pair] = high
+            continue
         for _ in range(200):
             middle = 0.5 * (low + high)
             inside = np.sum(np.maximum(u - middle * lambda1, 0.0) ** 2) <= (middle * lambda2) ** 2

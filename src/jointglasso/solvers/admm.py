@@ -21,7 +21,7 @@ from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import eigh_stack
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.validation import check_choice, check_count, check_positive
+from jointglasso.validation import check_choice, check_count, check_positive, check_switch
 
 #: The paper's own stopping rule: both residuals, summed over the classes, below this.
 PAPER_TOLERANCE = 1e-6
@@ -64,6 +64,8 @@ class ADMM:
     def __post_init__(self) -> None:
         check_choice("stopping", self.stopping, ("gap", "paper"))
         check_count("check_every", self.check_every)
+        check_switch("adapt_rho", self.adapt_rho)
+        check_switch("include_isolated", self.include_isolated)
         if self.rho is not None:
             check_positive("rho", self.rho)
         if not 0.0 < check_positive("relaxation", self.relaxation) < 2.0:
@@ -83,7 +85,7 @@ class ADMM:
             if self.stopping == "paper" and state.paper_residual() < PAPER_TOLERANCE:
                 stopped_by = "paper's rule"
                 break
-            if self.stopping == "gap" and bounds is not None and bounds.total_gap <= task.gap_limit.sum():
+            if self.stopping == "gap" and bounds is not None and bounds.total_gap <= task.limits(bounds).sum():
                 stopped_by = "tolerance"
                 break
             if stop:

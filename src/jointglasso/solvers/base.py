@@ -25,8 +25,12 @@ class SolverTask:
     system: BlockSystem
     penalty: PairPenalty
     diagonal_penalty: float
-    gap_limit: FloatArray
-    """(G,): largest duality gap allowed to each group."""
+    share: FloatArray
+    """(G,): share of each group in the gap allowed to the whole problem."""
+    tol: float
+    """Gap allowed to the whole problem, relative to its objective."""
+    rest: float
+    """Objective of the rest of the problem, as far as it is known."""
     max_iter: int
     start: FloatArray
     """Positive definite Theta in flat storage."""
@@ -38,9 +42,13 @@ class SolverTask:
         """Objective and duality gap of each group at `theta`."""
         return bound_groups(self.system, theta, self.penalty, self.diagonal_penalty, factor=factor, rescue=rescue)
 
+    def limits(self, bounds: Bounds) -> FloatArray:
+        """Largest duality gap allowed to each group, given the objective reached so far."""
+        return self.share * (self.tol * max(1.0, abs(self.rest + bounds.total_objective)))
+
     def unsolved(self, bounds: Bounds) -> BoolArray:
         """House rule: converged means the duality gap and nothing else."""
-        return ~(bounds.gap <= self.gap_limit)
+        return ~(bounds.gap <= self.limits(bounds))
 
 
 @dataclass(frozen=True)

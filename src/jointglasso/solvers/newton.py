@@ -39,10 +39,15 @@ class Newton:
         bounds = task.bounds(theta)
         todo = task.unsolved(bounds)
         n_iter = 0
-        if todo.any():
-            n_iter = newton_on_small_groups(task, theta, todo)
+        while todo.any() and n_iter < task.max_iter:
+            # Once as a rule; again only where the objective fell so far in size that the limits did, too.
+            taken = newton_on_small_groups(task, theta, todo, task.limits(bounds), task.max_iter - n_iter)
             methods[todo] = "newton"
             bounds = task.bounds(theta, rescue=True)
+            todo = task.unsolved(bounds)
+            n_iter += taken
+            if taken == 0:
+                break
         task.report(bounds.total_objective, bounds.total_gap)
         if not task.unsolved(bounds).any():
             stopped_by = "tolerance"
@@ -65,7 +70,9 @@ class Newton:
         return theta, methods
 
 
-def newton_on_small_groups(task: SolverTask, theta: FloatArray, todo: BoolArray) -> int:
+def newton_on_small_groups(
+    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int
+) -> int:
     """Run the compiled solver on the groups in `todo`, improving `theta` in place; the most iterations any took."""
     from jointglasso.kernels.newton import solve_groups
 
@@ -89,8 +96,8 @@ def newton_on_small_groups(task: SolverTask, theta: FloatArray, todo: BoolArray)
         system.S,
         theta,
         todo,
-        task.gap_limit,
-        task.max_iter,
+        limits,
+        max_iter,
         penalty.lambda1,
         penalty.lambda2,
         task.diagonal_penalty,
