@@ -19,9 +19,12 @@ DESIGNS = {"A": ("A", 10), "B10": ("B", 10), "B40": ("B", 40), "C10": ("C", 10),
 
 
 def describe_machine() -> None:
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), "?")
-    print(f"# {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({model}), Python {platform.python_version()}, "
-          f"numpy {np.__version__}, jointglasso {jgl.__version__}, load {os.getloadavg()[0]:.1f}")
+    with open("/proc/cpuinfo") as lines:
+        model = next((line.split(":")[1].strip() for line in lines if "model name" in line), "?")
+    print(
+        f"# {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores ({model}), Python {platform.python_version()}, "
+        f"numpy {np.__version__}, jointglasso {jgl.__version__}, load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def best_of(repeats: int, function: Callable[[], Any]) -> tuple[float, Any]:

@@ -1,7 +1,7 @@
 """The default solve on the paper's data against one plain pass over the matrices, to a relative gap of 1e-8.
 
-    python benchmarks/paper_data.py            # p=1000, K=2..10, designs A, B, C, the paper's three lambda pairs
-    python benchmarks/paper_data.py --large    # p=10,000, K=10, lambdas matched by noise degree (about 12 GiB)
+python benchmarks/paper_data.py            # p=1000, K=2..10, designs A, B, C, the paper's three lambda pairs
+python benchmarks/paper_data.py --large    # p=10,000, K=10, lambdas matched by noise degree (about 12 GiB)
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+
+import jointglasso as jgl
 from common import (
     DESIGNS,
     PAPER_LAMBDAS,
@@ -22,8 +24,6 @@ from common import (
     print_row,
 )
 
-import jointglasso as jgl
-
 TOL = 1e-8
 
 
@@ -32,8 +32,16 @@ def row(label: tuple[object, ...], S: np.ndarray, lambda1: float, lambda2: float
     seconds, solution = best_of(repeats, lambda: jgl.solve(S, lambda1, lambda2, tol=TOL))
     hybrid = jgl.screen(S, lambda1, lambda2).largest
     methods = ", ".join(f"{count} {name}" for name, count in solution.methods.items())
-    print_row(*label, f"{seconds:.4f}", f"{yardstick:.4f}", f"{seconds / yardstick:.1f}",
-              f"{solution.certificate.relative_gap:.0e}", hybrid, solution.partition.largest, methods)
+    print_row(
+        *label,
+        f"{seconds:.4f}",
+        f"{yardstick:.4f}",
+        f"{seconds / yardstick:.1f}",
+        f"{solution.certificate.relative_gap:.0e}",
+        hybrid,
+        solution.partition.largest,
+        methods,
+    )
 
 
 def main() -> None:
@@ -41,8 +49,19 @@ def main() -> None:
     parser.add_argument("--large", action="store_true")
     arguments = parser.parse_args()
     describe_machine()
-    print_header("design", "p", "K", "lambdas", "solve s", "one pass s", "ratio", "gap", "Algorithm 1 biggest",
-                 "dynamic biggest", "groups by method")
+    print_header(
+        "design",
+        "p",
+        "K",
+        "lambdas",
+        "solve s",
+        "one pass s",
+        "ratio",
+        "gap",
+        "Algorithm 1 biggest",
+        "dynamic biggest",
+        "groups by method",
+    )
     if arguments.large:
         p, n_classes = 10_000, 10
         data = jgl.datasets.make_joint_ggm("A", p, n_classes, output="covariances", random_state=0)
@@ -53,7 +72,9 @@ def main() -> None:
         jgl.solve(S[:, :50, :50], 0.1, 0.1)
         for name in PAPER_LAMBDAS:
             row(("A", p, n_classes, name), S, *matched_lambdas(name, p), repeats=1)
-        print(f"# peak memory beyond the input, making the data included: {peak_mebibytes() - S.nbytes / 2**20:.0f} MiB")
+        print(
+            f"# peak memory beyond the input, making the data included: {peak_mebibytes() - S.nbytes / 2**20:.0f} MiB"
+        )
         return
     for design in DESIGNS:
         for n_classes in range(2, 11):

@@ -1,7 +1,7 @@
 """Screening: seconds, biggest block and cost of the rules, against one plain pass over the matrices.
 
-    python benchmarks/screening.py            # p=1000, K=2..10, all designs
-    python benchmarks/screening.py --large    # p=10,000, K=10 (needs about 12 GiB)
+python benchmarks/screening.py            # p=1000, K=2..10, all designs
+python benchmarks/screening.py --large    # p=10,000, K=10 (needs about 12 GiB)
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+
+import jointglasso as jgl
 from common import (
     DESIGNS,
     PAPER_LAMBDAS,
@@ -22,14 +24,20 @@ from common import (
     print_row,
 )
 
-import jointglasso as jgl
-
 RULES = ("global", "class", "hybrid", "strong")
 
 
 def paper_sizes() -> None:
-    print_header("design", "K", "lambdas", "hybrid s", "one pass s", "ratio",
-                 *(f"{rule} biggest / cost" for rule in RULES), "hybrid / best other cost")
+    print_header(
+        "design",
+        "K",
+        "lambdas",
+        "hybrid s",
+        "one pass s",
+        "ratio",
+        *(f"{rule} biggest / cost" for rule in RULES),
+        "hybrid / best other cost",
+    )
     for design in DESIGNS:
         for n_classes in (2, 3, 6, 10):
             S = paper_covariances(design, 1000, n_classes)
@@ -38,9 +46,16 @@ def paper_sizes() -> None:
                 seconds, _ = best_of(3, lambda: jgl.screen(S, lambda1, lambda2))  # noqa: B023
                 found = {rule: jgl.screen(S, lambda1, lambda2, rule=rule) for rule in RULES}
                 other = min(found["global"].cost, found["class"].cost)
-                print_row(design, n_classes, name, f"{seconds:.3f}", f"{yardstick:.3f}", f"{seconds / yardstick:.1f}",
-                          *(f"{part.largest} / {part.cost:.1e}" for part in found.values()),
-                          f"{found['hybrid'].cost / other:.1e}")
+                print_row(
+                    design,
+                    n_classes,
+                    name,
+                    f"{seconds:.3f}",
+                    f"{yardstick:.3f}",
+                    f"{seconds / yardstick:.1f}",
+                    *(f"{part.largest} / {part.cost:.1e}" for part in found.values()),
+                    f"{found['hybrid'].cost / other:.1e}",
+                )
 
 
 def large(p: int, n_classes: int) -> None:
@@ -56,8 +71,18 @@ def large(p: int, n_classes: int) -> None:
         yardstick = plain_pass(S)
         for rule in RULES:
             seconds, part = best_of(1, lambda: jgl.screen(S, lambda1, lambda2, rule=rule))  # noqa: B023
-            print_row(p, n_classes, name, rule, f"{seconds:.2f}", f"{yardstick:.2f}", f"{seconds / yardstick:.2f}",
-                      part.largest, f"{part.cost:.2e}", f"{peak_mebibytes() - S.nbytes / 2**20:.0f}")
+            print_row(
+                p,
+                n_classes,
+                name,
+                rule,
+                f"{seconds:.2f}",
+                f"{yardstick:.2f}",
+                f"{seconds / yardstick:.2f}",
+                part.largest,
+                f"{part.cost:.2e}",
+                f"{peak_mebibytes() - S.nbytes / 2**20:.0f}",
+            )
     print("# MiB beyond input: peak of the whole process, making the data included, so an upper bound")
 
 

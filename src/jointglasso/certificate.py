@@ -67,28 +67,32 @@ def bound_groups(
     diagonal_penalty: float,
     *,
     factor: Factorization | None = None,
+    spent: FloatArray | None = None,
     rescue: bool = False,
 ) -> Bounds:
     """Objective and gap of each group at `theta`; infinite where Theta or the dual point is not definite.
 
-    `factor` is the factorization of `theta`, where the caller has it. With `rescue`, groups whose dual point is not
+    `factor` is the factorization of `theta`, where the caller has it. `spent` (P,) is the part of the dual budget of
+    each pair that classes which may not hold it use up; without it the bounds are those of the problem restricted to
+    the blocks, which is the whole problem wherever condition (8) holds. With `rescue`, groups whose dual point is not
     definite get one that is, by mixing in a safe interior point; worth its price only far from the optimum, when a
     finite bound is wanted all the same.
     """
     factor = factorize(system, theta) if factor is None else factor
+    spent = np.zeros(system.n_pairs) if spent is None else spent
     entries = system.gather(theta)
     objective = _objective(system, theta, entries, factor, penalty, diagonal_penalty)
     weight = system.block_weight[system.entry_block]
     wanted = weight * (system.gather(factor.inverse) - system.gather(system.S))
-    subgradient = penalty.nearest_subgradient(entries, wanted, system.pair_start, system.spent)
+    subgradient = penalty.nearest_subgradient(entries, wanted, system.pair_start, spent)
     dual = _dual_point(system, subgradient / weight, diagonal_penalty)
     # Computed as a difference of subgradients R is an exact zero wherever the gradient is one already.
     residual = (subgradient - wanted) / weight
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
-    gap[system.pair_group[_torn_pairs(system, entries)]] = np.inf
+    gap[system.pair_group[_torn_pairs(system, entries, spent)]] = np.inf
     bounds = Bounds(objective, gap, dual)
     if rescue and np.isinf(gap[np.isfinite(objective)]).any():
-        return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
+        return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds, spent)
     return bounds
 
 
@@ -97,50 +101,72 @@ def gap_radii(gap: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArr
 
     Then ``Theta / (1 + r) <= Theta* <= Theta / (1 - s)`` in the order of definite matrices.
     """
-    x = gap / weight
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        r = np.sqrt(2.0 * x) + x
-        s = np.minimum(np.sqrt(2.0 * x), -np.expm1(-1.0 - x))
-        # Both functions are convex and increasing: Newton from the right stays on the right.
-        for _ in range(60):
-            r = np.where(r > 0, r - (r - np.log1p(r) - x) * (1.0 + r) / np.where(r > 0, r, 1.0), 0.0)
-            s = np.where(s > 0, s - (-s - np.log1p(-s) - x) * (1.0 - s) / np.where(s > 0, s, 1.0), 0.0)
-    r = np.where(np.isfinite(r), np.maximum(r, 0.0), np.inf)
-    s = np.where(np.isfinite(s), np.clip(s, 0.0, 1.0), 1.0)
-    return r * (1.0 + 1e-6), np.minimum(s * (1.0 + 1e-6), 1.0)
+    x = np.asarray(gap / weight, dtype=float)
+    # Upper bounds that hold for every x; below the range of Newton's method they are all there is to gain.
+    r = np.sqrt(2.0 * x) + x
+    s = np.minimum(np.sqrt(2.0 * x), 1.0)
+    usable = (x > 1e-10) & np.isfinite(x)
+    r[usable] = _newton_from_the_right(r[usable], x[usable], 1.0)
+    usable &= x < 30.0  # beyond, s is 1 to within rounding
+    start = np.minimum(s[usable], -np.expm1(-1.0 - x[usable]))
+    s[usable] = _newton_from_the_right(start, x[usable], -1.0)
+    return r, s
 
 
-def count_certain_edges(system: BlockSystem, theta: FloatArray, bounds: Bounds, penalty: PairPenalty) -> EdgeCounts:
-    """Count the entries proved non-zero, proved zero, and not decided by the gap of their group."""
+def _newton_from_the_right(root: FloatArray, x: FloatArray, sign: float) -> FloatArray:
+    """Solve ``sign t - log(1 + sign t) = x`` from above.
+
+    The function is convex and increasing in t, so Newton's method stays above the root, up to rounding, for which a
+    millionth is added.
+    """
+    start = root
+    for _ in range(60):
+        root = root - (sign * root - np.log1p(sign * root) - x) * (1.0 + sign * root) / root
+    return np.minimum(start, root * (1.0 + 1e-6))
+
+
+def count_certain_edges(
+    system: BlockSystem, theta: FloatArray, dual: FloatArray, gap: FloatArray, penalty: PairPenalty
+) -> EdgeCounts:
+    """Count the entries proved non-zero, proved zero, and not decided by the gap (G,) of their group."""
     if not len(system.upper):
         return EdgeCounts(0, 0, 0)
-    present, absent = certain_edges(system, theta, bounds, penalty)
+    present, absent = certain_edges(system, theta, dual, gap, penalty)
     n_present, n_absent = int(present.sum()), int(absent.sum())
     return EdgeCounts(n_present, n_absent, len(present) - n_present - n_absent)
 
 
 def certain_edges(
-    system: BlockSystem, theta: FloatArray, bounds: Bounds, penalty: PairPenalty
+    system: BlockSystem, theta: FloatArray, dual: FloatArray, gap: FloatArray, penalty: PairPenalty
 ) -> tuple[BoolArray, BoolArray]:
     """Which entries are proved non-zero and which are proved zero in the exact solution.
 
-    The gap bounds the distance to the optimal W* and Theta* entry by entry: ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``,
-    whose diagonal is known, and ``|Theta - Theta*|_ij <= max(r, s) / (1 - s) sqrt(theta_ii theta_jj)``.
+    ``|Theta - Theta*|_ij <= max(r, s) / (1 - s) sqrt(theta_ii theta_jj)`` proves entries present; the reach of the dual
+    point proves them absent where even its far end lies inside the dual ball.
     """
-    r, s = gap_radii(bounds.gap[system.block_group], system.block_weight)
-    block = system.entry_block
+    r, s = gap_radii(gap[system.block_group], system.block_weight)
     row, column = system.entry_members()
-    variance, precision = bounds.dual[system.diagonal], theta[system.diagonal]
+    precision = theta[system.diagonal]
     with np.errstate(invalid="ignore", divide="ignore"):
-        reach_W = r[block] * np.sqrt(variance[row] * variance[column])
-        reach_Theta = (np.maximum(r, s) / (1.0 - s))[block] * np.sqrt(precision[row] * precision[column])
-        u = np.abs(system.gather(bounds.dual) - system.gather(system.S)) + reach_W
-    u = np.where(np.isfinite(u), u, np.inf) * system.block_weight[block]
-    used = system.spent + bincount(system.pair_of_entry, penalty.excess(u), system.n_pairs)
-    pair_absent = used < penalty.lambda2**2
-    absent = (u < penalty.lambda1) | pair_absent[system.pair_of_entry]
-    present = np.abs(system.gather(theta)) > reach_Theta
+        reach = (np.maximum(r, s) / (1.0 - s))[system.entry_block] * np.sqrt(precision[row] * precision[column])
+    present = np.abs(system.gather(theta)) > reach
+    largest = largest_subgradient(system, dual, gap)
+    used = bincount(system.pair_of_entry, penalty.excess(largest), system.n_pairs)
+    absent = (largest < penalty.lambda1) | (used < penalty.lambda2**2)[system.pair_of_entry]
     return present & ~absent, absent
+
+
+def largest_subgradient(system: BlockSystem, dual: FloatArray, gap: FloatArray) -> FloatArray:
+    """Bound on ``w |W* - S|`` of each entry, W* optimal, given the gap (G,) of the dual point of its group.
+
+    ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known.
+    """
+    r, _ = gap_radii(gap[system.block_group], system.block_weight)
+    row, column = system.entry_members()
+    variance = dual[system.diagonal]
+    reach = r[system.entry_block] * np.sqrt(variance[row] * variance[column])
+    distance = np.abs(system.gather(dual) - system.gather(system.S)) + reach
+    return np.asarray(system.block_weight[system.entry_block] * distance)
 
 
 def _objective(
@@ -233,14 +259,15 @@ def _rescue(
     penalty: PairPenalty,
     diagonal_penalty: float,
     bounds: Bounds,
+    spent: FloatArray,
 ) -> Bounds:
     """Replace dual points that are no use by mixtures with a safe one; B is convex, so they stay feasible."""
     S = system.gather(system.S)
     weight = system.block_weight[system.entry_block]
     worst = np.ones(system.n_groups)
-    np.maximum.at(worst, system.pair_group, _safe_gauge(system, weight * S, penalty))
+    np.maximum.at(worst, system.pair_group, _safe_gauge(system, weight * S, penalty, spent))
     safe_shift = -S / worst[system.pair_group][system.pair_of_entry]
-    torn = _torn_pairs(system, entries)[system.pair_of_entry]
+    torn = _torn_pairs(system, entries, spent)[system.pair_of_entry]
     face_shift = np.where(torn, safe_shift, system.gather(bounds.dual) - S)
     gap, dual = bounds.gap.copy(), bounds.dual.copy()
     for share in (0.9, 0.5, 0.1, 0.0):
@@ -259,22 +286,22 @@ def _rescue(
     return Bounds(bounds.objective, gap, dual)
 
 
-def _torn_pairs(system: BlockSystem, entries: FloatArray) -> BoolArray:
+def _torn_pairs(system: BlockSystem, entries: FloatArray, spent: FloatArray) -> BoolArray:
     """Pairs that are non-zero while a class where they wait already uses their dual budget: no subgradient fits."""
-    if not system.spent.any():
+    if not spent.any():
         return np.zeros(system.n_pairs, dtype=bool)
-    return (system.spent > 0) & (bincount(system.pair_of_entry, np.abs(entries), system.n_pairs) > 0)
+    return (spent > 0) & (bincount(system.pair_of_entry, np.abs(entries), system.n_pairs) > 0)
 
 
-def _safe_gauge(system: BlockSystem, weighted: FloatArray, penalty: PairPenalty) -> FloatArray:
+def _safe_gauge(system: BlockSystem, weighted: FloatArray, penalty: PairPenalty, spent: FloatArray) -> FloatArray:
     """A factor for each pair that is large enough to bring ``w S`` into what is left of its dual ball."""
     gauge = penalty.gauge(weighted, system.pair_start)
-    waiting = system.spent > 0
+    waiting = spent > 0
     if waiting.any():
         largest = np.zeros(system.n_pairs)
         np.maximum.at(largest, system.pair_of_entry, np.abs(weighted))
         norm = np.sqrt(bincount(system.pair_of_entry, weighted**2, system.n_pairs))
-        left = np.sqrt(np.maximum(penalty.lambda2**2 - system.spent, 0.0))
+        left = np.sqrt(np.maximum(penalty.lambda2**2 - spent, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             # Either every entry stays below lambda1, or their norm below what the waiting classes leave.
             enough = np.fmin(largest / penalty.lambda1, norm / left)

@@ -59,7 +59,7 @@ class JointProblem:
             total += self.weights[k] * (trace - logdet)
             total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
             upper = sparse.triu(Theta, 1).tocoo()
-            off_diagonal.append((upper.row * self.source.n_variables + upper.col, upper.data))
+            off_diagonal.append((upper.row.astype(np.int64) * self.source.n_variables + upper.col, upper.data))
         return total + 2.0 * self._pair_penalty(off_diagonal)
 
     def _pair_penalty(self, off_diagonal: list[tuple[FloatArray, FloatArray]]) -> float:

@@ -465,9 +465,8 @@ def _check_sample_sizes(sample_sizes: Any, class_names: list[str]) -> IntArray |
     if sample_sizes is None:
         return None
     if not hasattr(sample_sizes, "__iter__"):
-        raise TypeError(
-            f"sample_sizes must be a list of whole numbers, one per class, not {type(sample_sizes).__name__} {sample_sizes!r}."
-        )
+        kind = type(sample_sizes).__name__
+        raise TypeError(f"sample_sizes must be a list of whole numbers, one per class, not {kind} {sample_sizes!r}.")
     sizes = np.array([check_count("sample_sizes", n, 2) for n in sample_sizes], dtype=np.int64)
     if len(sizes) != len(class_names):
         raise ValueError(

@@ -11,7 +11,7 @@ Two ideas to know:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,8 +20,6 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.screening.groups import ClassBlocks
-
-SpentBudget = Callable[[IntArray, IntArray], FloatArray]
 
 
 def bincount(label: IntArray, values: FloatArray, length: int) -> FloatArray:
@@ -48,8 +46,6 @@ class BlockSystem:
     upper: IntArray
     lower: IntArray
     entry_block: IntArray
-    spent: FloatArray
-    """(P,): part of the dual budget of a pair used by the classes that may not hold it."""
 
     @property
     def n_blocks(self) -> int:
@@ -128,13 +124,8 @@ class BlockSystem:
         return bincount(self.block_group, per_block, self.n_groups)
 
 
-def build_system(
-    source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray, spent: SpentBudget | None = None
-) -> BlockSystem:
-    """Lay out the given class blocks and read their covariances from the source.
-
-    `spent` tells, for pairs of variables, the part of their dual budget used by classes that may not hold them.
-    """
+def build_system(source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray) -> BlockSystem:
+    """Lay out the given class blocks and read their covariances from the source."""
     from jointglasso.kernels.pair_index import index_pairs
 
     order = np.argsort(blocks.sizes, kind="stable")
@@ -150,7 +141,7 @@ def build_system(
     block_of[member_class, members] = np.repeat(np.arange(len(size)), size)
     slot_of[member_class, members] = slot
     pair_start, upper, lower, entry_block = index_pairs(block_of, slot_of, member_start, members, offset)
-    system = BlockSystem(
+    return BlockSystem(
         n_classes=source.n_classes,
         block_class=block_class,
         block_group=blocks.group[order],
@@ -164,11 +155,7 @@ def build_system(
         upper=upper,
         lower=lower,
         entry_block=entry_block,
-        spent=np.zeros(len(pair_start) - 1),
     )
-    if spent is not None:
-        system.spent[:] = spent(*system.pair_variables)
-    return system
 
 
 def _read_blocks(

@@ -14,15 +14,15 @@ import numpy as np
 
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
-from jointglasso.blocks.system import SpentBudget
-from jointglasso.certificate import count_certain_edges
+from jointglasso.certificate import Bounds, bound_groups, count_certain_edges
 from jointglasso.engine.assemble import isolated_objective, sparse_precisions
-from jointglasso.engine.groups import GroupRunner, Options, Outcome
-from jointglasso.engine.recheck import violated_pairs
+from jointglasso.engine.groups import GroupRunner, Options, Outcome, SpentBudget
+from jointglasso.engine.recheck import cuts_are_proved, violated_pairs
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DynamicScreen
 from jointglasso.screening.groups import ClassBlocks, class_blocks
+from jointglasso.screening.hybrid import hybrid_partition
 from jointglasso.screening.rules import partition_by
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Iteration, Solution, Status
 from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
@@ -132,7 +132,7 @@ def solve(
             history += runner.progress.history
             n_iter += runner.n_iter
             with clock.stage("certificate"):
-                certificate = _certify(problem, outcomes, settled)
+                certificate = _certify(problem, outcomes, settled, screen)
                 precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
             with clock.stage("screening"):
                 if runner.progress.stop or not screen.merge_violated(outcomes):
@@ -177,15 +177,29 @@ class _Screen:
     def spent(self) -> SpentBudget | None:
         return None if self.dynamic is None else self.dynamic.spent
 
+    def doubtful_cuts(self) -> int:
+        """Entries cut by the dynamic screen but not by Algorithm 1, whose cuts need no check."""
+        if self.dynamic is None:
+            return 0
+        safe = hybrid_partition(self.dynamic.pairs)
+        return _n_inside(safe) - _n_inside(self.partition)
+
     def merge_violated(self, outcomes: list[Outcome]) -> bool:
         """Merge the pairs that fail the check; whether there were any."""
         if self.dynamic is None:
             return False
-        found = [violated_pairs(o.system, o.result.theta, self.problem.penalty) for o in outcomes]
+        found = [violated_pairs(o.system, o.result.theta, o.spent, self.problem.penalty) for o in outcomes]
         i, j = (np.concatenate(part) for part in zip(*found, strict=True))
         if len(i):
             self.dynamic.merge(i, j)
         return bool(len(i))
+
+
+def _n_inside(partition: Partition) -> int:
+    """Number of entries i < j inside the blocks."""
+    return sum(
+        int((sizes * (sizes - 1) // 2).sum()) for sizes in map(partition.block_sizes, range(partition.n_classes))
+    )
 
 
 def _method(solver: str | GroupSolver) -> GroupSolver:
@@ -211,18 +225,40 @@ def _lay_out(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, li
     return blocks, [np.flatnonzero(~row) for row in inside]
 
 
-def _certify(problem: JointProblem, outcomes: list[Outcome], settled: float) -> Certificate:
-    """Add up the groups' gaps; entries outside the blocks are proved zero by the screen itself."""
-    counts = [count_certain_edges(o.system, o.result.theta, o.result.bounds, problem.penalty) for o in outcomes]
+def _certify(problem: JointProblem, outcomes: list[Outcome], settled: float, screen: _Screen) -> Certificate:
+    """Add up the groups' gaps; entries outside the blocks are proved zero by the screen, if that is proved right."""
+    penalty = problem.penalty
+    proved = all(cuts_are_proved(o.system, o.result.theta, o.result.bounds, o.spent, penalty) for o in outcomes)
+    bounds = [o.result.bounds if proved else _bounds_of_whole(problem, o) for o in outcomes]
+    gap = math.fsum(b.total_gap for b in bounds)
+    # Unless the cuts are proved, groups may yet be tied together, and only the gap of the whole bounds anything.
+    radii = [b.gap if proved else np.full_like(b.gap, gap) for b in bounds]
+    counts = [
+        count_certain_edges(o.system, o.result.theta, b.dual, radius, penalty)
+        for o, b, radius in zip(outcomes, bounds, radii, strict=True)
+    ]
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     screened = n_classes * p * (p - 1) // 2 - sum(len(o.system.upper) for o in outcomes)
+    doubtful = 0 if proved else screen.doubtful_cuts()
     return Certificate(
-        objective=settled + math.fsum(o.result.bounds.total_objective for o in outcomes),
-        gap=math.fsum(o.result.bounds.total_gap for o in outcomes),
-        group_gaps=np.concatenate([o.result.bounds.gap for o in outcomes]),
+        objective=settled + math.fsum(b.total_objective for b in bounds),
+        gap=gap,
+        group_gaps=np.concatenate([b.gap for b in bounds]),
         edges_present=sum(count.present for count in counts),
-        edges_absent=sum(count.absent for count in counts) + screened,
-        edges_undetermined=sum(count.undetermined for count in counts),
+        edges_absent=sum(count.absent for count in counts) + screened - doubtful,
+        edges_undetermined=sum(count.undetermined for count in counts) + doubtful,
+    )
+
+
+def _bounds_of_whole(problem: JointProblem, outcome: Outcome) -> Bounds:
+    """Bounds by a dual point that respects the pairs cut by a dynamic screen."""
+    return bound_groups(
+        outcome.system,
+        outcome.result.theta,
+        problem.penalty,
+        problem.diagonal_penalty,
+        spent=outcome.spent,
+        rescue=True,
     )
 
 

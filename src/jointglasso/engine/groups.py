@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from jointglasso._threads import single_threaded_blas
-from jointglasso._typing import FloatArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
-from jointglasso.blocks.system import SpentBudget
 from jointglasso.certificate import bound_groups
 from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.engine.plan import gap_shares, start_objectives, work_items
@@ -25,6 +24,9 @@ from jointglasso.solution import Callback
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 from jointglasso.solvers.base import diagonal_start
 from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
+
+#: Tells, for pairs of variables i < j, the part of their dual budget used by classes where they are cut.
+SpentBudget = Callable[[IntArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Outcome:
 
     system: BlockSystem
     result: SolverResult
+    spent: FloatArray
+    """(P,): part of the dual budget of each pair used by classes where a dynamic screen cut it."""
 
 
 class GroupRunner:
@@ -119,12 +123,13 @@ class GroupRunner:
     def _run_item(self, number: int, rest: float, start: FloatArray | None) -> Outcome:
         groups = self.items[number]
         began = time.perf_counter()
-        system = build_system(self.problem.source, self.blocks.select(groups), self.problem.weights, self.spent)
+        system = build_system(self.problem.source, self.blocks.select(groups), self.problem.weights)
+        spent = np.zeros(system.n_pairs) if self.spent is None else self.spent(*system.pair_variables)
         require_solvable(self.problem, system)
         self.covariance_seconds += time.perf_counter() - began
         task = self._task(number, system, rest, start)
         if self.progress.stop:
-            return Outcome(system, _unsolved(task))
+            return Outcome(system, _unsolved(task), spent)
         try:
             result = self.options.method.solve(task)
         except KeyboardInterrupt:
@@ -133,7 +138,7 @@ class GroupRunner:
                 raise
             result = _unsolved(task)
         self.progress.finish(number)
-        return Outcome(system, result)
+        return Outcome(system, result, spent)
 
     def _task(self, number: int, system: BlockSystem, rest: float, start: FloatArray | None) -> SolverTask:
         problem = self.problem

@@ -1,4 +1,9 @@
-"""The check after a dynamic screen: whether the pairs that were cut satisfy the optimality conditions."""
+"""The check after a dynamic screen: whether the pairs that were cut satisfy the optimality conditions.
+
+A waiting pair is held by some classes and cut in others, where it uses up `spent` of its dual budget lambda2^2. If it
+is non-zero where it is held, the classes where it is cut have no more than lambda1 each; if it is zero everywhere, all
+classes together must fit into one dual ball.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +13,37 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import factorize
 from jointglasso.blocks.system import bincount
+from jointglasso.certificate import Bounds, certain_edges, largest_subgradient
 from jointglasso.penalties import PairPenalty
 
 
-def violated_pairs(system: BlockSystem, theta: FloatArray, penalty: PairPenalty) -> tuple[IntArray, IntArray]:
-    """Variables i < j of the pairs that may not stay cut in the classes where they wait.
-
-    A pair that is non-zero in some class leaves the other classes no more than lambda1 each; a pair that is zero
-    everywhere must fit, with the classes that hold it and those that do not, into one dual ball.
-    """
-    watched = system.spent > 0
-    if not watched.any():
+def violated_pairs(
+    system: BlockSystem, theta: FloatArray, spent: FloatArray, penalty: PairPenalty
+) -> tuple[IntArray, IntArray]:
+    """Variables i < j of the waiting pairs that fail the check at `theta` and must be merged."""
+    if not spent.any():
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     weight = system.block_weight[system.entry_block]
-    entries = system.gather(theta)
     u = weight * (system.gather(factorize(system, theta).inverse) - system.gather(system.S))
-    used = bincount(system.pair_of_entry, penalty.excess(u), system.n_pairs) + system.spent
-    nonzero = bincount(system.pair_of_entry, np.abs(entries), system.n_pairs) > 0
-    violated = np.flatnonzero(watched & (nonzero | (used > penalty.lambda2**2)))
+    used = bincount(system.pair_of_entry, penalty.excess(u), system.n_pairs) + spent
+    nonzero = bincount(system.pair_of_entry, np.abs(system.gather(theta)), system.n_pairs) > 0
+    violated = np.flatnonzero((spent > 0) & (nonzero | (used > penalty.lambda2**2)))
     i, j = system.pair_variables
     return i[violated], j[violated]
+
+
+def cuts_are_proved(
+    system: BlockSystem, theta: FloatArray, bounds: Bounds, spent: FloatArray, penalty: PairPenalty
+) -> bool:
+    """Whether the gap proves that every waiting pair passes the check at the exact solution of the restricted problem.
+
+    Then that solution is the solution of the whole problem, and the bounds of the restricted problem are bounds of it.
+    """
+    if not spent.any():
+        return True
+    waiting = spent > 0
+    _, absent = certain_edges(system, theta, bounds.dual, bounds.gap, penalty)
+    some_left = bincount(system.pair_of_entry, (~absent).astype(float), system.n_pairs) > 0
+    largest = largest_subgradient(system, bounds.dual, bounds.gap)
+    used = bincount(system.pair_of_entry, penalty.excess(largest), system.n_pairs) + spent
+    return not (waiting & (some_left | (used > penalty.lambda2**2))).any()

@@ -36,7 +36,9 @@ def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: f
     The left side is increasing and convex in m, so Newton from the right end decreases to the root.
     """
     a = lambda2 / (weight * r)
-    m = c
+    m = min(c, np.sqrt(product) * (1.0 - 1e-9))  # a perfect correlation is a pole
+    if m * (1.0 + a / (product - m * m)) <= c:
+        return m
     for _ in range(100):
         rest = product - m * m
         value = m * (1.0 + a / rest) - c
@@ -75,12 +77,11 @@ def pair_covariance(
     c = np.empty(n)
     m = np.zeros(n)
     reach = 0.0
-    largest = 0.0
+    low = 0.0
     for k in range(n):
         c[k] = abs(S[k]) - lambda1 / weight[k]
         reach += (weight[k] * c[k]) ** 2
-        theta = c[k] / (product[k] - c[k] * c[k])
-        largest += theta * theta
+        low += (c[k] / product[k]) ** 2
     if reach <= lambda2 * lambda2:
         return m
     if lambda2 == 0.0:
@@ -88,11 +89,13 @@ def pair_covariance(
     if n == 1:
         m[0] = c[0] - lambda2 / weight[0]
         return np.sign(S) * m
-    high = np.sqrt(largest)  # without the group penalty the entries would be this large
-    low = high
+    low = np.sqrt(low)
     while _norm_ratio(low, c, weight, product, lambda2, m) < 1.0:
-        high = low
         low *= 0.25
+    high = 4.0 * low
+    while _norm_ratio(high, c, weight, product, lambda2, m) >= 1.0:
+        low = high
+        high *= 4.0
     at_low = _norm_ratio(low, c, weight, product, lambda2, m) - 1.0
     at_high = _norm_ratio(high, c, weight, product, lambda2, m) - 1.0
     for _ in range(200):

@@ -113,7 +113,9 @@ class _Best:
         bounds = self.task.bounds(theta)
         if self.bounds is None:
             self.bounds = self.task.bounds(self.theta)
-        better = bounds.gap <= self.bounds.gap
+        # Where neither gap is known, a positive definite point, with its finite objective, is worth more.
+        neither = np.isinf(bounds.gap) & np.isinf(self.bounds.gap)
+        better = np.where(neither, bounds.objective < self.bounds.objective, bounds.gap <= self.bounds.gap)
         inside = np.repeat(better[system.block_group], system.size**2)
         self.theta[inside] = theta[inside]
         self.bounds = Bounds(

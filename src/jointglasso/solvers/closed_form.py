@@ -44,6 +44,6 @@ def forest_solution(system: BlockSystem, penalty: PairPenalty, diagonal_penalty:
 
 def _strong_entries(system: BlockSystem, penalty: PairPenalty, weighted: FloatArray) -> BoolArray:
     """Entries above lambda1 whose pair is outside the dual ball."""
-    used = bincount(system.pair_of_entry, penalty.excess(weighted), system.n_pairs) + system.spent
+    used = bincount(system.pair_of_entry, penalty.excess(weighted), system.n_pairs)
     strong = used > penalty.lambda2**2
     return penalty.above(weighted) & strong[system.pair_of_entry]

@@ -1,0 +1,360 @@
+"""The shape of the house: imports point one way, files and functions stay small, importing costs nothing."""
+
+import ast
+import importlib
+import statistics
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import jointglasso
+
+PACKAGE = Path(jointglasso.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+#: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
+LAYERS = [
+    ("_typing", "_threads", "kernels"),
+    ("validation",),
+    ("penalties", "covariance"),
+    ("problem", "datasets", "io"),
+    ("screening",),
+    ("blocks",),
+    ("solution",),
+    ("certificate", "solvers"),
+    ("engine",),
+    ("estimators", "selection"),
+    ("networks",),
+    ("plots", "report", "experiments", "cli", "progress_bar", "warm"),
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+#: Rooms whose imports are limited further than by their layer, to the prefixes listed.
+ONLY = {
+    "_typing": (),
+    "_threads": ("_typing",),
+    "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
+    "solution": ("_typing", "validation", "screening.partition"),
+    "datasets": ("_typing", "validation"),
+}
+
+#: Who alone may import a third-party package.
+OWNERS = {"numba": ("kernels",), "sklearn": ("estimators", "selection"), "click": ("cli",)}
+
+#: All third-party packages that datasets may use.
+DATASETS_LIBRARIES = {"numpy", "scipy"}
+
+
+@dataclass(frozen=True)
+class Import:
+    path: Path
+    line: int
+    target: str
+    """Full dotted name of what is imported."""
+
+    @property
+    def room(self) -> str:
+        return room_of(self.path)
+
+    @property
+    def inner(self) -> str | None:
+        """Name below `jointglasso` when it is one of our own, the front page excepted."""
+        head, _, rest = self.target.partition(".")
+        return rest if head == "jointglasso" and rest and not self.of_front_page else None
+
+    @property
+    def of_front_page(self) -> bool:
+        """Whether it reads the public names instead of their homes."""
+        rooms = {room_of(path) for path in MODULES}
+        parts = self.target.split(".")
+        return parts[0] == "jointglasso" and (len(parts) == 1 or parts[1] not in rooms)
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(PACKAGE)}:{self.line} imports {self.target}"
+
+
+def room_of(path: Path) -> str:
+    """Name of the package or module right below `jointglasso` that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def dotted_package(path: Path) -> list[str]:
+    return ["jointglasso", *path.relative_to(PACKAGE).parts[:-1]]
+
+
+def imports_of(path: Path) -> list[Import]:
+    """Every import statement, at top level and inside functions."""
+    found = []
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            found += [Import(path, node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            package = dotted_package(path)
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found += [Import(path, node.lineno, f"{module}.{alias.name}") for alias in node.names]
+    return found
+
+
+def all_imports(*, without_front: bool = True) -> list[Import]:
+    return [
+        statement
+        for path in MODULES
+        for statement in imports_of(path)
+        if not (without_front and path == PACKAGE / "__init__.py")
+    ]
+
+
+def functions_of(path: Path) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def length(function: ast.FunctionDef) -> int:
+    """Lines of a function, its docstring not counted."""
+    lines = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        lines -= function.body[0].end_lineno - function.body[0].lineno + 1
+    return lines
+
+
+def run_python(code: str) -> str:
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    return result.stdout.strip()
+
+
+# Imports point one way
+
+
+def test_the_reader_of_imports_sees_nested_and_relative_ones():
+    """The test of the tests: known imports are found, so that an empty list cannot pass for a clean one."""
+    found = {(statement.path.name, statement.target) for statement in all_imports()}
+    assert ("group.py", "jointglasso.kernels.group_penalty") in found  # inside a method
+    assert ("solution.py", "jointglasso.screening.partition.Partition") in found
+    assert len([statement for statement in all_imports() if statement.inner]) > 60
+
+
+def test_every_module_has_its_layer():
+    rooms = {room_of(path) for path in MODULES} - {"__init__", "__main__"}
+    assert rooms <= set(RANK), f"give {sorted(rooms - set(RANK))} a place in LAYERS and in the architecture page"
+
+
+def test_imports_point_to_lower_layers():
+    wrong = [
+        str(statement)
+        for statement in all_imports()
+        if statement.inner
+        and statement.room in RANK
+        and (target := statement.inner.split(".")[0]) != statement.room
+        and RANK.get(target, len(LAYERS)) > RANK[statement.room]
+    ]
+    assert wrong == []
+
+
+def test_rooms_do_not_import_each_other_in_a_circle():
+    needs: dict[str, set[str]] = {}
+    for statement in all_imports():
+        if statement.inner and (target := statement.inner.split(".")[0]) != statement.room:
+            needs.setdefault(statement.room, set()).add(target)
+    while leaves := {room for room in set(needs) | set().union(*needs.values()) if not needs.get(room)}:
+        needs = {room: others - leaves for room, others in needs.items() if room not in leaves}
+        if not needs:
+            break
+    assert needs == {}
+
+
+@pytest.mark.parametrize("room", ONLY)
+def test_rooms_with_few_friends_import_nobody_else(room):
+    wrong = [
+        str(statement)
+        for statement in all_imports()
+        if statement.room == room
+        and statement.inner
+        and not any(f"{statement.inner}.".startswith(f"{allowed}.") for allowed in (room, *ONLY[room]))
+    ]
+    assert wrong == []
+
+
+def test_only_the_top_layer_reads_the_front_page():
+    """Below it, `import jointglasso` would hide an arrow from the tests above."""
+    wrong = [
+        str(statement) for statement in all_imports() if statement.of_front_page and statement.room not in LAYERS[-1]
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_a_third_party_package_is_imported_by_its_owner_only(library):
+    wrong = [
+        str(statement)
+        for statement in all_imports(without_front=False)
+        if statement.target.split(".")[0] == library and statement.room not in OWNERS[library]
+    ]
+    assert wrong == []
+
+
+def test_datasets_need_numpy_and_scipy_only():
+    heads = {
+        statement.target.split(".")[0]
+        for statement in all_imports()
+        if statement.room == "datasets" and not statement.inner
+    }
+    assert heads - set(sys.stdlib_module_names) <= DATASETS_LIBRARIES
+
+
+def test_front_page_imports_its_rooms_only_for_type_checkers():
+    front = tree_of(PACKAGE / "__init__.py")
+    eager = [
+        node
+        for node in front.body
+        if isinstance(node, ast.Import | ast.ImportFrom) and "jointglasso" in ast.unparse(node)
+    ]
+    assert [ast.unparse(node) for node in eager] == []
+
+
+# Style that a reader relies on
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_module_has_a_docstring_prints_nothing_and_asserts_nothing(path):
+    tree = tree_of(path)
+    assert ast.get_docstring(tree)
+    printing = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    asserting = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    assert (printing, asserting) == ([], [])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_public_functions_and_classes_have_docstrings(path):
+    bare = [
+        node.name
+        for node in tree_of(path).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+    ]
+    assert bare == []
+
+
+def test_files_are_small():
+    lines = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    assert {name: count for name, count in lines.items() if count > 500} == {}
+    assert statistics.median(lines.values()) < 200
+
+
+def test_nine_functions_in_ten_are_under_forty_lines():
+    lengths = {
+        f"{path.relative_to(PACKAGE)}:{function.name}": length(function)
+        for path in MODULES
+        for function in functions_of(path)
+    }
+    long = {name: lines for name, lines in lengths.items() if lines >= 40}
+    assert len(lengths) > 100
+    assert len(long) <= len(lengths) / 10, long
+
+
+def test_compiled_kernels_are_cached_on_disk():
+    """A peer compiles for 14-20 s in every new process."""
+    decorators = [
+        decorator
+        for path in MODULES
+        for function in functions_of(path)
+        for decorator in function.decorator_list
+        if "jit" in ast.unparse(decorator)
+    ]
+    assert len(decorators) > 10
+    assert [ast.unparse(decorator) for decorator in decorators if "cache=True" not in ast.unparse(decorator)] == []
+
+
+# Importing
+
+
+def test_importing_loads_no_heavy_package():
+    loaded = run_python("import sys, jointglasso; print(*sys.modules)").split()
+    assert "jointglasso" in loaded
+    assert {"numba", "sklearn", "scipy.optimize", "pandas", "matplotlib", "joblib"} & set(loaded) == set()
+
+
+def test_importing_takes_less_than_half_a_second():
+    code = "import time; t = time.perf_counter(); import jointglasso; print(time.perf_counter() - t)"
+    assert min(float(run_python(code)) for _ in range(3)) < 0.5
+
+
+def test_a_new_process_does_not_wait_for_a_compiler():
+    """Import of numba and a solve included; the first run may have to fill the cache."""
+    code = (
+        "import time; t = time.perf_counter(); import numpy as np, jointglasso as jgl\n"
+        "S = np.cov(np.random.default_rng(0).normal(size=(30, 20)).T)\n"
+        "jgl.solve([S, S], 0.2, 0.1, screening='hybrid', solver='admm'); print(time.perf_counter() - t)"
+    )
+    run_python(code)
+    assert min(float(run_python(code)) for _ in range(2)) < 8.0
+
+
+def test_public_names_resolve_and_are_documented():
+    names = dir(jointglasso)
+    assert {"solve", "screen", "SampleCovariance", "Partition", "ADMM", "datasets", "__version__"} <= set(names)
+    assert set(jointglasso.__all__) == set(names)
+    for name in names:
+        value = getattr(jointglasso, name)
+        assert name == "__version__" or value.__doc__, name
+
+
+def test_public_names_resolve_in_a_fresh_process():
+    code = "import jointglasso as j; print(all(hasattr(j, name) for name in dir(j)))"
+    assert run_python(code) == "True"
+
+
+def test_unknown_attribute_raises_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        jointglasso.no_such_name  # noqa: B018
+
+
+def test_star_import_works():
+    assert run_python("from jointglasso import *; print(callable(solve), callable(screen))") == "True True"
+
+
+def test_names_of_type_checkers_are_the_lazy_names():
+    front = tree_of(PACKAGE / "__init__.py")
+    guarded = {
+        alias.name
+        for node in front.body
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert guarded == set(jointglasso.__all__) - {"__version__"}
+
+
+def test_every_module_can_be_imported():
+    for path in MODULES:
+        if path.name == "__main__.py":
+            continue
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        importlib.import_module(".".join(["jointglasso", *(part for part in parts if part != "__init__")]))
+
+
+# Packaging
+
+
+def test_version_is_that_of_the_project_file():
+    project = PACKAGE.parents[1] / "pyproject.toml"
+    assert tomllib.loads(project.read_text("utf-8"))["project"]["version"] == jointglasso.__version__
+
+
+def test_package_is_marked_as_typed():
+    assert (PACKAGE / "py.typed").is_file()

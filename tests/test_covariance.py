@@ -1,0 +1,299 @@
+"""Covariance sources: pieces agree with numpy, whatever the piece and whatever the source."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jointglasso as jgl
+from jointglasso.covariance import as_source
+from jointglasso.engine.execute import SCREENING
+
+RNG = np.random.default_rng(11)
+SAMPLES = [
+    RNG.normal(size=(n, 9)) @ (np.eye(9) + 0.3 * RNG.normal(size=(9, 9))) + 10 * RNG.normal(size=9) for n in (25, 6, 40)
+]
+EXPECTED = {
+    False: [np.cov(X.T, bias=True) for X in SAMPLES],
+    True: [np.corrcoef(X.T) for X in SAMPLES],
+}
+
+
+def source_of(kind: str) -> tuple[jgl.CovarianceSource, list[np.ndarray]]:
+    if kind == "dense":
+        return jgl.DenseCovariance(EXPECTED[False]), EXPECTED[False]
+    correlation = kind == "correlation"
+    return jgl.SampleCovariance(SAMPLES, correlation=correlation), EXPECTED[correlation]
+
+
+KINDS = ["dense", "samples", "correlation"]
+
+
+@pytest.fixture(params=KINDS)
+def source_and_matrices(request):
+    return source_of(request.param)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+# Pieces
+
+
+def test_source_states_its_size_and_names(source_and_matrices):
+    source, _ = source_and_matrices
+    assert (source.n_classes, source.n_variables) == (3, 9)
+    assert source.class_names == ("1", "2", "3")
+    assert source.variable_names == tuple(f"x{i}" for i in range(9))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(slice(0, 9), slice(0, 9)), (slice(2, 5), slice(4, 9)), (slice(8, 9), slice(0, 1))]
+)
+def test_tiles(source_and_matrices, rows, columns):
+    source, matrices = source_and_matrices
+    for k, S in enumerate(matrices):
+        close(source.tile(k, rows, columns), S[rows, columns])
+
+
+@pytest.mark.parametrize("variables", [[0], [3, 1], [7, 2, 8, 0], list(range(9))])
+def test_blocks_are_symmetric_and_in_the_order_asked_for(source_and_matrices, variables):
+    source, matrices = source_and_matrices
+    index = np.array(variables)
+    for k, S in enumerate(matrices):
+        block = source.block(k, index)
+        close(block, S[np.ix_(index, index)])
+        np.testing.assert_allclose(block, block.T, rtol=1e-14)
+
+
+def test_blocks_are_fresh_arrays(source_and_matrices):
+    source, matrices = source_and_matrices
+    source.block(0, np.arange(9))[:] = 99.0
+    close(source.block(0, np.arange(9)), matrices[0])
+
+
+def test_entries(source_and_matrices):
+    source, matrices = source_and_matrices
+    rows, columns = np.random.default_rng(0).integers(9, size=(2, 60))
+    for k, S in enumerate(matrices):
+        close(source.entries(k, rows, columns), S[rows, columns])
+    assert source.entries(0, rows[:0], columns[:0]).shape == (0,)
+
+
+def test_entries_in_pieces_are_those_in_one_go():
+    """Many samples: the gathered columns do not fit into one piece."""
+    X = np.random.default_rng(3).normal(size=(1_500_000, 3))
+    source = jgl.SampleCovariance([X])
+    rows, columns = np.divmod(np.arange(9), 3)
+    close(source.entries(0, rows, columns), np.cov(X.T, bias=True).ravel())
+
+
+def test_diagonal_is_the_same_in_every_piece(source_and_matrices):
+    source, matrices = source_and_matrices
+    everything = np.arange(9)
+    for k, S in enumerate(matrices):
+        diagonal = source.diagonal(k)
+        close(diagonal, np.diagonal(S))
+        np.testing.assert_array_equal(np.diagonal(source.block(k, everything)), diagonal)
+        np.testing.assert_array_equal(source.entries(k, everything, everything), diagonal)
+
+
+# Samples
+
+
+def test_divisor_is_the_number_of_samples_and_each_class_has_its_own_mean():
+    first, second = np.array([[0.0], [2.0]]), np.array([[10.0], [10.0], [16.0]])
+    source = jgl.SampleCovariance([first, second])
+    assert source.diagonal(0)[0] == pytest.approx(1.0)
+    assert source.diagonal(1)[0] == pytest.approx((4 + 4 + 16) / 3)
+    assert source.sample_sizes.tolist() == [2, 3]
+
+
+def test_correlations_have_unit_diagonal_exactly():
+    source = jgl.SampleCovariance(SAMPLES, correlation=True)
+    assert (source.diagonal(1) == 1.0).all()
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e8, -1e10])
+def test_a_large_mean_costs_no_accuracy(offset):
+    """The one-pass formula E[x^2] - E[x]^2 would lose every digit."""
+    X = np.random.default_rng(5).integers(-50, 50, size=(40, 6)).astype(float)  # exact at any of these offsets
+    source = jgl.SampleCovariance([X + offset])
+    np.testing.assert_allclose(source.block(0, np.arange(6)), np.cov(X.T, bias=True), rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("constant", [0.1, 1e8 + 0.1, -3.0, 1e-300, 0.0])
+def test_a_constant_column_has_exactly_zero_variance(constant):
+    X = SAMPLES[0].copy()
+    X[:, 4] = constant
+    source = jgl.SampleCovariance([X])
+    assert source.diagonal(0)[4] == 0.0
+    assert not source.tile(0, slice(4, 5), slice(0, 9)).any()
+    assert not source.block(0, np.arange(9))[4].any()
+
+
+def test_a_column_with_one_other_value_is_not_constant():
+    X = np.full((30, 2), 0.1)
+    X[29, 1] = 0.2
+    diagonal = jgl.SampleCovariance([X]).diagonal(0)
+    assert diagonal[0] == 0.0 and diagonal[1] == pytest.approx(np.var(X[:, 1]))
+
+
+def test_tiny_variance_is_kept_in_correlations():
+    X = SAMPLES[0].copy()
+    X[:, 2] *= 1e-120
+    close(jgl.SampleCovariance([X], correlation=True).block(0, np.arange(9)), EXPECTED[True][0])
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["b", "a", "b", "c", "a", "c"], ("a", "b", "c")),
+        ([10, 2, 10, 7, 2, 7], ("2", "7", "10")),
+        (np.array([True, False, True, False, True, False]), ("False", "True")),
+        (pd.Series(list("bababa"), index=[9, 8, 7, 6, 5, 4]), ("a", "b")),
+        (pd.Categorical(list("bababa"), categories=["b", "a"]), ("a", "b")),
+        (np.array(list("bababa"), dtype=object), ("a", "b")),
+    ],
+    ids=["str", "int", "bool", "Series", "Categorical", "object"],
+)
+def test_labels_split_the_table_into_sorted_classes(labels, names):
+    X = SAMPLES[0][:6, :4]
+    source = jgl.SampleCovariance.from_labels(X, labels)
+    assert source.class_names == names
+    plain = np.array([str(label) for label in labels])
+    for k, name in enumerate(names):
+        close(source.block(k, np.arange(4)), np.cov(X[plain == name].T, bias=True))
+        assert source.sample_sizes[k] == (plain == name).sum()
+
+
+def test_labels_with_a_data_frame_keep_the_column_names():
+    table = pd.DataFrame(SAMPLES[0][:8, :3], columns=["g1", "g2", "g3"], index=[5] * 8)
+    source = jgl.SampleCovariance.from_labels(table, ["b", "a"] * 4)
+    assert source.class_names == ("a", "b") and source.variable_names == ("g1", "g2", "g3")
+    close(source.block(0, np.arange(3)), np.cov(SAMPLES[0][1:8:2, :3].T, bias=True))
+
+
+def test_labels_pass_on_correlation_and_names():
+    source = jgl.SampleCovariance.from_labels(
+        SAMPLES[0][:, :2], ["a"] * 10 + ["b"] * 15, correlation=True, variable_names=["u", "v"]
+    )
+    assert source.variable_names == ("u", "v")
+    close(source.block(0, np.arange(2)), np.corrcoef(SAMPLES[0][:10, :2].T))
+
+
+def test_a_nested_list_is_a_table():
+    source = jgl.SampleCovariance.from_labels([[0, 1], [2, 1], [4, 0], [0, 0]], [0, 0, 1, 1])
+    close(source.diagonal(0), [1.0, 0.0])
+
+
+# Names
+
+
+@pytest.mark.parametrize("source_type", [jgl.DenseCovariance, jgl.SampleCovariance])
+def test_given_names_are_kept_as_text(source_type):
+    data = EXPECTED[False] if source_type is jgl.DenseCovariance else SAMPLES
+    source = source_type(data, class_names=["u", 2, "w"], variable_names=range(9))
+    assert source.class_names == ("u", "2", "w") and source.variable_names == tuple("012345678")
+
+
+@pytest.mark.parametrize("source_type", [jgl.DenseCovariance, jgl.SampleCovariance])
+def test_dict_keys_name_the_classes_in_their_order(source_type):
+    data = EXPECTED[False] if source_type is jgl.DenseCovariance else SAMPLES
+    source = source_type(dict(zip(["z", "a", "m"], data, strict=True)))
+    assert source.class_names == ("z", "a", "m")
+    close(source.block(1, np.arange(9)), EXPECTED[False][1])
+
+
+def test_dense_sample_sizes_are_kept_and_unknown_ones_are_none():
+    assert jgl.DenseCovariance(EXPECTED[False]).sample_sizes is None
+    assert jgl.DenseCovariance(EXPECTED[False], sample_sizes=[25, 6, 40]).sample_sizes.tolist() == [25, 6, 40]
+
+
+# Memory
+
+
+def test_float64_matrices_are_not_copied():
+    matrices = [S.copy() for S in EXPECTED[False]]
+    source = jgl.DenseCovariance(matrices)
+    for k, S in enumerate(matrices):
+        assert np.shares_memory(source.tile(k, slice(0, 9), slice(0, 9)), S)
+    stack = np.stack(matrices)
+    assert np.shares_memory(jgl.DenseCovariance(stack).tile(2, slice(0, 9), slice(0, 9)), stack)
+
+
+def test_samples_are_copied_before_they_are_centred():
+    X = SAMPLES[0].copy()
+    jgl.SampleCovariance([X], correlation=True)
+    np.testing.assert_array_equal(X, SAMPLES[0])
+
+
+# The protocol
+
+
+class Scaled:
+    """A source of somebody else: the identity plus a constant correlation within the first four variables."""
+
+    n_classes, n_variables = 2, 7
+    class_names, variable_names = ("one", "two"), tuple("abcdefg")
+    sample_sizes = None
+
+    def __init__(self):
+        S = np.eye(7)
+        S[:4, :4] += 0.5 * (1 - np.eye(4))
+        self._S = [S, 2.0 * S]
+
+    def tile(self, k, rows, columns):
+        return np.ascontiguousarray(self._S[k][rows, columns])
+
+    def block(self, k, variables):
+        return self._S[k][np.ix_(variables, variables)]
+
+    def entries(self, k, rows, columns):
+        return self._S[k][rows, columns]
+
+    def diagonal(self, k):
+        return np.diagonal(self._S[k]).copy()
+
+
+def test_sources_are_recognised_by_their_methods(source_and_matrices):
+    assert isinstance(source_and_matrices[0], jgl.CovarianceSource)
+    assert isinstance(Scaled(), jgl.CovarianceSource)
+    assert not isinstance(EXPECTED[False], jgl.CovarianceSource)
+    assert not isinstance(np.stack(EXPECTED[False]), jgl.CovarianceSource)
+
+
+def test_a_source_is_taken_as_it_is():
+    source = Scaled()
+    assert as_source(source) is source
+    assert isinstance(as_source(EXPECTED[False]), jgl.DenseCovariance)
+
+
+@pytest.mark.parametrize("screening", SCREENING)
+def test_a_source_of_somebody_else_is_solved(screening):
+    source = Scaled()
+    found = jgl.solve(source, 0.1, 0.05, screening=screening, solver="admm")
+    expected = jgl.solve(np.stack(source._S), 0.1, 0.05, screening=screening, solver="admm")
+    assert found.objective == pytest.approx(expected.objective, rel=1e-9)
+    assert found.class_names == ("one", "two") and found.variable_names == tuple("abcdefg")
+    for a, b in zip(found.precision, expected.precision, strict=True):
+        np.testing.assert_allclose(a.toarray(), b.toarray(), atol=1e-6)
+
+
+def test_a_source_of_somebody_else_is_screened():
+    partition = jgl.screen(Scaled(), 0.1, 0.05, rule="hybrid")
+    assert partition.labels.tolist() == [[0, 0, 0, 0, 1, 2, 3]] * 2
+    assert partition == jgl.screen(np.stack(Scaled()._S), 0.1, 0.05, rule="hybrid")
+
+
+@pytest.mark.parametrize("screening", SCREENING)
+@pytest.mark.parametrize("correlation", [False, True])
+def test_samples_and_their_matrices_have_the_same_solution(screening, correlation):
+    source = jgl.SampleCovariance(SAMPLES, correlation=correlation)
+    found = jgl.solve(source, 0.3, 0.1, screening=screening, solver="admm", tol=1e-8)
+    expected = jgl.solve(EXPECTED[correlation], 0.3, 0.1, screening=screening, solver="admm", tol=1e-8)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-7)
+    assert found.partition == expected.partition
