@@ -394,7 +394,7 @@ def test_an_infinite_gap_certifies_nothing():
     laid = LAID[problem.name, "none"]
     flat = flat_from_precisions(laid.system, list(problem.optimum.precision), problem.S.shape[1])
     bounds = laid.bounds(problem.optimum.precision, rescue=False)
-    unknown = Bounds(bounds.objective, np.full_like(bounds.gap, np.inf), bounds.dual)
+    unknown = Bounds(bounds.objective, np.full_like(bounds.gap, np.inf), bounds.dual, bounds.inverse)
     present, absent = certain_edges(laid.system, flat, unknown.dual, unknown.gap, laid.model.penalty)
     assert not present.any() and not absent.any()
 

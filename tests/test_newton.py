@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
+from bank import BANK
+from jointglasso._threads import Workers
 from jointglasso.blocks import build_system
 from jointglasso.certificate import bound_groups
 from jointglasso.engine.assemble import flat_from_precisions
-from jointglasso.kernels import face, group_state, newton
+from jointglasso.kernels import face, faces, group_state, hessian, newton
+from jointglasso.kernels.working_set import mark_active
 from jointglasso.problem import make_problem
 from jointglasso.screening.rules import partition_by
 from jointglasso.solvers.newton import _entry_slots
+from jointglasso.solvers.working_set import HessianProduct, build_working_set
 
 
 @pytest.fixture(scope="module", params=[(0.1, 0.05, 1e-2), (0.1, 0.05, 1e-6), (0.0, 0.2, 1e-3), (0.15, 0.0, 1e-3)])
@@ -131,3 +135,105 @@ def test_minimise_pair_with_one_class_is_soft_thresholding():
     x = np.zeros(1)
     newton.minimise_pair(np.array([2.0]), np.array([4.0]), 1.0, 3.0, x, 1)
     assert x[0] == pytest.approx((8.0 - 1.0 - 3.0) / 4.0)
+
+
+# Big groups
+
+
+@pytest.fixture
+def every_group_is_big(monkeypatch):
+    """Send even the smallest groups through the solver made for big ones."""
+    from jointglasso.engine import plan
+    from jointglasso.solvers import newton as solver
+
+    monkeypatch.setattr(plan, "SMALL_BLOCK", 1)
+    monkeypatch.setattr(solver, "SMALL_BLOCK", 1)
+
+
+@pytest.mark.parametrize("screening", ["dynamic", "hybrid", "none"])
+@pytest.mark.parametrize("solver", ["auto", "newton"])
+@pytest.mark.parametrize("problem", BANK, ids=lambda problem: problem.name)
+def test_big_group_solver_agrees_with_the_small_one(problem, solver, screening, every_group_is_big, request):
+    options = {"weights": problem.weights, "penalize_diagonal": problem.penalize_diagonal, "screening": screening}
+    big = jgl.solve(problem.S, problem.lambda1, problem.lambda2, solver=solver, tol=1e-8, **options)
+    request.getfixturevalue("monkeypatch").undo()
+    small = jgl.solve(problem.S, problem.lambda1, problem.lambda2, solver="auto", tol=1e-8, **options)
+    assert big.status.converged
+    assert abs(big.objective - small.objective) <= big.certificate.gap + small.certificate.gap + 1e-12
+    for one, other in zip(big.precision, small.precision, strict=True):
+        assert abs(one - one.T).max() == 0
+        assert abs(one - other).max() <= 1e-2 * abs(other).max()
+
+
+def working_set(state):
+    s = state.system
+    mark = np.empty(s.n_pairs, dtype=bool)
+    mark_active(0, s.n_pairs, s.pair_start, s.upper, s.entry_block, s.block_weight, s.S, state.W, state.theta,
+                *state.penalties[:2], mark)  # fmt: skip
+    return build_working_set(s, mark, state.W, state.theta, state.penalties[0])
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_hessian_product_is_weighted_w_d_w_on_the_unknowns(state, n_threads):
+    s, working = state.system, working_set(state)
+    rng = np.random.default_rng(2)
+    d = 1e5 * rng.standard_normal(len(working.position))
+    D = np.zeros_like(state.theta)
+    D[working.position] = d
+    D[working.mirror] = d[: working.n_entries]
+    with Workers(n_threads) as workers:
+        product = HessianProduct(working, state.W, workers)(d)
+    expected = np.empty_like(D)
+    for block in range(s.n_blocks):
+        piece = slice(s.offset[block], s.offset[block + 1])
+        change, W = (flat[piece].reshape(7, 7) for flat in (D, state.W))
+        expected[piece] = (s.block_weight[block] * (W @ change @ W)).ravel()
+    np.testing.assert_allclose(product, expected[working.position], atol=2e-6 * np.abs(expected).max())
+
+
+def test_working_set_factors_and_inverts_theta(state):
+    s, working = state.system, working_set(state)
+    dense, logdet = working.cholesky(state.theta[working.position])
+    W = np.zeros_like(state.W)
+    working.invert_into(dense, W)
+    variance = s.S[s.diagonal] + state.penalties[2] / s.block_weight[s.diagonal_block]
+    W[s.diagonal[working.isolated]] = variance[working.isolated]
+    np.testing.assert_allclose(W, state.W, rtol=1e-9, atol=1e-9)
+    for block in range(s.n_blocks):
+        piece = slice(s.offset[block], s.offset[block + 1])
+        assert logdet[block] <= np.linalg.slogdet(state.theta[piece].reshape(7, 7))[1] + 1e-9 or len(working.isolated)
+
+
+def test_balanced_bounds_cover_all_tasks_in_order():
+    cost = np.array([5.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    assert hessian.balanced_bounds(cost, 2).tolist() == [0, 1, 6]
+    assert hessian.balanced_bounds(cost, 1).tolist() == [0, 6]
+
+
+def test_faces_agree_with_plain_formulas():
+    start, lambda1, lambda2 = np.array([0, 2, 3]), 0.3, 0.4
+    x = np.array([0.5, -1.0, 0.0, 2.0])  # two pairs, one diagonal entry
+    gradient, curvature = np.array([0.1, 0.2, -2.0, 0.3]), np.array([1.0, 2.0, 4.0, 1.0])
+    face = faces.enter_face(start, x, gradient, curvature, lambda1, lambda2)
+    norm = np.hypot(0.5, 1.0)
+    np.testing.assert_allclose(face[1, :3], [1.0, -1.0, 1.0])
+    np.testing.assert_allclose(face[2, :3], [0.5 / norm, -1.0 / norm, 1.0])
+    entering = (2.0 - lambda1 - lambda2) / 4.0  # the zero pair enters at its own minimiser
+    np.testing.assert_allclose(face[3, :3], [lambda2 / norm, lambda2 / norm, lambda2 / entering])
+    np.testing.assert_allclose(
+        faces.face_residual(3, gradient, lambda1, lambda2, 0.7, face), -(gradient + lambda1 * face[1] + lambda2 * face[2])
+        - np.array([0, 0, 0, 0.7]),
+    )  # fmt: skip
+    assert faces.inner(3, x, x) == pytest.approx(2 * (0.25 + 1.0) + 4.0)
+    assert faces.penalty_of(start, x, lambda1, lambda2, 0.7) == pytest.approx(2 * (0.3 * 1.5 + 0.4 * norm) + 1.4)
+    v = np.array([1.0, 1.0, 1.0, 1.0])
+    along = (0.5 - 1.0) / norm
+    expected = [lambda2 / norm * (1 - 0.5 / norm * along), lambda2 / norm * (1 + 1.0 / norm * along), 0.0, 0.0]
+    np.testing.assert_allclose(faces.add_group_curvature(start, face, v, np.zeros(4)), expected, atol=1e-15)
+    moved, crossed = faces.step_on_face(3, x, np.array([-0.7, -1.0, 0.2, -0.5]), face)
+    assert crossed == 1 and moved.tolist() == [0.0, -2.0, 0.2, 1.5] and face[0, 0] == 0.0
+    faces.update_face(start, moved, lambda2, face)
+    np.testing.assert_allclose(face[2, :3], [0.0, -1.0, 1.0])
+    end = np.array([0, 0, 0])
+    w = np.array([0.1, 0.2, 0.3, 2.0])
+    np.testing.assert_allclose(faces.curvature_of(np.ones(4), end, end, w), [0.01 + 4.0, 0.04 + 4.0, 0.09 + 4.0, 4.0])

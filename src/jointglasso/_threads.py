@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+from jointglasso._typing import IntArray
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,6 +35,33 @@ def map_on_threads(function: Callable[[Item], Result], items: Sequence[Item]) ->
         return [function(item) for item in items]
     with single_threaded_blas(), ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(function, items))
+
+
+class Workers:
+    """A few threads for kernels that work on a range: ``kernel(first, last, *arguments)``."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
+
+    def run(self, kernel: Callable[..., None], bounds: IntArray, *arguments: object) -> None:
+        """Run the kernel on every range between two bounds, one of them on this thread."""
+        ranges = list(pairwise(bounds))
+        if self._pool is None:
+            for first, last in ranges:
+                kernel(first, last, *arguments)
+            return
+        others = [self._pool.submit(kernel, first, last, *arguments) for first, last in ranges[1:]]
+        kernel(*ranges[0], *arguments)
+        for other in others:
+            other.result()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
 
 
 @contextmanager

@@ -41,6 +41,8 @@ class Bounds:
     gap: FloatArray
     dual: FloatArray
     """W in flat storage."""
+    inverse: FloatArray
+    """Inverse of Theta in flat storage; near the dual point when near the optimum."""
 
     @property
     def total_gap(self) -> float:
@@ -90,7 +92,7 @@ def bound_groups(
     residual = (subgradient - wanted) / weight
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
     gap[system.pair_group[_torn_pairs(system, entries, spent)]] = np.inf
-    bounds = Bounds(objective, gap, dual)
+    bounds = Bounds(objective, gap, dual, factor.inverse)
     if rescue and np.isinf(gap[np.isfinite(objective)]).any():
         return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds, spent)
     return bounds
@@ -283,7 +285,7 @@ def _rescue(
         gap[better] = group_gap[better]
         inside = np.repeat(better[system.block_group], system.size**2)
         dual[inside] = W[inside]
-    return Bounds(bounds.objective, gap, dual)
+    return Bounds(bounds.objective, gap, dual, bounds.inverse)
 
 
 def _torn_pairs(system: BlockSystem, entries: FloatArray, spent: FloatArray) -> BoolArray:

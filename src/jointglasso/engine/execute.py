@@ -188,7 +188,8 @@ class _Screen:
         """Merge the pairs that fail the check; whether there were any."""
         if self.dynamic is None:
             return False
-        found = [violated_pairs(o.system, o.result.theta, o.spent, self.problem.penalty) for o in outcomes]
+        penalty = self.problem.penalty
+        found = [violated_pairs(o.system, o.result.theta, o.result.bounds, o.spent, penalty) for o in outcomes]
         i, j = (np.concatenate(part) for part in zip(*found, strict=True))
         if len(i):
             self.dynamic.merge(i, j)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -158,6 +159,7 @@ class GroupRunner:
             max_iter=self.options.max_iter - self.n_iter,
             start=start,
             warm=warm,
+            n_threads=(os.cpu_count() or 1) if (self.options.n_jobs or 1) == 1 else 1,
             report=lambda objective, gap: self.progress.report(number, objective, gap),
         )
 

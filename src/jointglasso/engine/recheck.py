@@ -11,20 +11,19 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.linalg import factorize
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds, certain_edges, largest_subgradient
 from jointglasso.penalties import PairPenalty
 
 
 def violated_pairs(
-    system: BlockSystem, theta: FloatArray, spent: FloatArray, penalty: PairPenalty
+    system: BlockSystem, theta: FloatArray, bounds: Bounds, spent: FloatArray, penalty: PairPenalty
 ) -> tuple[IntArray, IntArray]:
     """Variables i < j of the waiting pairs that fail the check at `theta` and must be merged."""
     if not spent.any():
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     weight = system.block_weight[system.entry_block]
-    u = weight * (system.gather(factorize(system, theta).inverse) - system.gather(system.S))
+    u = weight * (system.gather(bounds.inverse) - system.gather(system.S))
     used = bincount(system.pair_of_entry, penalty.excess(u), system.n_pairs) + spent
     nonzero = bincount(system.pair_of_entry, np.abs(system.gather(theta)), system.n_pairs) > 0
     violated = np.flatnonzero((spent > 0) & (nonzero | (used > penalty.lambda2**2)))

@@ -122,6 +122,7 @@ class _Best:
             np.where(better, bounds.objective, self.bounds.objective),
             np.where(better, bounds.gap, self.bounds.gap),
             np.where(inside, bounds.dual, self.bounds.dual),
+            np.where(inside, bounds.inverse, self.bounds.inverse),
         )
         return self.bounds
 

@@ -36,6 +36,8 @@ class SolverTask:
     """Positive definite Theta in flat storage."""
     warm: bool = False
     """Whether `start` carries knowledge, rather than being the diagonal start."""
+    n_threads: int = 1
+    """Threads that a solver may use of its own."""
     report: Report = field(default=lambda objective, gap: False)
 
     def bounds(self, theta: FloatArray, *, factor: Factorization | None = None, rescue: bool = False) -> Bounds:

@@ -9,7 +9,11 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.solvers.base import SolverResult, SolverTask
+from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution
+
+#: Groups of blocks up to this size are solved by compiled code from end to end.
+SMALL_BLOCK = 48
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class Newton:
     def solve(self, task: SolverTask) -> SolverResult:
         """Closed form first, if wanted; then Newton on every group whose gap is still too wide."""
         theta, methods = self._begin(task)
+        if task.system.size.max(initial=0) > SMALL_BLOCK and task.system.n_groups == 1:
+            known = task.warm or methods[0] == "closed form"
+            theta, bounds, n_iter, stopped_by = solve_big_group(task, theta, may_be_solved=known)
+            return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         bounds = task.bounds(theta)
         todo = task.unsolved(bounds)
         n_iter = 0
@@ -58,8 +66,7 @@ class Newton:
     def _begin(self, task: SolverTask) -> tuple[FloatArray, IntArray]:
         """Theta to begin with, and how each group would be solved if that already were the solution."""
         system = task.system
-        start_name = "warm start" if task.warm else "closed form"
-        methods = np.full(system.n_groups, start_name, dtype=object)
+        methods = np.full(system.n_groups, "warm start" if task.warm else "start", dtype=object)
         if not self.closed_form:
             return task.start.copy(), methods
         theta, forest = forest_solution(system, task.penalty, task.diagonal_penalty)

@@ -1,0 +1,153 @@
+"""Faces of the penalty on the vector of unknowns of one Newton iteration (see `working_set` for its layout).
+
+On a face the support and the signs are fixed and the penalty is smooth: its gradient is ``lambda1 sign + lambda2 u``,
+its second derivative ``curve (I - u u')`` in every pair, u the unit vector of the pair. A face is an array of four
+rows: free (1 or 0), sign, u, curve.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.newton import minimise_pair
+
+
+@njit(cache=True, nogil=True)
+def inner(n_entries: int, a: FloatArray, b: FloatArray) -> float:
+    """Inner product of two symmetric matrices: the off-diagonal unknowns count twice."""
+    off_diagonal = 0.0
+    for e in range(n_entries):
+        off_diagonal += a[e] * b[e]
+    diagonal = 0.0
+    for e in range(n_entries, a.shape[0]):
+        diagonal += a[e] * b[e]
+    return 2.0 * off_diagonal + diagonal
+
+
+@njit(cache=True, nogil=True)
+def penalty_of(start: IntArray, x: FloatArray, lambda1: float, lambda2: float, lambda_d: float) -> float:
+    """Penalty of all unknowns, each pair counted twice."""
+    total = 0.0
+    for pair in range(start.shape[0] - 1):
+        absolute = 0.0
+        squares = 0.0
+        for e in range(start[pair], start[pair + 1]):
+            absolute += abs(x[e])
+            squares += x[e] * x[e]
+        total += 2.0 * (lambda1 * absolute + lambda2 * np.sqrt(squares))
+    for e in range(start[-1], x.shape[0]):
+        total += lambda_d * x[e]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def curvature_of(weight: FloatArray, end_i: IntArray, end_j: IntArray, w: FloatArray) -> FloatArray:
+    """Diagonal of the Hessian, ``weight (W_ij^2 + W_ii W_jj)`` and ``weight W_ii^2``, from W on the unknowns."""
+    n_entries = end_i.shape[0]
+    out = np.empty_like(w)
+    for e in range(n_entries):
+        out[e] = weight[e] * (w[e] * w[e] + w[n_entries + end_i[e]] * w[n_entries + end_j[e]])
+    for e in range(n_entries, w.shape[0]):
+        out[e] = weight[e] * w[e] * w[e]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def enter_face(
+    start: IntArray, x: FloatArray, gradient: FloatArray, curvature: FloatArray, lambda1: float, lambda2: float
+) -> FloatArray:
+    """Face at x. A zero pair enters with the direction and size of its own one-pair minimiser."""
+    n_entries = start[-1]
+    face = np.zeros((4, x.shape[0]))
+    widest = 1
+    for pair in range(start.shape[0] - 1):
+        widest = max(widest, start[pair + 1] - start[pair])
+    target = np.empty(widest)
+    y = np.empty(widest)
+    for pair in range(start.shape[0] - 1):
+        first = start[pair]
+        n = start[pair + 1] - first
+        squares = 0.0
+        for k in range(n):
+            y[k] = x[first + k]
+            squares += y[k] * y[k]
+        if squares == 0.0:
+            for k in range(n):
+                target[k] = -gradient[first + k] / curvature[first + k]
+            minimise_pair(target, curvature[first : first + n], lambda1, lambda2, y, n)
+            for k in range(n):
+                squares += y[k] * y[k]
+        norm = np.sqrt(squares)
+        if norm == 0.0:
+            continue
+        for k in range(n):
+            e = first + k
+            if y[k] != 0.0 or abs(gradient[e]) > lambda1:
+                face[0, e] = 1.0
+                face[1, e] = 1.0 if y[k] > 0.0 or (y[k] == 0.0 and gradient[e] < 0.0) else -1.0
+                face[2, e] = y[k] / norm
+                face[3, e] = lambda2 / norm
+    face[0, n_entries:] = 1.0
+    return face
+
+
+@njit(cache=True, nogil=True)
+def update_face(start: IntArray, z: FloatArray, lambda2: float, face: FloatArray) -> None:
+    """Unit vectors and curvatures at z; pairs still at zero keep those they entered with."""
+    for pair in range(start.shape[0] - 1):
+        squares = 0.0
+        for e in range(start[pair], start[pair + 1]):
+            squares += z[e] * z[e]
+        norm = np.sqrt(squares)
+        for e in range(start[pair], start[pair + 1]):
+            if face[0, e] == 0.0:
+                face[2, e] = 0.0
+                face[3, e] = 0.0
+            elif norm > 0.0:
+                face[2, e] = z[e] / norm
+                face[3, e] = lambda2 / norm
+
+
+@njit(cache=True, nogil=True)
+def face_residual(
+    n_entries: int, gradient: FloatArray, lambda1: float, lambda2: float, lambda_d: float, face: FloatArray
+) -> FloatArray:
+    """Minus the gradient of model plus penalty on the face, zero off it."""
+    out = np.empty_like(gradient)
+    for e in range(n_entries):
+        out[e] = -face[0, e] * (gradient[e] + lambda1 * face[1, e] + lambda2 * face[2, e])
+    for e in range(n_entries, gradient.shape[0]):
+        out[e] = -(gradient[e] + lambda_d)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def add_group_curvature(start: IntArray, face: FloatArray, v: FloatArray, product: FloatArray) -> FloatArray:
+    """Product with the whole second derivative on the face: ``free (product + curve (I - u u') v)``."""
+    out = np.empty_like(v)
+    for pair in range(start.shape[0] - 1):
+        along = 0.0
+        for e in range(start[pair], start[pair + 1]):
+            along += face[2, e] * v[e]
+        for e in range(start[pair], start[pair + 1]):
+            out[e] = face[0, e] * (product[e] + face[3, e] * (v[e] - face[2, e] * along))
+    for e in range(start[-1], v.shape[0]):
+        out[e] = product[e]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def step_on_face(n_entries: int, z: FloatArray, v: FloatArray, face: FloatArray) -> tuple[FloatArray, int]:
+    """``z + v``; entries whose sign would change stop at zero and leave the face. Also their number."""
+    out = np.empty_like(z)
+    crossed = 0
+    for e in range(z.shape[0]):
+        moved = z[e] + face[0, e] * v[e]
+        if e < n_entries and face[0, e] != 0.0 and moved * face[1, e] <= 0.0:
+            moved = 0.0
+            face[0, e] = 0.0
+            crossed += 1
+        out[e] = moved
+    return out, crossed

@@ -1,0 +1,216 @@
+"""The active entries of a group and the components they form: what one Newton iteration works on.
+
+Unknowns of an iteration are the active off-diagonal entries 0..E-1, pair by pair, then the diagonal entries E..E+V-1 of
+the V variables that have an active entry. Variables are renumbered component by component ("nodes").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.components import _find
+
+
+@njit(cache=True, nogil=True)
+def mark_active(
+    first: int,
+    last: int,
+    start: IntArray,
+    upper: IntArray,
+    entry_block: IntArray,
+    weight: FloatArray,
+    S: FloatArray,
+    W: FloatArray,
+    theta: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    mark: BoolArray,
+) -> None:
+    """Mark the pairs first..last-1 that are not zero, or not allowed to stay zero."""
+    for pair in range(first, last):
+        nonzero = False
+        used = 0.0
+        for entry in range(start[pair], start[pair + 1]):
+            at = upper[entry]
+            if theta[at] != 0.0:
+                nonzero = True
+                break
+            excess = weight[entry_block[entry]] * abs(S[at] - W[at]) - lambda1
+            if excess > 0.0:
+                used += excess * excess
+        mark[pair] = nonzero or used > lambda2 * lambda2
+
+
+@njit(cache=True, nogil=True)
+def active_entries(
+    mark: BoolArray,
+    start: IntArray,
+    upper: IntArray,
+    entry_block: IntArray,
+    weight: FloatArray,
+    S: FloatArray,
+    W: FloatArray,
+    theta: FloatArray,
+    lambda1: float,
+) -> tuple[IntArray, IntArray]:
+    """Entries of the marked pairs that are non-zero or have a gradient above lambda1, with their CSR start.
+
+    The other entries of a marked pair stay zero in this iteration.
+    """
+    n_pairs = 0
+    n_entries = 0
+    for pair in range(mark.shape[0]):
+        if mark[pair]:
+            n_pairs += 1
+            n_entries += start[pair + 1] - start[pair]
+    kept_start = np.zeros(n_pairs + 1, np.int64)
+    kept = np.empty(n_entries, np.int64)
+    n = 0
+    m = 0
+    for pair in range(mark.shape[0]):
+        if mark[pair]:
+            for entry in range(start[pair], start[pair + 1]):
+                at = upper[entry]
+                if theta[at] != 0.0 or weight[entry_block[entry]] * abs(S[at] - W[at]) > lambda1:
+                    kept[n] = entry
+                    n += 1
+            m += 1
+            kept_start[m] = n
+    return kept_start, kept[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def number_nodes(n_members: int, row: IntArray, column: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Components of at least two members: member of each node, start of each component, node of each member.
+
+    A member without an active entry has node -1.
+    """
+    parent = np.arange(n_members)
+    for entry in range(row.shape[0]):
+        a = _find(parent, row[entry])
+        b = _find(parent, column[entry])
+        if a < b:
+            parent[b] = a
+        elif b < a:
+            parent[a] = b
+    size = np.zeros(n_members, np.int64)
+    for member in range(n_members):
+        size[_find(parent, member)] += 1
+    component = np.full(n_members, -1)
+    count = 0
+    total = 0
+    for member in range(n_members):
+        if parent[member] == member and size[member] > 1:
+            component[member] = count
+            count += 1
+            total += size[member]
+    start = np.zeros(count + 1, np.int64)
+    for member in range(n_members):
+        if component[member] >= 0:
+            start[component[member] + 1] = size[member]
+    for c in range(count):
+        start[c + 1] += start[c]
+    fill = start[:-1].copy()
+    members = np.empty(total, np.int64)
+    node = np.full(n_members, -1)
+    for member in range(n_members):
+        c = component[_find(parent, member)]
+        if c >= 0:
+            node[member] = fill[c]
+            members[fill[c]] = member
+            fill[c] += 1
+    return members, start, node
+
+
+@njit(cache=True, nogil=True)
+def symmetric_pattern(
+    n_nodes: int, end_i: IntArray, end_j: IntArray, local: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """CSR over the nodes, both triangles, diagonal first: local column and the unknown behind each place."""
+    n_entries = end_i.shape[0]
+    start = np.zeros(n_nodes + 1, np.int64)
+    for node in range(n_nodes):
+        start[node + 1] = 1
+    for entry in range(n_entries):
+        start[end_i[entry] + 1] += 1
+        start[end_j[entry] + 1] += 1
+    for node in range(n_nodes):
+        start[node + 1] += start[node]
+    fill = start[:-1].copy()
+    column = np.empty(start[n_nodes], np.int32)
+    unknown = np.empty(start[n_nodes], np.int64)
+    for node in range(n_nodes):
+        column[fill[node]] = local[node]
+        unknown[fill[node]] = n_entries + node
+        fill[node] += 1
+    for entry in range(n_entries):
+        i = end_i[entry]
+        j = end_j[entry]
+        column[fill[i]] = local[j]
+        unknown[fill[i]] = entry
+        fill[i] += 1
+        column[fill[j]] = local[i]
+        unknown[fill[j]] = entry
+        fill[j] += 1
+    return start, column, unknown
+
+
+@njit(cache=True, nogil=True)
+def upper_pattern(
+    start: IntArray, column: IntArray, unknown: IntArray, local: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The half j >= i of a symmetric pattern."""
+    n_nodes = start.shape[0] - 1
+    kept_start = np.zeros(n_nodes + 1, np.int64)
+    kept_column = np.empty(column.shape[0], np.int32)
+    kept_unknown = np.empty(column.shape[0], np.int64)
+    n = 0
+    for node in range(n_nodes):
+        for place in range(start[node], start[node + 1]):
+            if column[place] >= local[node]:
+                kept_column[n] = column[place]
+                kept_unknown[n] = unknown[place]
+                n += 1
+        kept_start[node + 1] = n
+    return kept_start, kept_column[:n].copy(), kept_unknown[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def fill_components(
+    component_start: IntArray,
+    area: IntArray,
+    start: IntArray,
+    column: IntArray,
+    unknown: IntArray,
+    x: FloatArray,
+    dense: FloatArray,
+) -> None:
+    """Upper triangles, row by row, of the components' matrices from the unknowns x."""
+    for c in range(component_start.shape[0] - 1):
+        size = component_start[c + 1] - component_start[c]
+        for i in range(size):
+            base = area[c] + i * size
+            dense[base + i : base + size] = 0.0
+            node = component_start[c] + i
+            for place in range(start[node], start[node + 1]):
+                if column[place] >= i:
+                    dense[base + column[place]] = x[unknown[place]]
+
+
+@njit(cache=True, nogil=True)
+def scatter_component(matrix: FloatArray, slots: IntArray, base: int, block_size: int, W: FloatArray) -> None:
+    """Copy the upper triangle of a component's matrix into both triangles of its block, in cache-sized squares."""
+    n = matrix.shape[0]
+    side = 64
+    for top in range(0, n, side):
+        for left in range(top, n, side):
+            for i in range(top, min(top + side, n)):
+                at = base + slots[i] * block_size
+                for j in range(max(left, i), min(left + side, n)):
+                    W[at + slots[j]] = matrix[i, j]
+            for j in range(left, min(left + side, n)):
+                at = base + slots[j] * block_size
+                for i in range(top, min(min(top + side, n), j)):
+                    W[at + slots[i]] = matrix[i, j]

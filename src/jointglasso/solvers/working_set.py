@@ -1,0 +1,187 @@
+"""What one Newton iteration on a big group works on: active entries, the components they form, products there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack
+
+from jointglasso._threads import Workers
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks import BlockSystem
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """Active entries 0..E-1, pair by pair, then the diagonal of the variables they touch ("nodes").
+
+    Nodes are numbered component by component. A block whose active entries fall into several components is treated
+    as several smaller blocks: Theta and W are zero in between.
+    """
+
+    system: BlockSystem
+    start: IntArray
+    """CSR start of each active pair."""
+    end_i: IntArray
+    end_j: IntArray
+    """Nodes at the two ends of each active entry."""
+    position: IntArray
+    """Flat position of each unknown, upper triangle."""
+    mirror: IntArray
+    """Flat position of each off-diagonal unknown in the lower triangle."""
+    weight: FloatArray
+    members: IntArray
+    """Member of the system behind each node."""
+    component_start: IntArray
+    isolated: IntArray
+    """Members without an active entry."""
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.end_i)
+
+    @cached_property
+    def component(self) -> IntArray:
+        """Component of each node."""
+        return np.repeat(np.arange(len(self.component_start) - 1), np.diff(self.component_start))
+
+    @cached_property
+    def component_block(self) -> IntArray:
+        return self.system.diagonal_block[self.members[self.component_start[:-1]]]
+
+    @cached_property
+    def slot(self) -> IntArray:
+        """Row of each node within its block."""
+        return self.members - self.system.member_start[self.system.diagonal_block[self.members]]
+
+    @cached_property
+    def area(self) -> IntArray:
+        """Where each component's dense matrix begins."""
+        return np.concatenate([[0], np.cumsum(np.diff(self.component_start) ** 2)])
+
+    @cached_property
+    def pattern(self) -> tuple[IntArray, IntArray, IntArray]:
+        """CSR of the unknowns, both triangles: start, local column, unknown."""
+        from jointglasso.kernels.working_set import symmetric_pattern
+
+        return symmetric_pattern(len(self.members), self.end_i, self.end_j, self._local)
+
+    @cached_property
+    def _local(self) -> IntArray:
+        return np.arange(len(self.members)) - self.component_start[self.component]
+
+    @cached_property
+    def upper_pattern(self) -> tuple[IntArray, IntArray, IntArray]:
+        """The half j >= i of the pattern."""
+        from jointglasso.kernels.working_set import upper_pattern
+
+        return upper_pattern(*self.pattern, self._local)
+
+    def cholesky(self, x: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Factors of all components, dense one after another, and log-determinants by block; None if not definite."""
+        from jointglasso.kernels.working_set import fill_components
+
+        dense = np.empty(self.area[-1])
+        fill_components(self.component_start, self.area, *self.pattern, x, dense)
+        logdet = np.zeros(self.system.n_blocks)
+        for c in range(len(self.component_start) - 1):
+            matrix = self._matrix(dense, c)
+            _, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+            if failed:
+                return None
+            logdet[self.component_block[c]] += 2.0 * float(np.log(np.diagonal(matrix)).sum())
+        return dense, logdet
+
+    def invert_into(self, dense: FloatArray, W: FloatArray) -> None:
+        """Inverse from the factors, which are overwritten, into the flat W; zero between components."""
+        from jointglasso.kernels.working_set import scatter_component
+
+        system = self.system
+        W[:] = 0.0
+        for c in range(len(self.component_start) - 1):
+            matrix = self._matrix(dense, c)
+            lapack.dpotri(matrix.T, lower=1, overwrite_c=1)
+            block = self.component_block[c]
+            slots = self.slot[self.component_start[c] : self.component_start[c + 1]]
+            scatter_component(matrix, slots, system.offset[block], system.size[block], W)
+
+    def _matrix(self, dense: FloatArray, c: int) -> FloatArray:
+        size = int(self.component_start[c + 1] - self.component_start[c])
+        return dense[self.area[c] : self.area[c + 1]].reshape(size, size)
+
+
+def build_working_set(
+    system: BlockSystem, mark: BoolArray, W: FloatArray, theta: FloatArray, lambda1: float
+) -> WorkingSet:
+    """Working set of the marked pairs."""
+    from jointglasso.kernels.working_set import active_entries, number_nodes
+
+    start, entries = active_entries(
+        mark, system.pair_start, system.upper, system.entry_block, system.block_weight, system.S, W, theta, lambda1
+    )
+    row, column = system.entry_members(entries)
+    members, component_start, node = number_nodes(len(system.members), row, column)
+    blocks = np.concatenate([system.entry_block[entries], system.diagonal_block[members]])
+    return WorkingSet(
+        system=system,
+        start=start,
+        end_i=node[row],
+        end_j=node[column],
+        position=np.concatenate([system.upper[entries], system.diagonal[members]]),
+        mirror=system.lower[entries],
+        weight=system.block_weight[blocks],
+        members=members,
+        component_start=component_start,
+        isolated=np.flatnonzero(node < 0),
+    )
+
+
+class HessianProduct:
+    """``d -> w (W D W)`` on the unknowns of a working set; W is packed once."""
+
+    def __init__(self, working: WorkingSet, W: FloatArray, workers: Workers) -> None:
+        from jointglasso.kernels.hessian import TILE, balanced_bounds, pack_tiles
+
+        self.working, self.workers = working, workers
+        size = np.diff(working.component_start)
+        tiles = -(-size // TILE)
+        self._offset = np.concatenate([[0], np.cumsum(tiles * size * TILE)])
+        self._tasks = (
+            np.repeat(np.arange(len(tiles)), tiles),
+            np.arange(tiles.sum()) - np.repeat(np.cumsum(tiles) - tiles, tiles),
+        )
+        per_node = np.diff(working.pattern[0]).astype(float)
+        per_component = np.add.reduceat(per_node, working.component_start[:-1])
+        cost = per_component[self._tasks[0]] + size[self._tasks[0]]
+        self._task_bounds = balanced_bounds(cost, workers.n_threads)
+        sampled = np.diff(working.upper_pattern[0]).astype(float) * tiles[working.component]
+        self._row_bounds = balanced_bounds(sampled, workers.n_threads)
+        self._packed = np.empty(self._offset[-1], dtype=np.float32)
+        self._product = np.empty(self._offset[-1], dtype=np.float32)
+        block = working.component_block
+        workers.run(
+            pack_tiles, self._task_bounds, *self._tasks, working.component_start, self._offset, working.slot,
+            working.system.offset[block], working.system.size[block], W, self._packed,
+        )  # fmt: skip
+
+    def __call__(self, d: FloatArray) -> FloatArray:
+        from jointglasso.kernels.hessian import multiply_tiles, sample_tiles
+
+        working = self.working
+        start, column, unknown = working.pattern
+        # Scaled to the range of single precision, whatever the units of the data.
+        scale = float(np.abs(d).max()) or 1.0
+        values = (d / scale)[unknown].astype(np.float32)
+        self.workers.run(
+            multiply_tiles, self._task_bounds, *self._tasks, working.component_start, self._offset, start, column,
+            values, self._packed, self._product,
+        )  # fmt: skip
+        out = np.empty_like(d)
+        self.workers.run(
+            sample_tiles, self._row_bounds, working.component, working.component_start, self._offset,
+            *working.upper_pattern, working.weight, self._packed, self._product, out,
+        )  # fmt: skip
+        out *= scale
+        return out
