@@ -193,9 +193,10 @@ def test_hessian_product_is_weighted_w_d_w_on_the_unknowns(state, n_threads):
 
 def test_working_set_factors_and_inverts_theta(state):
     s, working = state.system, working_set(state)
-    dense, logdet = working.cholesky(state.theta[working.position])
     W = np.zeros_like(state.W)
-    working.invert_into(dense, W)
+    with Workers(2) as workers:
+        dense, logdet = working.cholesky(state.theta[working.position], workers)
+        working.invert_into(dense, W, workers)
     variance = s.S[s.diagonal] + state.penalties[2] / s.block_weight[s.diagonal_block]
     W[s.diagonal[working.isolated]] = variance[working.isolated]
     np.testing.assert_allclose(W, state.W, rtol=1e-9, atol=1e-9)
@@ -220,10 +221,8 @@ def test_faces_agree_with_plain_formulas():
     np.testing.assert_allclose(face[2, :3], [0.5 / norm, -1.0 / norm, 1.0])
     entering = (2.0 - lambda1 - lambda2) / 4.0  # the zero pair enters at its own minimiser
     np.testing.assert_allclose(face[3, :3], [lambda2 / norm, lambda2 / norm, lambda2 / entering])
-    np.testing.assert_allclose(
-        faces.face_residual(3, gradient, lambda1, lambda2, 0.7, face), -(gradient + lambda1 * face[1] + lambda2 * face[2])
-        - np.array([0, 0, 0, 0.7]),
-    )  # fmt: skip
+    slope = gradient + lambda1 * face[1] + lambda2 * face[2] + np.array([0, 0, 0, 0.7])
+    np.testing.assert_allclose(faces.face_residual(3, gradient, lambda1, lambda2, 0.7, face), -slope)
     assert faces.inner(3, x, x) == pytest.approx(2 * (0.25 + 1.0) + 4.0)
     assert faces.penalty_of(start, x, lambda1, lambda2, 0.7) == pytest.approx(2 * (0.3 * 1.5 + 0.4 * norm) + 1.4)
     v = np.array([1.0, 1.0, 1.0, 1.0])

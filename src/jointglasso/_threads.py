@@ -17,8 +17,9 @@ from jointglasso._typing import IntArray
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Below this block size the threads of BLAS cost more in waiting for each other than they gain.
-_WORTH_THREADS = 256
+#: Below this block size the threads of BLAS cost more in waiting for each other than they gain, above all on a machine
+#: that is shared; our own threads, one block each, do better.
+_WORTH_THREADS = 1500
 
 
 @cache
@@ -55,6 +56,16 @@ class Workers:
         kernel(*ranges[0], *arguments)
         for other in others:
             other.result()
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Apply a function that releases the interpreter lock to every item."""
+        if self._pool is None or len(items) <= 1:
+            return [function(item) for item in items]
+        # The pool has one thread less than we may use: this thread takes every n-th item.
+        mine = range(0, len(items), self.n_threads)
+        others = {n: self._pool.submit(function, items[n]) for n in range(len(items)) if n % self.n_threads}
+        done = {n: function(items[n]) for n in mine}
+        return [done[n] if n in done else others[n].result() for n in range(len(items))]
 
     def __enter__(self) -> Workers:
         return self

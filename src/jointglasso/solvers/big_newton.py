@@ -76,7 +76,7 @@ class _State:
         nonzero = bincount(system.pair_of_entry, np.abs(system.gather(start)), system.n_pairs) > 0
         working = build_working_set(system, nonzero, system.S, start, np.inf)
         x = state._settle(working)
-        factors = working.cholesky(x)
+        factors = working.cholesky(x, workers)
         if factors is None:
             raise ValueError("The start of the Newton method is not positive definite.")
         state._accept(working, x, *factors)
@@ -144,7 +144,7 @@ class _State:
         length = 1.0
         while length > 1e-8:
             trial = x + length * d
-            factors = working.cholesky(trial)
+            factors = working.cholesky(trial, self.workers)
             if factors is not None:
                 logdet = float(self.task.system.block_weight @ factors[1])
                 after = inner(n_entries, linear, trial) - logdet + penalty_of(working.start, trial, *self.penalties)
@@ -189,7 +189,7 @@ class _State:
         smooth = inner(n_entries, working.weight * system.S[working.position], x) - system.block_weight @ logdet
         alone = system.block_weight[block] @ (1.0 + np.log(variance))
         self.objective = float(smooth + alone + penalty_of(working.start, x, *self.penalties))
-        working.invert_into(dense, self.W)
+        working.invert_into(dense, self.W, self.workers)
         self.W[system.diagonal[working.isolated]] = variance
 
     def _adapt_damping(self, length: float, gain: float, promised: float) -> None:

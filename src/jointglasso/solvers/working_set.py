@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.system import bincount
 
 
 @dataclass(frozen=True)
@@ -79,33 +80,42 @@ class WorkingSet:
 
         return upper_pattern(*self.pattern, self._local)
 
-    def cholesky(self, x: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    def cholesky(self, x: FloatArray, workers: Workers) -> tuple[FloatArray, FloatArray] | None:
         """Factors of all components, dense one after another, and log-determinants by block; None if not definite."""
         from jointglasso.kernels.working_set import fill_components
 
         dense = np.empty(self.area[-1])
         fill_components(self.component_start, self.area, *self.pattern, x, dense)
-        logdet = np.zeros(self.system.n_blocks)
-        for c in range(len(self.component_start) - 1):
+
+        def factor(c: int) -> float:
             matrix = self._matrix(dense, c)
             _, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-            if failed:
-                return None
-            logdet[self.component_block[c]] += 2.0 * float(np.log(np.diagonal(matrix)).sum())
-        return dense, logdet
+            return np.nan if failed else 2.0 * float(np.log(np.diagonal(matrix)).sum())
 
-    def invert_into(self, dense: FloatArray, W: FloatArray) -> None:
+        logdet = np.array(workers.map(factor, self._largest_first))
+        if np.isnan(logdet).any():
+            return None
+        return dense, bincount(self.component_block[self._largest_first], logdet, self.system.n_blocks)
+
+    def invert_into(self, dense: FloatArray, W: FloatArray, workers: Workers) -> None:
         """Inverse from the factors, which are overwritten, into the flat W; zero between components."""
         from jointglasso.kernels.working_set import scatter_component
 
         system = self.system
         W[:] = 0.0
-        for c in range(len(self.component_start) - 1):
+
+        def invert(c: int) -> None:
             matrix = self._matrix(dense, c)
             lapack.dpotri(matrix.T, lower=1, overwrite_c=1)
             block = self.component_block[c]
             slots = self.slot[self.component_start[c] : self.component_start[c + 1]]
             scatter_component(matrix, slots, system.offset[block], system.size[block], W)
+
+        workers.map(invert, self._largest_first)
+
+    @cached_property
+    def _largest_first(self) -> list[int]:
+        return [int(c) for c in np.argsort(-np.diff(self.component_start), kind="stable")]
 
     def _matrix(self, dense: FloatArray, c: int) -> FloatArray:
         size = int(self.component_start[c + 1] - self.component_start[c])
