@@ -6,8 +6,6 @@ python benchmarks/paper_data.py --large    # p=10,000, K=10, lambdas matched by 
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 
 import jointglasso as jgl
@@ -16,9 +14,7 @@ from common import (
     PAPER_LAMBDAS,
     best_of,
     describe_machine,
-    matched_lambdas,
     paper_covariances,
-    peak_mebibytes,
     plain_pass,
     print_header,
     print_row,
@@ -45,9 +41,6 @@ def row(label: tuple[object, ...], S: np.ndarray, lambda1: float, lambda2: float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--large", action="store_true")
-    arguments = parser.parse_args()
     describe_machine()
     print_header(
         "design",
@@ -62,20 +55,6 @@ def main() -> None:
         "dynamic biggest",
         "groups by method",
     )
-    if arguments.large:
-        p, n_classes = 10_000, 10
-        data = jgl.datasets.make_joint_ggm("A", p, n_classes, output="covariances", random_state=0)
-        S = np.empty((n_classes, p, p))
-        for k, matrix in enumerate(data.iter_covariances()):
-            S[k] = matrix
-            del matrix
-        jgl.solve(S[:, :50, :50], 0.1, 0.1)
-        for name in PAPER_LAMBDAS:
-            row(("A", p, n_classes, name), S, *matched_lambdas(name, p), repeats=1)
-        print(
-            f"# peak memory beyond the input, making the data included: {peak_mebibytes() - S.nbytes / 2**20:.0f} MiB"
-        )
-        return
     for design in DESIGNS:
         for n_classes in range(2, 11):
             S = paper_covariances(design, 1000, n_classes)

@@ -5,8 +5,8 @@
 p=1000, K=6 on the paper's lambdas and a connected setting, correlated modules, and K=1 against scikit-learn.
 
 Every answer is judged by the same objective (diagonal free, the convention of the peers); F* is our solution at a
-certified 1e-9. A peer's tolerance is loosened until its gap is about 1e-6, so that it does no more work than asked for. GGLasso's
-compilation is done before the clock starts.
+certified 1e-9. A peer's tolerance is tightened until its gap is about 1e-6, so that it does no more
+work than asked for. GGLasso's compilation is done before the clock starts.
 """
 
 from __future__ import annotations

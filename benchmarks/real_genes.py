@@ -60,8 +60,8 @@ def main() -> None:
     describe_machine()
     jgl.warm_kernels()
     S = load(arguments.file, arguments.p)
-    print_header("p", "K", "lambdas", "solver", "seconds", "yardstick s", "ratio", "iterations", "gap", "biggest blocks",
-                 "edges per variable", "MiB")  # fmt: skip
+    print_header("p", "K", "lambdas", "solver", "seconds", "yardstick s", "ratio", "iterations", "gap",
+                 "biggest blocks", "edges per variable", "MiB")  # fmt: skip
     for pair in arguments.lambdas:
         lambda1, lambda2 = map(float, pair.split(","))
         for solver in arguments.solvers:
@@ -76,9 +76,10 @@ def main() -> None:
             yardstick, _ = best_of(3, lambda: factor_and_invert(blocks))  # noqa: B023
             labels = [connected_components(Theta, directed=False)[1] for Theta in solution.precision]
             biggest = [max(np.bincount(label)) for label in labels]
-            print_row(arguments.p, len(S), pair, solver, f"{seconds:.2f}", f"{yardstick:.3f}", f"{seconds / yardstick:.1f}",
-                      solution.n_iter, f"{solution.certificate.relative_gap:.0e}", "/".join(map(str, biggest)),
-                      "/".join(f"{n / arguments.p:.1f}" for n in solution.n_edges), f"{peak_mebibytes():.0f}")  # fmt: skip
+            print_row(arguments.p, len(S), pair, solver, f"{seconds:.2f}", f"{yardstick:.3f}",
+                      f"{seconds / yardstick:.1f}", solution.n_iter, f"{solution.certificate.relative_gap:.0e}", "/".join(map(str, biggest)),
+                      "/".join(f"{n / arguments.p:.1f}" for n in solution.n_edges),
+                      f"{peak_mebibytes():.0f}")  # fmt: skip
             if arguments.profile:
                 pstats.Stats(profile).sort_stats("tottime").print_stats(15)
 

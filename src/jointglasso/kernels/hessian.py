@@ -25,12 +25,15 @@ def pack_tiles(
     slot: IntArray,
     base: IntArray,
     block_size: IntArray,
+    scale: float,
     W: FloatArray,
     packed: FloatArray,
 ) -> None:
-    """Tiles first..last-1 of W: ``packed[tile][row][64]``, zero padded.
+    """Tiles first..last-1 of ``W / scale``: ``packed[tile][row][64]``, zero padded.
 
-    `slot` is the row of each node within its block, `base` and `block_size` place the block of each component.
+    Numbers too small to matter become zero: W decays geometrically along the paths of a sparse graph, and arithmetic on
+    denormal numbers is many times slower. `slot` is the row of each node within its block, `base` and `block_size` place
+    the block of each component.
     """
     for task in range(first, last):
         c = task_component[task]
@@ -42,7 +45,8 @@ def pack_tiles(
         for i in range(size):
             at = base[c] + slot[begin + i] * block_size[c]
             for j in range(width):
-                packed[out + i * TILE + j] = W[at + slot[begin + left + j]]
+                value = W[at + slot[begin + left + j]] / scale
+                packed[out + i * TILE + j] = value if abs(value) > 1e-15 else 0.0
             for j in range(width, TILE):
                 packed[out + i * TILE + j] = 0.0
 

@@ -10,13 +10,14 @@ damping term, as in Levenberg and Marquardt's method, grows while the model prom
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from jointglasso._threads import Workers
-from jointglasso._typing import FloatArray
+from jointglasso._threads import Workers, single_threaded_blas
+from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds
@@ -24,6 +25,7 @@ from jointglasso.solvers.base import SolverTask
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
 
 _ROUNDS = 6
+_THOROUGH_ROUNDS = 12
 _MAX_STEPS = 30
 _STEP_TOLERANCE = 0.03
 _FEW_CROSSINGS = 2e-3
@@ -32,22 +34,20 @@ _ARMIJO = 1e-3
 Product = Callable[[FloatArray], FloatArray]
 
 
-def solve_big_group(task: SolverTask, start: FloatArray, *, may_be_solved: bool) -> tuple[FloatArray, Bounds, int, str]:
-    """Iterate from `start`: the solution, its bounds, the iterations taken, and what ended them.
-
-    Where the start may be the solution already its gap is looked at before the first step.
-    """
-    with Workers(task.n_threads) as workers:
+def solve_big_group(task: SolverTask, start: FloatArray) -> tuple[FloatArray, Bounds, int, str]:
+    """Iterate from `start`: the solution, its bounds, the iterations taken, and what ended them."""
+    # With several blocks our own threads take one each; only a single block is left to the threads of BLAS.
+    blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
+    with blas, Workers(task.n_threads) as workers:
         state = _State.begin(task, start, workers)
-        state.last_gain = 0.0 if may_be_solved else np.inf
         for number in range(task.max_iter + 1):
-            bounds = state.bounds() if state.is_near() or number == task.max_iter else None
+            working = state.working_set()
+            bounds = state.bounds() if state.is_near(working) else None
             stop = task.report(state.objective, None if bounds is None else bounds.total_gap)
             if bounds is not None and not task.unsolved(bounds).any():
                 return state.theta, bounds, number, "tolerance"
             if stop or number == task.max_iter:
                 return state.theta, state.bounds(rescue=True), number, "callback" if stop else "max_iter"
-            working = state.working_set()
             product = HessianProduct(working, state.W, workers)
             direction, promised = state.direction(working, product)
             if not state.step(working, direction, promised):
@@ -57,7 +57,7 @@ def solve_big_group(task: SolverTask, start: FloatArray, *, may_be_solved: bool)
 
 @dataclass
 class _State:
-    """Theta with its inverse and log-determinants, the damping, and what the last step gained."""
+    """Theta with its inverse, log-determinants and objective, and the damping."""
 
     task: SolverTask
     workers: Workers
@@ -66,7 +66,7 @@ class _State:
     logdet: FloatArray
     objective: float = np.inf
     damping: float = 0.1
-    last_gain: float = np.inf
+    last_gain: float = 0.0
 
     @classmethod
     def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State:
@@ -92,10 +92,26 @@ class _State:
         system = self.task.system
         return system.S[system.diagonal] + self.task.diagonal_penalty / system.block_weight[system.diagonal_block]
 
-    def is_near(self) -> bool:
-        """Whether the gap may have come within its limit: it cannot while a step still gains much more than that."""
+    def is_near(self, working: WorkingSet) -> bool:
+        """Whether the gap has come within its limit, by a cheap estimate.
+
+        Off the working set the dual point equals W, so that the residual R of the certificate lives on it, and
+        tr(R Theta R Theta) / 2 is the gap to second order.
+        """
+        from jointglasso.kernels.group_penalty import nearest_subgradient
+
         limit = self.task.tol * max(1.0, abs(self.task.rest + self.objective)) * float(self.task.share.sum())
-        return self.last_gain <= 20.0 * limit
+        if self.last_gain > 100.0 * limit:  # the gap is never far below what the last step gained
+            return False
+        at, (lambda1, lambda2, lambda_d) = working.position, self.penalties
+        x, wanted, n_entries = self.theta[at], -self._gradient(working), working.n_entries
+        unspent = np.zeros(len(working.start) - 1)
+        nearest = nearest_subgradient(x[:n_entries], wanted[:n_entries], working.start, lambda1, lambda2, unspent)
+        diagonal = np.full(len(at) - n_entries, lambda_d)
+        residual = (np.concatenate([nearest, diagonal]) - wanted) / working.weight
+        product = working.sparse(residual) @ working.sparse(x)
+        squares = np.asarray(product.multiply(product.T).sum(axis=1)).ravel()
+        return 0.5 * float(working.weight[n_entries:] @ squares) <= limit
 
     def bounds(self, *, rescue: bool = False) -> Bounds:
         factor = Factorization(self.W, self.logdet, np.ones(len(self.logdet), dtype=bool))
@@ -117,7 +133,7 @@ class _State:
         self._settle(working)
         return working
 
-    def direction(self, working: WorkingSet, product: Product) -> tuple[FloatArray, float]:
+    def direction(self, working: WorkingSet, product: HessianProduct) -> tuple[FloatArray, float]:
         """Direction that lowers the damped model, and by how much it promises to lower the objective."""
         from jointglasso.kernels.faces import curvature_of
 
@@ -126,7 +142,9 @@ class _State:
         while True:
             extra = self.damping * curvature
             damped = partial(_damped_product, product, extra)
-            d, promised = _direction_by_faces(working, damped, x, gradient, curvature + extra, self.penalties)
+            d, promised = _direction_by_faces(
+                working, damped, product.restrict, x, gradient, curvature + extra, self.penalties, self.damping == 0.0
+            )
             if promised < 0.0 or self.damping > 1e8:
                 return d, promised
             self.damping = max(4.0 * self.damping, 0.1)
@@ -208,34 +226,46 @@ def _damped_product(product: Product, extra: FloatArray, v: FloatArray) -> Float
 def _direction_by_faces(
     working: WorkingSet,
     product: Product,
+    restrict: Callable[[BoolArray], None],
     x: FloatArray,
     gradient: FloatArray,
     curvature: FloatArray,
     penalties: tuple[float, float, float],
+    thorough: bool,
 ) -> tuple[FloatArray, float]:
     """Minimise the model: solve on the face, drop what changes sign, repeat; the direction and the model's change.
 
-    Zeros that should come back do so through the active set of the next iteration.
+    Zeros that should come back do so through the active set of the next iteration; until then products leave them out.
     """
     from jointglasso.kernels.faces import enter_face, face_residual, inner, penalty_of, step_on_face, update_face
 
     n_entries, (lambda1, lambda2, lambda_d) = working.n_entries, penalties
     face = enter_face(working.start, x, gradient, curvature, lambda1, lambda2)
     z, slope, best = x.copy(), gradient.copy(), 0.0
-    for _ in range(_ROUNDS):
+    change = -penalty_of(working.start, x, *penalties)
+    for _ in range(_THOROUGH_ROUNDS if thorough else _ROUNDS):
+        restrict(face[0] > 0.0)
         residual = face_residual(n_entries, slope, lambda1, lambda2, lambda_d, face)
         v, product_v, decrease, steps = _conjugate_gradients(working, product, residual, face, curvature, best)
         best = max(best, decrease)
         moved, crossed = step_on_face(n_entries, z, v, face)
-        slope += product(moved - z) if crossed else product_v
+        turned = product(moved - z) if crossed else product_v
+        change += inner(n_entries, slope, moved - z) + 0.5 * inner(n_entries, turned, moved - z)
+        slope += turned
         z = moved
-        if crossed == 0 or (crossed <= _FEW_CROSSINGS * n_entries and steps <= 3):
+        if crossed > _FEW_CROSSINGS * n_entries or (crossed > 0 and steps > 3):
+            update_face(working.start, z, lambda2, face)
+            continue
+        if not thorough:
             break
-        update_face(working.start, z, lambda2, face)
-    d = z - x
-    change = inner(n_entries, gradient, d) + 0.5 * inner(n_entries, slope - gradient, d)
-    change += penalty_of(working.start, z, *penalties) - penalty_of(working.start, x, *penalties)
-    return d, change
+        # The face is solved: do zeros that left it, or never were on it, want to come back?
+        restrict(np.ones(len(z), dtype=bool))
+        slope = gradient + product(z - x)
+        wider = enter_face(working.start, z, slope, curvature, lambda1, lambda2)
+        if np.count_nonzero(wider[0] > face[0]) <= _FEW_CROSSINGS * n_entries:
+            break
+        face = wider
+    return z - x, change + penalty_of(working.start, z, *penalties)
 
 
 def _conjugate_gradients(

@@ -41,8 +41,7 @@ class Newton:
         """Closed form first, if wanted; then Newton on every group whose gap is still too wide."""
         theta, methods = self._begin(task)
         if task.system.size.max(initial=0) > SMALL_BLOCK and task.system.n_groups == 1:
-            known = task.warm or methods[0] == "closed form"
-            theta, bounds, n_iter, stopped_by = solve_big_group(task, theta, may_be_solved=known)
+            theta, bounds, n_iter, stopped_by = solve_big_group(task, theta)
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         bounds = task.bounds(theta)
         todo = task.unsolved(bounds)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import lapack
 
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
+
+Pattern = tuple[IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class WorkingSet:
         return np.concatenate([[0], np.cumsum(np.diff(self.component_start) ** 2)])
 
     @cached_property
-    def pattern(self) -> tuple[IntArray, IntArray, IntArray]:
+    def pattern(self) -> Pattern:
         """CSR of the unknowns, both triangles: start, local column, unknown."""
         from jointglasso.kernels.working_set import symmetric_pattern
 
@@ -74,7 +78,7 @@ class WorkingSet:
         return np.arange(len(self.members)) - self.component_start[self.component]
 
     @cached_property
-    def upper_pattern(self) -> tuple[IntArray, IntArray, IntArray]:
+    def upper_pattern(self) -> Pattern:
         """The half j >= i of the pattern."""
         from jointglasso.kernels.working_set import upper_pattern
 
@@ -117,6 +121,12 @@ class WorkingSet:
     def _largest_first(self) -> list[int]:
         return [int(c) for c in np.argsort(-np.diff(self.component_start), kind="stable")]
 
+    def sparse(self, unknowns: FloatArray) -> Any:
+        """The unknowns as one sparse symmetric matrix over the nodes."""
+        start, column, unknown = self.pattern
+        nodes = column + np.repeat(self.component_start[self.component], np.diff(start))
+        return sparse.csr_array((unknowns[unknown], nodes, start), shape=(len(self.members), len(self.members)))
+
     def _matrix(self, dense: FloatArray, c: int) -> FloatArray:
         size = int(self.component_start[c + 1] - self.component_start[c])
         return dense[self.area[c] : self.area[c + 1]].reshape(size, size)
@@ -149,49 +159,66 @@ def build_working_set(
 
 
 class HessianProduct:
-    """``d -> w (W D W)`` on the unknowns of a working set; W is packed once."""
+    """``d -> w (W D W)`` on the unknowns of a working set; W is packed once.
+
+    `restrict` limits both D and the result to some of the unknowns: the work of a product follows them.
+    """
 
     def __init__(self, working: WorkingSet, W: FloatArray, workers: Workers) -> None:
         from jointglasso.kernels.hessian import TILE, balanced_bounds, pack_tiles
 
         self.working, self.workers = working, workers
         size = np.diff(working.component_start)
-        tiles = -(-size // TILE)
-        self._offset = np.concatenate([[0], np.cumsum(tiles * size * TILE)])
+        self._tiles = -(-size // TILE)
+        self._offset = np.concatenate([[0], np.cumsum(self._tiles * size * TILE)])
         self._tasks = (
-            np.repeat(np.arange(len(tiles)), tiles),
-            np.arange(tiles.sum()) - np.repeat(np.cumsum(tiles) - tiles, tiles),
+            np.repeat(np.arange(len(size)), self._tiles),
+            np.arange(self._tiles.sum()) - np.repeat(np.cumsum(self._tiles) - self._tiles, self._tiles),
         )
-        per_node = np.diff(working.pattern[0]).astype(float)
-        per_component = np.add.reduceat(per_node, working.component_start[:-1])
-        cost = per_component[self._tasks[0]] + size[self._tasks[0]]
-        self._task_bounds = balanced_bounds(cost, workers.n_threads)
-        sampled = np.diff(working.upper_pattern[0]).astype(float) * tiles[working.component]
-        self._row_bounds = balanced_bounds(sampled, workers.n_threads)
         self._packed = np.empty(self._offset[-1], dtype=np.float32)
         self._product = np.empty(self._offset[-1], dtype=np.float32)
         block = working.component_block
+        # Numbers of size one, whatever the units of the data: single precision has a small range.
+        self._scale = float(W[working.system.diagonal].max())
         workers.run(
-            pack_tiles, self._task_bounds, *self._tasks, working.component_start, self._offset, working.slot,
-            working.system.offset[block], working.system.size[block], W, self._packed,
+            pack_tiles, balanced_bounds(size[self._tasks[0]].astype(float), workers.n_threads), *self._tasks,
+            working.component_start, self._offset, working.slot, working.system.offset[block],
+            working.system.size[block], self._scale, W, self._packed,
         )  # fmt: skip
+        self._use(working.pattern, working.upper_pattern)
+
+    def restrict(self, free: BoolArray) -> None:
+        """Look at these unknowns only, until restricted again."""
+        from jointglasso.kernels.working_set import restrict_pattern
+
+        working = self.working
+        self._use(restrict_pattern(*working.pattern, free), restrict_pattern(*working.upper_pattern, free))
+
+    def _use(self, pattern: Pattern, upper: Pattern) -> None:
+        from jointglasso.kernels.hessian import balanced_bounds
+
+        self._pattern, self._upper = pattern, upper
+        per_node = np.diff(pattern[0]).astype(float)
+        cost = np.add.reduceat(per_node, self.working.component_start[:-1]) + 1.0
+        self._task_bounds = balanced_bounds(cost[self._tasks[0]], self.workers.n_threads)
+        sampled = np.diff(upper[0]).astype(float) * self._tiles[self.working.component]
+        self._row_bounds = balanced_bounds(sampled, self.workers.n_threads)
 
     def __call__(self, d: FloatArray) -> FloatArray:
         from jointglasso.kernels.hessian import multiply_tiles, sample_tiles
 
         working = self.working
-        start, column, unknown = working.pattern
-        # Scaled to the range of single precision, whatever the units of the data.
+        start, column, unknown = self._pattern
         scale = float(np.abs(d).max()) or 1.0
         values = (d / scale)[unknown].astype(np.float32)
         self.workers.run(
             multiply_tiles, self._task_bounds, *self._tasks, working.component_start, self._offset, start, column,
             values, self._packed, self._product,
         )  # fmt: skip
-        out = np.empty_like(d)
+        out = np.zeros_like(d)
         self.workers.run(
-            sample_tiles, self._row_bounds, working.component, working.component_start, self._offset,
-            *working.upper_pattern, working.weight, self._packed, self._product, out,
+            sample_tiles, self._row_bounds, working.component, working.component_start, self._offset, *self._upper,
+            working.weight, self._packed, self._product, out,
         )  # fmt: skip
-        out *= scale
+        out *= scale * self._scale**2
         return out
