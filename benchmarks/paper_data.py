@@ -1,7 +1,8 @@
 """The default solve on the paper's data against one plain pass over the matrices, to a relative gap of 1e-8.
 
-python benchmarks/paper_data.py            # p=1000, K=2..10, designs A, B, C, the paper's three lambda pairs
-python benchmarks/paper_data.py --large    # p=10,000, K=10, lambdas matched by noise degree (about 12 GiB)
+    python benchmarks/paper_data.py
+
+p=1000, K=2..10, designs A, B, C, the paper's three lambda pairs. For p=10,000 see screening.py --large.
 """
 
 from __future__ import annotations

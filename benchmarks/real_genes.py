@@ -76,10 +76,11 @@ def main() -> None:
             yardstick, _ = best_of(3, lambda: factor_and_invert(blocks))  # noqa: B023
             labels = [connected_components(Theta, directed=False)[1] for Theta in solution.precision]
             biggest = [max(np.bincount(label)) for label in labels]
-            print_row(arguments.p, len(S), pair, solver, f"{seconds:.2f}", f"{yardstick:.3f}",
-                      f"{seconds / yardstick:.1f}", solution.n_iter, f"{solution.certificate.relative_gap:.0e}", "/".join(map(str, biggest)),
-                      "/".join(f"{n / arguments.p:.1f}" for n in solution.n_edges),
-                      f"{peak_mebibytes():.0f}")  # fmt: skip
+            edges = "/".join(f"{n / arguments.p:.1f}" for n in solution.n_edges)
+            cells = (f"{seconds:.2f}", f"{yardstick:.3f}", f"{seconds / yardstick:.1f}", solution.n_iter)
+            gap = f"{solution.certificate.relative_gap:.0e}"
+            memory = f"{peak_mebibytes():.0f}"
+            print_row(arguments.p, len(S), pair, solver, *cells, gap, "/".join(map(str, biggest)), edges, memory)
             if arguments.profile:
                 pstats.Stats(profile).sort_stats("tottime").print_stats(15)
 

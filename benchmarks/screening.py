@@ -84,10 +84,10 @@ def large(p: int, n_classes: int) -> None:
                 f"{peak_mebibytes() - S.nbytes / 2**20:.0f}",
             )
         seconds, solution = best_of(1, lambda: jgl.solve(S, lambda1, lambda2, tol=1e-8))  # noqa: B023
-        print_row(
-            p, n_classes, name, "whole solve, gap 1e-8", f"{seconds:.2f}", f"{yardstick:.2f}", f"{seconds / yardstick:.2f}",
-            solution.partition.largest, f"{solution.partition.cost:.2e}", f"{peak_mebibytes() - S.nbytes / 2**20:.0f}",
-        )  # fmt: skip
+        part, memory = solution.partition, peak_mebibytes() - S.nbytes / 2**20
+        ratio = f"{seconds / yardstick:.2f}"
+        print_row(p, n_classes, name, "whole solve, gap 1e-8", f"{seconds:.2f}", f"{yardstick:.2f}", ratio,
+                  part.largest, f"{part.cost:.2e}", f"{memory:.0f}")  # fmt: skip
     print("# MiB beyond input: peak of the whole process, making the data included, so an upper bound")
 
 

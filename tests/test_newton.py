@@ -120,7 +120,7 @@ def test_solving_on_the_face_removes_the_gradient_there(state):
     for _ in range(6):  # the model is not quadratic in the group norm: each call is one Newton step on the face
         face.solve_on_face(
             state.blocks, state.pairs, s.pair_start, s.upper, s.entry_block, state.row, state.column, s.offset, s.size,
-            s.block_weight, s.S, state.W, state.theta, D, DW, np.zeros((5, len(D))), 1e-20, *state.penalties,
+            s.block_weight, s.S, state.W, state.theta, D, DW, np.zeros((8, len(D))), 1e-20, *state.penalties,
         )  # fmt: skip
     before = np.abs(np.concatenate(model_gradient(state, np.zeros_like(D)))).max()
     after = np.abs(np.concatenate(model_gradient(state, D))).max()
@@ -140,13 +140,13 @@ def test_minimise_pair_with_one_class_is_soft_thresholding():
 # Big groups
 
 
-@pytest.fixture
-def every_group_is_big(monkeypatch):
+@pytest.fixture(params=[1, 400], ids=["one by one", "in a batch"])
+def every_group_is_big(monkeypatch, request):
     """Send even the smallest groups through the solver made for big ones."""
     from jointglasso.engine import plan
     from jointglasso.solvers import newton as solver
 
-    monkeypatch.setattr(plan, "SMALL_BLOCK", 1)
+    monkeypatch.setattr(plan, "BATCHED_BLOCK", request.param)
     monkeypatch.setattr(solver, "SMALL_BLOCK", 1)
 
 

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -20,6 +21,16 @@ Result = TypeVar("Result")
 #: Below this block size the threads of BLAS cost more in waiting for each other than they gain, above all on a machine
 #: that is shared; our own threads, one block each, do better.
 _WORTH_THREADS = 1500
+
+
+_limit_lock = Lock()
+_holders = 0
+_limit: Any = None
+
+
+def available_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
@@ -34,7 +45,7 @@ def map_on_threads(function: Callable[[Item], Result], items: Sequence[Item]) ->
     """Apply a function that releases the interpreter lock to every item, on all cores, BLAS held to one thread each."""
     if len(items) <= 1:
         return [function(item) for item in items]
-    with single_threaded_blas(), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(available_cores()) as pool:
         return list(pool.map(function, items))
 
 
@@ -77,9 +88,22 @@ class Workers:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Hold BLAS to one thread, and restore what was allowed before."""
-    with _controller().limit(limits=1, user_api="blas"):
+    """Hold BLAS to one thread, and restore what was allowed before when the last holder lets go.
+
+    The limit is one for the whole process, and several solves may run at once.
+    """
+    global _holders, _limit
+    with _limit_lock:
+        if _holders == 0:
+            _limit = _controller().limit(limits=1, user_api="blas")
+        _holders += 1
+    try:
         yield
+    finally:
+        with _limit_lock:
+            _holders -= 1
+            if _holders == 0:
+                _limit.restore_original_limits()
 
 
 @contextmanager

@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
 
-#: Dense products run this many times faster than sparse ones.
+#: Time of one multiplication in a dense product, in units of one in a sparse product.
 _DENSE_ADVANTAGE = 0.01
 
-#: Below this norm of R Theta its square gives the gap to within a percent; above it log-determinants do.
-_NEAR = 0.01
+#: Below this norm of R Theta its square bounds the gap to within a percent; above it a second factorisation gives it.
+#: Big blocks, where that is expensive, make do with a tenth.
+_NEAR, _NEAR_IF_BIG, _BIG = 0.01, 0.1, 256
 
 
 @dataclass(frozen=True)
@@ -128,20 +129,35 @@ def _newton_from_the_right(root: FloatArray, x: FloatArray, sign: float) -> Floa
 
 
 def count_certain_edges(
-    system: BlockSystem, theta: FloatArray, dual: FloatArray, gap: FloatArray, penalty: PairPenalty
+    system: BlockSystem,
+    theta: FloatArray,
+    dual: FloatArray,
+    gap: FloatArray,
+    penalty: PairPenalty,
+    *,
+    cuts_proved: bool = True,
 ) -> EdgeCounts:
     """Count the entries proved non-zero, proved zero, and not decided by the gap (G,) of their group."""
     if not len(system.upper):
         return EdgeCounts(0, 0, 0)
-    present, absent = certain_edges(system, theta, dual, gap, penalty)
+    present, absent = certain_edges(system, theta, dual, gap, penalty, cuts_proved=cuts_proved)
     n_present, n_absent = int(present.sum()), int(absent.sum())
     return EdgeCounts(n_present, n_absent, len(present) - n_present - n_absent)
 
 
 def certain_edges(
-    system: BlockSystem, theta: FloatArray, dual: FloatArray, gap: FloatArray, penalty: PairPenalty
+    system: BlockSystem,
+    theta: FloatArray,
+    dual: FloatArray,
+    gap: FloatArray,
+    penalty: PairPenalty,
+    *,
+    cuts_proved: bool = True,
 ) -> tuple[BoolArray, BoolArray]:
     """Which entries are proved non-zero and which are proved zero in the exact solution.
+
+    Unless the cuts of a dynamic screen are proved, a pair may use its dual budget in classes that are not looked at
+    here, and only the test of a single class counts.
 
     ``|Theta - Theta*|_ij <= max(r, s) / (1 - s) sqrt(theta_ii theta_jj)`` proves entries present; the reach of the dual
     point proves them absent where even its far end lies inside the dual ball.
@@ -153,22 +169,26 @@ def certain_edges(
         reach = (np.maximum(r, s) / (1.0 - s))[system.entry_block] * np.sqrt(precision[row] * precision[column])
     present = np.abs(system.gather(theta)) > reach
     largest = largest_subgradient(system, dual, gap)
-    used = bincount(system.pair_of_entry, penalty.excess(largest), system.n_pairs)
-    absent = (largest < penalty.lambda1) | (used < penalty.lambda2**2)[system.pair_of_entry]
+    absent = largest < penalty.lambda1
+    if cuts_proved:
+        used = bincount(system.pair_of_entry, penalty.excess(largest), system.n_pairs)
+        absent |= (used < penalty.lambda2**2)[system.pair_of_entry]
     return present & ~absent, absent
 
 
-def largest_subgradient(system: BlockSystem, dual: FloatArray, gap: FloatArray) -> FloatArray:
-    """Bound on ``w |W* - S|`` of each entry, W* optimal, given the gap (G,) of the dual point of its group.
+def largest_subgradient(
+    system: BlockSystem, dual: FloatArray, gap: FloatArray, entries: IntArray | slice = slice(None)
+) -> FloatArray:
+    """Bound on ``w |W* - S|`` of some entries, W* optimal, given the gap (G,) of the dual point of each group.
 
     ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known.
     """
     r, _ = gap_radii(gap[system.block_group], system.block_weight)
-    row, column = system.entry_members()
+    row, column = system.entry_members(entries)
+    at, block = system.upper[entries], system.entry_block[entries]
     variance = dual[system.diagonal]
-    reach = r[system.entry_block] * np.sqrt(variance[row] * variance[column])
-    distance = np.abs(system.gather(dual) - system.gather(system.S)) + reach
-    return np.asarray(system.block_weight[system.entry_block] * distance)
+    reach = r[block] * np.sqrt(variance[row] * variance[column])
+    return np.asarray(system.block_weight[block] * (np.abs(dual[at] - system.S[at]) + reach))
 
 
 def _objective(
@@ -205,7 +225,7 @@ def _block_gaps(
     diagonal = dual[system.diagonal] - factor.inverse[system.diagonal]
     trace, squares = _trace_and_squares(system, theta, entries, residual, diagonal, factor.definite)
     norm = np.sqrt(squares)
-    near = (norm < _NEAR) & factor.definite
+    near = (norm < np.where(system.size > _BIG, _NEAR_IF_BIG, _NEAR)) & factor.definite
     # The eigenvalues m of R Theta satisfy sum m^2 = squares, and m - log(1 + m) <= m^2 / (2 (1 - |m|)) for |m| < 1.
     gaps = np.where(near, 0.5 * squares / (1.0 - np.where(near, norm, 0.0)), np.inf)
     far = factor.definite & ~near

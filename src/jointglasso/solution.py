@@ -26,7 +26,7 @@ class Certificate:
     objective: float
     gap: float
     group_gaps: FloatArray
-    """Gap of each independent group; they add up to `gap`."""
+    """Gap of each independent group, in the order of ``partition.groups()``; they add up to `gap`."""
     edges_present: int
     """Entries i < j, over all classes, proved to be non-zero in the exact solution."""
     edges_absent: int
@@ -62,7 +62,11 @@ class Status:
 
 @dataclass(frozen=True)
 class Iteration:
-    """State after one iteration; `gap` is None where it was not computed."""
+    """State after one iteration.
+
+    `gap` is that of the problem as cut by the current screen, None where it was not computed; only the certificate of
+    the solution bounds the whole problem, the checks after a dynamic screen included.
+    """
 
     number: int
     objective: float

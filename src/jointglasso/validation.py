@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._threads import map_on_threads
+from jointglasso._threads import available_cores, map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
 #: Up to this size the definiteness of a covariance matrix is checked in full when it is given; beyond it every
@@ -54,6 +54,13 @@ def check_positive(name: str, value: Any) -> float:
     if not np.isfinite(number) or number <= 0:
         raise ValueError(f"{name}={number:g} must be a finite number > 0.")
     return number
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Return the number of jobs: None, a whole number >= 1, or all cores for -1."""
+    if isinstance(n_jobs, Integral) and n_jobs == -1:
+        return available_cores()
+    return None if n_jobs is None else check_count("n_jobs", n_jobs)
 
 
 def check_switch(name: str, value: Any) -> bool:
@@ -168,6 +175,8 @@ def check_labels(X: Any, y: Any) -> dict[str, Any]:
     if missing:
         raise ValueError(f"The label of sample {missing[0]} is missing: name its class or leave the sample out.")
     kinds = sorted({type(label).__name__ for label in given})
+    if "str" in kinds and len(kinds) > 1:
+        raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.")
     take = X.iloc if hasattr(X, "iloc") else np.asarray(X)
     try:
         classes = np.unique(labels)
@@ -424,9 +433,9 @@ def _check_covariance(S: FloatArray, class_name: str, variable_names: Sequence[s
 def _check_symmetric(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
     from jointglasso.kernels.scan import first_asymmetry
 
-    diagonal = np.diagonal(S)
-    largest = float(np.max(np.abs(diagonal), initial=0.0))
-    code, i, j = first_asymmetry(S, 1e-8 * largest if np.isfinite(largest) else 0.0)
+    with np.errstate(invalid="ignore"):
+        scale = 1e-4 * np.sqrt(np.abs(np.diagonal(S)))
+    code, i, j = first_asymmetry(S, np.where(np.isfinite(scale), scale, 0.0))
     if code == 1:
         raise ValueError(
             f"The covariance matrix of class {class_name!r} holds {S[i, j]} at variables {variable_names[i]!r}, "

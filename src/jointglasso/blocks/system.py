@@ -91,6 +91,38 @@ class BlockSystem:
         bounds = np.flatnonzero(np.diff(self.size, prepend=-1, append=-1))
         return [(int(a), int(b), int(self.size[a])) for a, b in itertools.pairwise(bounds)]
 
+    def only_group(self, group: int) -> tuple[BlockSystem, IntArray]:
+        """One group as a system of its own, and the flat positions of its blocks in this one."""
+        blocks = np.flatnonzero(self.block_group == group)
+        size = self.size[blocks]
+        offset = np.concatenate([[0], np.cumsum(size * size)])
+        inside = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
+        pairs = np.flatnonzero(self.pair_group == group)
+        counts = np.diff(self.pair_start)[pairs]
+        pair_start = np.concatenate([[0], np.cumsum(counts)])
+        entries = np.repeat(self.pair_start[pairs] - pair_start[:-1], counts) + np.arange(pair_start[-1])
+        number = np.full(self.n_blocks, -1, dtype=np.int64)
+        number[blocks] = np.arange(len(blocks))
+        entry_block = number[self.entry_block[entries]]
+        shift = (offset[:-1] - self.offset[blocks])[entry_block]
+        members = [np.arange(self.member_start[b], self.member_start[b + 1]) for b in blocks]
+        system = BlockSystem(
+            n_classes=self.n_classes,
+            block_class=self.block_class[blocks],
+            block_group=np.zeros(len(blocks), dtype=np.int64),
+            block_weight=self.block_weight[blocks],
+            size=size,
+            offset=offset,
+            member_start=np.concatenate([[0], np.cumsum(size)]),
+            members=self.members[np.concatenate(members)],
+            S=self.S[inside],
+            pair_start=pair_start,
+            upper=self.upper[entries] + shift,
+            lower=self.lower[entries] + shift,
+            entry_block=entry_block,
+        )
+        return system, inside
+
     def stacks(self, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
         """For each size, the slice of its blocks and the views (m, b, b) of the given flat vectors."""
         for first, last, b in self.batches:
@@ -141,6 +173,8 @@ def build_system(source: CovarianceSource, blocks: ClassBlocks, weights: FloatAr
     block_of[member_class, members] = np.repeat(np.arange(len(size)), size)
     slot_of[member_class, members] = slot
     pair_start, upper, lower, entry_block = index_pairs(block_of, slot_of, member_start, members, offset)
+    S = _read_blocks(source, block_class, size, offset, member_start, members)
+    S[lower] = S[upper]  # given matrices may be asymmetric in their last digits
     return BlockSystem(
         n_classes=source.n_classes,
         block_class=block_class,
@@ -150,7 +184,7 @@ def build_system(source: CovarianceSource, blocks: ClassBlocks, weights: FloatAr
         offset=offset,
         member_start=member_start,
         members=members,
-        S=_read_blocks(source, block_class, size, offset, member_start, members),
+        S=S,
         pair_start=pair_start,
         upper=upper,
         lower=lower,

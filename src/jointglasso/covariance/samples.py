@@ -132,7 +132,7 @@ class SampleCovariance:
         Accuracy and Stability, section 3.1); rounding the vectors themselves adds 2 u + u^2.
         """
         u = (self._scaled[k].shape[0] + 4) * 2.0**-24
-        return u / (1.0 - u)
+        return u / (1.0 - u) if u < 0.5 else np.inf
 
     def diagonal(self, k: int) -> FloatArray:
         return self._diagonals[k]

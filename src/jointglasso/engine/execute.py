@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,24 @@ from jointglasso._typing import IntArray
 from jointglasso.certificate import Bounds, bound_groups, count_certain_edges
 from jointglasso.engine.assemble import isolated_objective, sparse_precisions
 from jointglasso.engine.groups import GroupRunner, Options, Outcome, SpentBudget
-from jointglasso.engine.recheck import cuts_are_proved, violated_pairs
+from jointglasso.engine.progress import Control
+from jointglasso.engine.recheck import groups_with_unproved_cuts, violated_pairs
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DynamicScreen
 from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.hybrid import hybrid_partition
 from jointglasso.screening.rules import partition_by
-from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Iteration, Solution, Status
+from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
 from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
-from jointglasso.validation import check_callback, check_choice, check_count, check_positive, check_warm_start
+from jointglasso.validation import (
+    check_callback,
+    check_choice,
+    check_count,
+    check_jobs,
+    check_positive,
+    check_warm_start,
+)
 
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 SOLVERS: dict[str, Callable[[], GroupSolver]] = {
@@ -81,8 +90,8 @@ def solve(
     max_iter : int, optional
         Limit on the iterations; the default depends on the solver.
     n_jobs : int, optional
-        Independent groups solved at the same time, on threads. By default one at a time, each free to use all cores for
-        its linear algebra.
+        Independent groups solved at the same time, on threads; -1 for as many as there are cores. By default one at a
+        time, each free to use all cores. Screening always uses all cores, and ADMM takes all groups together.
     warm_start : Solution or sequence of K matrices, optional
         Positive definite matrices to start from, such as the solution at nearby penalties.
     callback : callable, optional
@@ -104,13 +113,14 @@ def solve(
     clock = _Clock()
     method = _method(solver)
     check_choice("screening", screening, SCREENING)
+    check_choice("on_interrupt", on_interrupt, ("raise", "return"))
+    control = Control(check_callback(callback), return_on_interrupt=on_interrupt == "return")
     options = Options(
         method=method,
         tol=check_positive("tol", tol),
         max_iter=method.default_max_iter if max_iter is None else check_count("max_iter", max_iter),
-        n_jobs=None if n_jobs is None else check_count("n_jobs", n_jobs),
-        callback=check_callback(callback),
-        return_on_interrupt=check_choice("on_interrupt", on_interrupt, ("raise", "return")) == "return",
+        n_jobs=check_jobs(n_jobs),
+        control=control,
     )
     with clock.stage("covariance"):
         problem = make_problem(
@@ -119,26 +129,34 @@ def solve(
         start = _warm_matrices(problem, warm_start)
     with clock.stage("screening"):
         screen = _Screen(problem, screening)
-    history: list[Iteration] = []
     n_iter = 0
-    while True:
-        blocks, isolated = _lay_out(screen.partition, method)
-        settled = isolated_objective(problem, isolated)
-        with blas_threads_for(screen.partition.largest):
-            with clock.stage("solve"):
-                runner = GroupRunner(problem, blocks, settled, options, screen.spent, start)
-                outcomes = runner.run()
-            clock.move("solve", "covariance", runner.covariance_seconds)
-            history += runner.progress.history
-            n_iter += runner.n_iter
-            with clock.stage("certificate"):
-                certificate = _certify(problem, outcomes, settled, screen)
-                precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
-            with clock.stage("screening"):
-                if runner.progress.stop or not screen.merge_violated(outcomes):
-                    break
-        start = precision
-    status = _status(certificate, outcomes, n_iter, tol)
+    with control.listening():
+        while True:
+            blocks, isolated = _lay_out(screen.partition, method)
+            settled = isolated_objective(problem, isolated)
+            left = replace(options, max_iter=options.max_iter - n_iter)
+            with blas_threads_for(screen.partition.largest):
+                with clock.stage("solve"):
+                    runner = GroupRunner(problem, blocks, settled, left, screen.spent, start)
+                    outcomes = runner.run()
+                clock.move("solve", "covariance", runner.covariance_seconds)
+                n_iter += runner.n_iter
+                with clock.stage("screening"):
+                    stop = control.stopped_by is not None or n_iter >= options.max_iter
+                    merged = not stop and screen.merge_violated(outcomes)
+                with clock.stage("certificate"):
+                    certificate, proved = _certify(problem, runner, outcomes, screen)
+                    # Nothing is violated, but it can take a smaller gap to prove that.
+                    for _ in range(0 if stop or merged or method.lockstep else 3):
+                        if proved:
+                            break
+                        outcomes = runner.sharpen(outcomes)
+                        certificate, proved = _certify(problem, runner, outcomes, screen)
+                    precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
+            if not merged:
+                break
+            start = precision
+    status = _status(certificate, outcomes, n_iter, options)
     if not status:
         warnings.warn(str(status), ConvergenceWarning, stacklevel=2)
     return Solution(
@@ -149,7 +167,7 @@ def solve(
         status=status,
         n_iter=n_iter,
         timings=clock.read(),
-        history=History(history),
+        history=History(control.history),
         solver=method.name,
         screening=screening,
         methods=dict(Counter(name for o in outcomes for name in o.result.methods)),
@@ -226,29 +244,38 @@ def _lay_out(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, li
     return blocks, [np.flatnonzero(~row) for row in inside]
 
 
-def _certify(problem: JointProblem, outcomes: list[Outcome], settled: float, screen: _Screen) -> Certificate:
-    """Add up the groups' gaps; entries outside the blocks are proved zero by the screen, if that is proved right."""
+def _certify(
+    problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome], screen: _Screen
+) -> tuple[Certificate, bool]:
+    """Add up the groups' gaps; entries outside the blocks are proved zero by the screen, if that is proved right.
+
+    Also whether it is.
+    """
     penalty = problem.penalty
-    proved = all(cuts_are_proved(o.system, o.result.theta, o.result.bounds, o.spent, penalty) for o in outcomes)
+    proved = not any(len(groups_with_unproved_cuts(o.system, o.result.bounds, o.spent, penalty)) for o in outcomes)
     bounds = [o.result.bounds if proved else _bounds_of_whole(problem, o) for o in outcomes]
     gap = math.fsum(b.total_gap for b in bounds)
     # Unless the cuts are proved, groups may yet be tied together, and only the gap of the whole bounds anything.
     radii = [b.gap if proved else np.full_like(b.gap, gap) for b in bounds]
     counts = [
-        count_certain_edges(o.system, o.result.theta, b.dual, radius, penalty)
+        count_certain_edges(o.system, o.result.theta, b.dual, radius, penalty, cuts_proved=proved)
         for o, b, radius in zip(outcomes, bounds, radii, strict=True)
     ]
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     screened = n_classes * p * (p - 1) // 2 - sum(len(o.system.upper) for o in outcomes)
     doubtful = 0 if proved else screen.doubtful_cuts()
-    return Certificate(
-        objective=settled + math.fsum(b.total_objective for b in bounds),
+    group_gaps = np.zeros(runner.blocks.n_groups)
+    for groups, b in zip(runner.items, bounds, strict=True):
+        group_gaps[groups] = b.gap
+    certificate = Certificate(
+        objective=runner.settled + math.fsum(b.total_objective for b in bounds),
         gap=gap,
-        group_gaps=np.concatenate([b.gap for b in bounds]),
+        group_gaps=group_gaps[runner.blocks.by_cost],
         edges_present=sum(count.present for count in counts),
         edges_absent=sum(count.absent for count in counts) + screened - doubtful,
         edges_undetermined=sum(count.undetermined for count in counts) + doubtful,
     )
+    return certificate, proved
 
 
 def _bounds_of_whole(problem: JointProblem, outcome: Outcome) -> Bounds:
@@ -263,21 +290,23 @@ def _bounds_of_whole(problem: JointProblem, outcome: Outcome) -> Bounds:
     )
 
 
+_GO_ON = "Solve again with warm_start=this solution to go on."
 _REMEDIES = {
+    "interrupt": _GO_ON,
+    "callback": _GO_ON,
     "max_iter": "Raise max_iter, warm-start from this solution, raise lambda1, or accept the gap by raising tol.",
-    "callback": "Solve again with warm_start=this solution to go on.",
-    "interrupt": "Solve again with warm_start=this solution to go on.",
     "paper's rule": 'Use stopping="gap" to reach the tolerance.',
     "rounding": "The limit of double precision is reached: raise tol, or rescale badly scaled data.",
+    "tolerance": "The groups met their limits but not their sum: solve again with warm_start=this solution.",
 }
 
 
-def _status(certificate: Certificate, outcomes: list[Outcome], n_iter: int, tol: float) -> Status:
-    reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {tol:.1e}"
-    if certificate.relative_gap <= tol:
+def _status(certificate: Certificate, outcomes: list[Outcome], n_iter: int, options: Options) -> Status:
+    reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
+    if certificate.relative_gap <= options.tol:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.")
-    ended = {o.result.stopped_by for o in outcomes}
-    why = next((reason for reason in ("interrupt", *_REMEDIES) if reason in ended), "max_iter")
+    ended = {o.result.stopped_by for o in outcomes} | {options.control.stopped_by}
+    why = next(reason for reason in _REMEDIES if reason in ended)
     return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why])
 
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from jointglasso._threads import single_threaded_blas
+from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import bound_groups
 from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.engine.plan import gap_shares, start_objectives, work_items
-from jointglasso.engine.progress import Progress
+from jointglasso.engine.progress import Control, Progress
+from jointglasso.engine.recheck import groups_with_unproved_cuts
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
-from jointglasso.solution import Callback
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 from jointglasso.solvers.base import diagonal_start
 from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
@@ -38,8 +38,7 @@ class Options:
     tol: float
     max_iter: int
     n_jobs: int | None
-    callback: Callback | None
-    return_on_interrupt: bool
+    control: Control
 
     def allowed_gap(self, objective: float) -> float:
         """Gap allowed to the whole problem: `tol` is relative to its objective."""
@@ -80,7 +79,8 @@ class GroupRunner:
         cost = np.bincount(blocks.group, blocks.sizes.astype(float) ** 3, minlength=blocks.n_groups)
         item_costs = [float(cost[item].sum()) for item in self.items]
         item_groups = [len(item) for item in self.items]
-        self.progress = Progress(settled, self.item_starts, item_groups, item_costs, options.callback)
+        self.progress = Progress(options.control, settled, self.item_starts, item_groups, item_costs)
+        self._lock = Lock()
 
     def run(self) -> list[Outcome]:
         """Solve all groups until their gaps add up to no more than the whole problem allows."""
@@ -100,6 +100,28 @@ class GroupRunner:
             outcomes = self._run_items(rest, [o.result.theta for o in outcomes])
         return outcomes
 
+    def sharpen(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Solve groups with unproved cuts again, from where they are, to a far smaller gap."""
+        return [self._sharpen_one(outcome) for outcome in outcomes]
+
+    def _sharpen_one(self, outcome: Outcome) -> Outcome:
+        system, result = outcome.system, outcome.result
+        blurred = groups_with_unproved_cuts(system, result.bounds, outcome.spent, self.problem.penalty)
+        if not len(blurred):
+            return outcome
+        limits = np.full(system.n_groups, np.inf)
+        limits[blurred] = 1e-4 * result.bounds.gap[blurred]
+        task = replace(
+            self._task(0, system, 0.0, result.theta), share=limits, tol=1.0, absolute=True,
+            report=lambda objective, gap: self.options.control.stopped_by is not None,
+        )  # fmt: skip
+        again = self.options.method.solve(task)
+        better = again.bounds.gap <= result.bounds.gap
+        if not better.all():
+            return outcome
+        ended = replace(again, n_iter=result.n_iter, stopped_by=result.stopped_by, methods=result.methods)
+        return replace(outcome, result=ended)
+
     def _run_items(self, rest: Sequence[float], starts: Sequence[FloatArray | None]) -> list[Outcome]:
         outcomes = self._run_all(rest, starts)
         self.n_iter += max((o.result.n_iter for o in outcomes), default=0)
@@ -115,11 +137,11 @@ class GroupRunner:
             futures = [pool.submit(self._run_item, n, rest[n], starts[n]) for n in numbers]
             try:
                 return [future.result() for future in futures]
-            except KeyboardInterrupt:
-                self.progress.request_stop()
-                if not self.options.return_on_interrupt:
-                    raise
-                return [future.result() for future in futures]
+            except BaseException:
+                self.options.control.stop("interrupt")
+                for future in futures:
+                    future.cancel()
+                raise
 
     def _run_item(self, number: int, rest: float, start: FloatArray | None) -> Outcome:
         groups = self.items[number]
@@ -127,17 +149,11 @@ class GroupRunner:
         system = build_system(self.problem.source, self.blocks.select(groups), self.problem.weights)
         spent = np.zeros(system.n_pairs) if self.spent is None else self.spent(*system.pair_variables)
         require_solvable(self.problem, system)
-        self.covariance_seconds += time.perf_counter() - began
+        with self._lock:
+            self.covariance_seconds += time.perf_counter() - began
         task = self._task(number, system, rest, start)
-        if self.progress.stop:
-            return Outcome(system, _unsolved(task), spent)
-        try:
-            result = self.options.method.solve(task)
-        except KeyboardInterrupt:
-            self.progress.request_stop()
-            if not self.options.return_on_interrupt:
-                raise
-            result = _unsolved(task)
+        stopped = self.options.control.stopped_by is not None
+        result = _unsolved(task) if stopped else self.options.method.solve(task)
         self.progress.finish(number)
         return Outcome(system, result, spent)
 
@@ -159,13 +175,13 @@ class GroupRunner:
             max_iter=self.options.max_iter - self.n_iter,
             start=start,
             warm=warm,
-            n_threads=(os.cpu_count() or 1) if (self.options.n_jobs or 1) == 1 else 1,
+            n_threads=available_cores() if (self.options.n_jobs or 1) == 1 or len(self.items) == 1 else 1,
             report=lambda objective, gap: self.progress.report(number, objective, gap),
         )
 
 
 def _unsolved(task: SolverTask) -> SolverResult:
-    """What is left when a piece of work is interrupted: its start, with an honest bound."""
+    """What is left of a piece of work that is not begun any more: its start, with an honest bound."""
     bounds = bound_groups(task.system, task.start, task.penalty, task.diagonal_penalty, rescue=True)
     return SolverResult(task.start, bounds, 0, "interrupt", ["unsolved"] * task.system.n_groups)
 
@@ -192,9 +208,13 @@ def require_definite_start(problem: JointProblem, system: BlockSystem, start: Fl
     if len(wild):
         block = np.searchsorted(system.offset, wild[0], side="right") - 1
         raise indefinite_start(names[system.block_class[block]], "finite")
-    crooked = np.flatnonzero(~np.isclose(start[system.upper], start[system.lower], rtol=1e-8, atol=0.0))
+    row, column = system.entry_members()
+    root = np.sqrt(np.abs(start[system.diagonal]))
+    apart = np.abs(start[system.upper] - start[system.lower])
+    crooked = np.flatnonzero(apart > 1e-6 * root[row] * root[column])
     if len(crooked):
         raise indefinite_start(names[system.block_class[system.entry_block[crooked[0]]]], "symmetric")
+    start[system.lower] = start[system.upper]
     bad = np.flatnonzero(~factorize(system, start).definite)
     if len(bad):
         raise indefinite_start(names[system.block_class[bad[0]]], "positive definite")

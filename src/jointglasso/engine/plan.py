@@ -7,7 +7,9 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
-from jointglasso.solvers.newton import SMALL_BLOCK
+
+#: Groups whose biggest block has at most this many variables are given out in batches.
+BATCHED_BLOCK = 400
 
 
 def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1) -> list[IntArray]:
@@ -16,7 +18,7 @@ def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1) -> li
     if together or blocks.n_groups == 0:
         return [everything]
     cost = np.bincount(blocks.group, blocks.sizes.astype(float) ** 3)
-    big = everything[blocks.group_largest > SMALL_BLOCK]
+    big = everything[blocks.group_largest > BATCHED_BLOCK]
     small = np.setdiff1d(everything, big, assume_unique=True)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
     if len(small):

@@ -1,19 +1,72 @@
-"""Progress of a solve over all its groups: history, callback, and the wish to stop."""
+"""Progress of a solve over all its groups and rounds: history, callback, and the wish to stop."""
 
 from __future__ import annotations
 
 import math
+import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 from jointglasso.solution import Callback, Iteration
 
 
+class Control:
+    """What one solve has in hand over all its rounds: the history so far, the caller's callback, the wish to stop."""
+
+    def __init__(self, callback: Callback | None, *, return_on_interrupt: bool) -> None:
+        self._callback = callback
+        self._return_on_interrupt = return_on_interrupt
+        self.began = time.perf_counter()
+        self.history: list[Iteration] = []
+        self.stopped_by: str | None = None
+        """None, "callback" or "interrupt"."""
+
+    def tell(self, iteration: Iteration) -> None:
+        """Call the callback; a true answer, or an interrupt that is to be obeyed quietly, stops the solve."""
+        if self._callback is None:
+            return
+        try:
+            if self._callback(iteration):
+                self.stop("callback")
+        except KeyboardInterrupt:
+            self.stop("interrupt")
+            if not self._return_on_interrupt:
+                raise
+
+    def stop(self, cause: str) -> None:
+        """Ask all running solvers to stop after their current iteration."""
+        self.stopped_by = self.stopped_by or cause
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Turn Ctrl-C into a wish to stop, so that solvers end between two iterations with what they have.
+
+        Only where the caller asked for it, and only in the main thread, which alone receives signals. A second Ctrl-C
+        interrupts at once.
+        """
+        if not self._return_on_interrupt or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def on_interrupt(number: int, frame: FrameType | None) -> None:
+            if self.stopped_by is not None:
+                raise KeyboardInterrupt
+            self.stop("interrupt")
+
+        before = signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
 class Progress:
-    """Adds up what the work items report into the state of the whole problem.
+    """Adds up what the work items of one round report into the state of the whole problem.
 
     Items not started yet count with the objective of their diagonal start; the gap of the whole is known once every
     item has reported one. Items may report from several threads.
@@ -21,23 +74,20 @@ class Progress:
 
     def __init__(
         self,
+        control: Control,
         settled: float,
         starts: Sequence[float],
         groups: Sequence[int],
         costs: Sequence[float],
-        callback: Callback | None,
     ) -> None:
+        self._control = control
         self._settled = settled
         self._objective = list(starts)
         self._gap: list[float] = [math.inf] * len(starts)
         self._groups = list(groups)
         self._costs = list(costs)
         self._done = [False] * len(starts)
-        self._callback = callback
-        self._began = time.perf_counter()
         self._lock = threading.Lock()
-        self.history: list[Iteration] = []
-        self.stop = False
 
     def report(self, item: int, objective: float, gap: float | None) -> bool:
         """Record one iteration of an item; true asks the solver to stop."""
@@ -47,32 +97,23 @@ class Progress:
             if gap is not None:
                 self._gap[item] = gap
             total = math.fsum(self._gap) if gap is not None else math.inf
-            self._append(total if math.isfinite(total) else None)
-        return self.stop
+            iteration = Iteration(
+                number=len(self._control.history) + 1,
+                objective=self._settled + math.fsum(self._objective),
+                gap=total if math.isfinite(total) else None,
+                seconds=time.perf_counter() - self._control.began,
+                **self._done_so_far(),
+            )
+            self._control.history.append(iteration)
+            self._control.tell(iteration)
+        return self._control.stopped_by is not None
 
     def finish(self, item: int) -> None:
         """Count the groups of a finished item as done, and tell the callback."""
         with self._lock:
             self._done[item] = True
-            if self._callback is not None and self.history:
-                last = replace(self.history[-1], **self._done_so_far())
-                self.stop = bool(self._callback(last)) or self.stop
-
-    def request_stop(self) -> None:
-        """Ask all running solvers to stop after their current iteration."""
-        self.stop = True
-
-    def _append(self, gap: float | None) -> None:
-        iteration = Iteration(
-            number=len(self.history) + 1,
-            objective=self._settled + math.fsum(self._objective),
-            gap=gap,
-            seconds=time.perf_counter() - self._began,
-            **self._done_so_far(),
-        )
-        self.history.append(iteration)
-        if self._callback is not None and self._callback(iteration):
-            self.stop = True
+            if self._control.history:
+                self._control.tell(replace(self._control.history[-1], **self._done_so_far()))
 
     def _done_so_far(self) -> dict[str, Any]:
         done = [n for n, finished in enumerate(self._done) if finished]

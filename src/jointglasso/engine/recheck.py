@@ -12,7 +12,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
-from jointglasso.certificate import Bounds, certain_edges, largest_subgradient
+from jointglasso.certificate import Bounds, largest_subgradient
 from jointglasso.penalties import PairPenalty
 
 
@@ -31,18 +31,22 @@ def violated_pairs(
     return i[violated], j[violated]
 
 
-def cuts_are_proved(
-    system: BlockSystem, theta: FloatArray, bounds: Bounds, spent: FloatArray, penalty: PairPenalty
-) -> bool:
-    """Whether the gap proves that every waiting pair passes the check at the exact solution of the restricted problem.
+def groups_with_unproved_cuts(system: BlockSystem, bounds: Bounds, spent: FloatArray, penalty: PairPenalty) -> IntArray:
+    """Groups with a waiting pair of which the gap does not prove that it passes the check at the exact solution.
 
-    Then that solution is the solution of the whole problem, and the bounds of the restricted problem are bounds of it.
+    If there are none, the exact solution of the restricted problem is that of the whole problem, and the bounds of the
+    restricted problem are bounds of it.
     """
     if not spent.any():
-        return True
+        return np.empty(0, dtype=np.int64)
     waiting = spent > 0
-    _, absent = certain_edges(system, theta, bounds.dual, bounds.gap, penalty)
-    some_left = bincount(system.pair_of_entry, (~absent).astype(float), system.n_pairs) > 0
-    largest = largest_subgradient(system, bounds.dual, bounds.gap)
-    used = bincount(system.pair_of_entry, penalty.excess(largest), system.n_pairs) + spent
-    return not (waiting & (some_left | (used > penalty.lambda2**2))).any()
+    entries = np.flatnonzero(waiting[system.pair_of_entry])
+    pair = system.pair_of_entry[entries]
+    largest = largest_subgradient(system, bounds.dual, bounds.gap, entries)
+    used = bincount(pair, penalty.excess(largest), system.n_pairs)
+    # The pair is zero where it is held if its entries stay inside the dual ball, or each of them below lambda1 ...
+    too_large = bincount(pair, (largest >= penalty.lambda1).astype(float), system.n_pairs) > 0
+    maybe_nonzero = (used >= penalty.lambda2**2) & too_large
+    # ... and may be cut in the others if all of them together fit into the ball.
+    unproved = waiting & (maybe_nonzero | (used + spent > penalty.lambda2**2))
+    return np.unique(system.pair_group[unproved])

@@ -274,8 +274,7 @@ def solve_on_face(
     The step is kept only where it lowers the model; D and DW = D W are updated together.
     """
     z, R, P, step, curved = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    product = np.empty_like(z)
-    conditioned = np.empty_like(z)
+    product, conditioned, slope = scratch[5], scratch[6], scratch[7]
     for block in blocks:
         for at in range(offset[block], offset[block + 1]):
             z[at] = theta[at] + D[at]
@@ -285,11 +284,13 @@ def solve_on_face(
         blocks, active, start, upper, entry_block, row, column, offset, size, weight, S, W, z, curved,
         lambda1, lambda2, lambda_d, R,
     )  # fmt: skip
-    slope = R.copy()
+    for block in blocks:
+        slope[offset[block] : offset[block + 1]] = R[offset[block] : offset[block + 1]]
     _precondition(blocks, offset, size, weight, W, R, conditioned)
     rho = _dot(blocks, offset, R, conditioned)
     first = rho
-    P[:] = conditioned
+    for block in blocks:
+        P[offset[block] : offset[block + 1]] = conditioned[offset[block] : offset[block + 1]]
     for _ in range(300):
         if not rho > first * wanted:
             break

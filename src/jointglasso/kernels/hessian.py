@@ -31,9 +31,9 @@ def pack_tiles(
 ) -> None:
     """Tiles first..last-1 of ``W / scale``: ``packed[tile][row][64]``, zero padded.
 
-    Numbers too small to matter become zero: W decays geometrically along the paths of a sparse graph, and arithmetic on
-    denormal numbers is many times slower. `slot` is the row of each node within its block, `base` and `block_size` place
-    the block of each component.
+    Numbers too small to matter become zero: W decays geometrically along the paths of a sparse graph, and arithmetic
+    on denormal numbers is many times slower. `slot` is the row of each node within its block, `base` and `block_size`
+    place the block of each component.
     """
     for task in range(first, last):
         c = task_component[task]

@@ -201,7 +201,7 @@ def _direction(
         DW[offset[block] : offset[block + 1]] = 0.0
     wanted = 0.1 ** min(16, 1 + number)
     first = 0.0
-    for _ in range(2 + number):
+    for _ in range(min(2 + number, 8)):
         for _ in range(5):
             decrease = _sweep(
                 blocks, active, start, entry_block, row, column, offset, size, weight, S, W, theta, D, DW,
@@ -250,7 +250,7 @@ def solve_groups(
     L = np.zeros_like(theta)
     D = np.zeros_like(theta)
     DW = np.zeros_like(theta)
-    face = np.zeros((5, theta.shape[0]))
+    face = np.zeros((8, theta.shape[0]))
     trial = theta.copy()
     largest = size.max() if size.shape[0] else 0
     square = np.zeros((largest, largest))
@@ -263,6 +263,7 @@ def solve_groups(
         objective = group_objective(
             blocks, pairs, start, upper, offset, size, weight, S, theta, L, lambda1, lambda2, lambda_d
         )
+        idle = 0
         for number in range(max_iter + 1):
             for block in blocks:
                 b = size[block]
@@ -293,9 +294,10 @@ def solve_groups(
                 )
                 if value <= objective + _ARMIJO * step * change + 1e-13 * abs(objective):
                     moved = True
+                    idle = idle + 1 if objective - value <= 1e-14 * abs(objective) else 0
                     break
                 step *= 0.5
-            if not moved:
+            if not moved or idle == 3:  # nothing but rounding is left to gain
                 break
             for block in blocks:
                 theta[offset[block] : offset[block + 1]] = trial[offset[block] : offset[block + 1]]

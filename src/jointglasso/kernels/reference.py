@@ -1,4 +1,4 @@
-"""The meaning of every kernel in plain NumPy: slow, short, and the oracle the compiled versions are tested against."""
+"""The meaning of the kernels in plain NumPy: slow, short, and the oracle the compiled versions are tested against."""
 
 from __future__ import annotations
 

@@ -83,8 +83,10 @@ def mark_possibly_above(
 
 
 @njit(cache=True, nogil=True)
-def first_asymmetry(matrix: FloatArray, tolerance: float) -> tuple[int, int, int]:
+def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, int]:
     """Where a square matrix is first not finite (code 1) or not symmetric (code 2); code 0: nowhere.
+
+    Entries i, j may differ by ``scale[i] * scale[j]``.
 
     Tiles of 64 keep both the rows and the columns being compared in cache. A NaN fails every comparison, so
     one test, written to be true for good entries, finds both faults.
@@ -97,7 +99,7 @@ def first_asymmetry(matrix: FloatArray, tolerance: float) -> tuple[int, int, int
                 for j in range(max(left, i), min(left + side, p)):
                     a = matrix[i, j]
                     b = matrix[j, i]
-                    if not abs(a - b) <= tolerance:
+                    if not abs(a - b) <= scale[i] * scale[j]:
                         if not np.isfinite(a):
                             return 1, i, j
                         if not np.isfinite(b):

@@ -1,7 +1,7 @@
 """The paper's conditions (7) and (8), read off pair by pair, tile by tile.
 
-They are written straight from the formulas and share no code with the rules that build partitions, so that
-they can be used to check them.
+They are written straight from the formulas; of the rules that build partitions they share only the test of a single
+pair, so that they can be used to check them.
 """
 
 from __future__ import annotations

@@ -75,13 +75,18 @@ class ClassBlocks:
             number[self.group[kept]],
         )
 
+    @property
+    def by_cost(self) -> IntArray:
+        """Numbers of the groups, the most expensive (sum of cubed block sizes) first."""
+        cost = np.bincount(self.group, self.sizes.astype(float) ** 3, minlength=self.n_groups)
+        return np.argsort(-cost, kind="stable")
+
     def groups(self) -> list[Group]:
         """List the groups as objects, the most expensive first."""
-        cost = np.bincount(self.group, self.sizes.astype(float) ** 3, minlength=self.n_groups)
         by_group = np.argsort(self.group, kind="stable")
         bounds = np.searchsorted(self.group[by_group], np.arange(self.n_groups + 1))
         found = []
-        for g in np.argsort(-cost, kind="stable"):
+        for g in self.by_cost:
             blocks = by_group[bounds[g] : bounds[g + 1]]
             found.append(
                 Group(

@@ -200,7 +200,7 @@ class _State:
 
     def balance(self, number: int) -> None:
         """Residual balancing per group: rho doubles or halves, ever more rarely, so that convergence is kept."""
-        if (number & (number - 1) and number % 10) or number < 2:
+        if number < 2 or (number & (number - 1) and (number % 10 or number > 200)):
             return
         norm = self._group_norm
         scale = np.maximum(np.maximum(norm(self.Theta), norm(self.Y)), 1e-300)

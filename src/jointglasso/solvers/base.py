@@ -36,6 +36,8 @@ class SolverTask:
     """Positive definite Theta in flat storage."""
     warm: bool = False
     """Whether `start` carries knowledge, rather than being the diagonal start."""
+    absolute: bool = False
+    """Whether `tol` is a gap rather than relative to the objective."""
     n_threads: int = 1
     """Threads that a solver may use of its own."""
     report: Report = field(default=lambda objective, gap: False)
@@ -44,9 +46,13 @@ class SolverTask:
         """Objective and duality gap of each group at `theta`."""
         return bound_groups(self.system, theta, self.penalty, self.diagonal_penalty, factor=factor, rescue=rescue)
 
+    def allowed_gap(self, objective: float) -> float:
+        """Gap allowed to the whole problem when the objective of this system is as given."""
+        return self.tol if self.absolute else self.tol * max(1.0, abs(self.rest + objective))
+
     def limits(self, bounds: Bounds) -> FloatArray:
         """Largest duality gap allowed to each group, given the objective reached so far."""
-        return self.share * (self.tol * max(1.0, abs(self.rest + bounds.total_objective)))
+        return self.share * self.allowed_gap(bounds.total_objective)
 
     def unsolved(self, bounds: Bounds) -> BoolArray:
         """House rule: converged means the duality gap and nothing else."""

@@ -21,7 +21,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds
-from jointglasso.solvers.base import SolverTask
+from jointglasso.solvers.base import SolverTask, diagonal_start
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
 
 _ROUNDS = 6
@@ -67,6 +67,8 @@ class _State:
     objective: float = np.inf
     damping: float = 0.1
     last_gain: float = 0.0
+    idle: int = 0
+    """Steps in a row that gained nothing but rounding."""
 
     @classmethod
     def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State:
@@ -77,8 +79,8 @@ class _State:
         working = build_working_set(system, nonzero, system.S, start, np.inf)
         x = state._settle(working)
         factors = working.cholesky(x, workers)
-        if factors is None:
-            raise ValueError("The start of the Newton method is not positive definite.")
+        if factors is None:  # a perfect correlation on the forest: rounding can make it indefinite
+            return cls.begin(task, diagonal_start(system, task.diagonal_penalty), workers)
         state._accept(working, x, *factors)
         return state
 
@@ -100,7 +102,7 @@ class _State:
         """
         from jointglasso.kernels.group_penalty import nearest_subgradient
 
-        limit = self.task.tol * max(1.0, abs(self.task.rest + self.objective)) * float(self.task.share.sum())
+        limit = self.task.allowed_gap(self.objective) * float(self.task.share.sum())
         if self.last_gain > 100.0 * limit:  # the gap is never far below what the last step gained
             return False
         at, (lambda1, lambda2, lambda_d) = working.position, self.penalties
@@ -169,7 +171,8 @@ class _State:
                 if after <= before + _ARMIJO * length * slope + 1e-13 * abs(before):
                     self._adapt_damping(length, before - after, promised)
                     self._accept(working, trial, *factors)
-                    return True
+                    self.idle = self.idle + 1 if before - after <= 1e-14 * abs(before) else 0
+                    return self.idle < 3
             length *= 0.5
         return False
 

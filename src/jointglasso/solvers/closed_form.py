@@ -30,8 +30,9 @@ def forest_solution(system: BlockSystem, penalty: PairPenalty, diagonal_penalty:
     variance = system.S[system.diagonal] + diagonal_penalty / system.block_weight[system.diagonal_block]
     product = variance[row] * variance[column]
     edge = _strong_entries(system, penalty, weight * S)
-    strength = np.where(edge, np.abs(S) / np.sqrt(product), 0.0)
-    order = np.argsort(-strength, kind="stable")[: int(edge.sum())]
+    edges = np.flatnonzero(edge)
+    strength = np.abs(S[edges]) / np.sqrt(product[edges])
+    order = edges[np.argsort(-strength, kind="stable")]
     taken, closes_cycle = spanning_forest(order, edge, row, column, len(system.members))
     W = forest_covariances(system.pair_start, taken, S, weight, product, penalty.lambda1, penalty.lambda2)
     theta = -W / (product - W * W)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution
+
+#: Relative gap down to which a failure of Newton's method is not the fault of rounding.
+_HOPE = 1e-10
+
+#: Iterations of the compiled method, which has no damping, before a group is handed to the other one.
+FEW_ITERATIONS = 25
 
 #: Groups of blocks up to this size are solved by compiled code from end to end.
 SMALL_BLOCK = 48
@@ -40,21 +47,26 @@ class Newton:
     def solve(self, task: SolverTask) -> SolverResult:
         """Closed form first, if wanted; then Newton on every group whose gap is still too wide."""
         theta, methods = self._begin(task)
-        if task.system.size.max(initial=0) > SMALL_BLOCK and task.system.n_groups == 1:
+        if task.system.n_groups == 1 and task.system.size.max() > SMALL_BLOCK:
             theta, bounds, n_iter, stopped_by = solve_big_group(task, theta)
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         bounds = task.bounds(theta)
         todo = task.unsolved(bounds)
         n_iter = 0
-        while todo.any() and n_iter < task.max_iter:
+        exhausted = True
+        while todo.any() and n_iter < task.max_iter and exhausted:
             # Once as a rule; again only where the objective fell so far in size that the limits did, too.
-            taken = newton_on_small_groups(task, theta, todo, task.limits(bounds), task.max_iter - n_iter)
+            taken, exhausted = _newton_on_groups(task, theta, todo, task.limits(bounds), task.max_iter - n_iter)
             methods[todo] = "newton"
             bounds = task.bounds(theta, rescue=True)
             todo = task.unsolved(bounds)
             n_iter += taken
-            if taken == 0:
-                break
+        desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
+        cut_short = n_iter >= task.max_iter and task.max_iter < self.default_max_iter
+        if desperate.any() and self.closed_form and not cut_short:
+            _admm_on_groups(task, theta, desperate, task.limits(bounds))
+            methods[desperate] = "admm"
+            bounds = task.bounds(theta, rescue=True)
         task.report(bounds.total_objective, bounds.total_gap)
         if not task.unsolved(bounds).any():
             stopped_by = "tolerance"
@@ -65,7 +77,8 @@ class Newton:
     def _begin(self, task: SolverTask) -> tuple[FloatArray, IntArray]:
         """Theta to begin with, and how each group would be solved if that already were the solution."""
         system = task.system
-        methods = np.full(system.n_groups, "warm start" if task.warm else "start", dtype=object)
+        start_name = "warm start" if task.warm else "closed form" if self.closed_form else "start"
+        methods = np.full(system.n_groups, start_name, dtype=object)
         if not self.closed_form:
             return task.start.copy(), methods
         theta, forest = forest_solution(system, task.penalty, task.diagonal_penalty)
@@ -74,6 +87,48 @@ class Newton:
             theta[keep] = task.start[keep]
         methods[forest] = "closed form"
         return theta, methods
+
+
+def _newton_on_groups(
+    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int
+) -> tuple[int, bool]:
+    """Improve `theta` in place on the groups in `todo`; the most iterations any took, and whether more might help."""
+    system = task.system
+    largest = np.zeros(system.n_groups, dtype=np.int64)
+    np.maximum.at(largest, system.block_group, system.size)
+    small = todo & (largest <= SMALL_BLOCK)
+    taken = 0
+    if small.any():
+        taken = newton_on_small_groups(task, theta, small, limits, min(max_iter, FEW_ITERATIONS))
+        # Badly conditioned groups that want more get the damped method.
+        small &= task.bounds(theta).gap <= limits
+    for group in np.flatnonzero(todo & ~small):
+        alone, inside = _alone(task, theta, int(group), limits, max_iter)
+        theta[inside], _, n_iter, _ = solve_big_group(alone, alone.start)
+        taken = max(taken, n_iter)
+    return taken, taken >= max_iter
+
+
+def _alone(
+    task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
+) -> tuple[SolverTask, IntArray]:
+    """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
+    system, inside = task.system.only_group(group)
+    alone = replace(
+        task, system=system, start=theta[inside], share=np.ones(1), tol=float(limits[group]), rest=0.0,
+        max_iter=max_iter, absolute=True, report=lambda objective, gap: False,
+    )  # fmt: skip
+    return alone, inside
+
+
+def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray) -> None:
+    """Last resort for groups so badly conditioned that Newton's model holds nowhere: slow but sure."""
+    method = ADMM()
+    for group in np.flatnonzero(todo):
+        alone, inside = _alone(task, theta, int(group), limits, method.default_max_iter)
+        result = method.solve(alone)
+        if result.bounds.total_gap < task.bounds(theta).gap[group]:
+            theta[inside] = result.theta
 
 
 def newton_on_small_groups(

@@ -49,7 +49,7 @@ class ProximalGradient:
         for number in range(task.max_iter + 1):
             if number % self.check_every == 0 or number == task.max_iter or not state.moving.any():
                 bounds = task.bounds(state.theta, factor=state.factor)
-                state.moving &= task.unsolved(bounds)
+                state.moving = task.unsolved(bounds) & ~state.stuck
                 stop = task.report(bounds.total_objective, bounds.total_gap)
                 if not state.moving.any():
                     stopped_by = "rounding" if task.unsolved(bounds).any() else "tolerance"
@@ -74,18 +74,20 @@ class _State:
     smooth: FloatArray
     length: FloatArray
     moving: BoolArray
+    stuck: BoolArray
 
     @classmethod
     def begin(cls, task: SolverTask) -> _State:
         system = task.system
         factor = factorize(system, task.start)
-        # The likelihood's curvature is at most w times the squared largest eigenvalue of W; its trace is a cheap bound.
+        # The curvature of the likelihood is of the size of w W^2; the largest diagonal entry of W gives a first step.
         spread = np.zeros(system.n_groups)
         largest = np.zeros(system.n_blocks)
         np.maximum.at(largest, system.diagonal_block, factor.inverse[system.diagonal])
         np.maximum.at(spread, system.block_group, system.block_weight * largest**2)
         smooth = _smooth_objective(system, task.start, factor)
-        return cls(task, task.start.copy(), factor, smooth, 1.0 / spread, np.ones(system.n_groups, dtype=bool))
+        everyone = np.ones(system.n_groups, dtype=bool)
+        return cls(task, task.start.copy(), factor, smooth, 1.0 / spread, everyone, ~everyone)
 
     @property
     def system(self) -> BlockSystem:
@@ -110,7 +112,8 @@ class _State:
             if not pending.any():
                 break
             self.length[pending] *= 0.5
-        self.moving &= ~pending  # no step short enough helps any more: the limit of rounding
+        self.stuck |= pending  # no step short enough helps any more: the limit of rounding
+        self.moving &= ~pending
         self._finish_step(theta, Factorization(inverse, logdet, np.ones_like(self.factor.definite)), smooth)
 
     def _trial(self, gradient: FloatArray) -> FloatArray:
