@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,33 @@ def plain_pass(S: np.ndarray) -> float:
 
 def peak_mebibytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def resident_mebibytes() -> float:
+    with open("/proc/self/statm") as stream:
+        return int(stream.read().split()[1]) * resource.getpagesize() / 2**20
+
+
+def memory_of(function: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Seconds, peak MiB above what was held before, sampled every 20 ms, and the result of one call."""
+    before, peak, running = resident_mebibytes(), 0.0, True
+
+    def watch() -> None:
+        nonlocal peak
+        while running:
+            peak = max(peak, resident_mebibytes() - before)
+            time.sleep(0.02)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        began = time.perf_counter()
+        result = function()
+        seconds = time.perf_counter() - began
+    finally:
+        running = False
+        watcher.join()
+    return seconds, peak, result
 
 
 def paper_covariances(design: str, p: int, n_classes: int, seed: int = 0) -> np.ndarray:

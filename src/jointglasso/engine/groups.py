@@ -110,7 +110,7 @@ class GroupRunner:
         if not len(blurred):
             return outcome
         limits = np.full(system.n_groups, np.inf)
-        limits[blurred] = 1e-4 * result.bounds.gap[blurred]
+        limits[blurred] = 1e-7 * result.bounds.gap[blurred]
         task = replace(
             self._task(0, system, 0.0, result.theta), share=limits, tol=1.0, absolute=True,
             report=lambda objective, gap: self.options.control.stopped_by is not None,
