@@ -59,8 +59,8 @@ def paper_sizes() -> None:
 
 
 def large(p: int, n_classes: int) -> None:
-    # As many edges per variable as at p=1000. With the paper's 97 % zeros there would be 300, whose covariances stand 1.3
-    # standard errors above the noise at n=5p: then every rule percolates at these lambdas, and rightly so.
+    # As many edges per variable as at p=1000. With the paper's 97 % zeros there would be 300, whose covariances stand
+    # 1.3 standard errors above the noise at n=5p: then every rule percolates at these lambdas, and rightly so.
     data = jgl.datasets.make_joint_ggm("A", p, n_classes, density=30 / p, output="covariances", random_state=0)
     S = np.empty((n_classes, p, p))
     for k, matrix in enumerate(data.iter_covariances()):
