@@ -150,7 +150,10 @@ def solve(
                     for _ in range(0 if stop or merged or method.lockstep else 3):
                         if proved:
                             break
-                        outcomes = runner.sharpen(outcomes)
+                        sharper = runner.sharpen(outcomes)
+                        if all(new is old for new, old in zip(sharper, outcomes, strict=True)):
+                            break
+                        outcomes = sharper
                         certificate, proved = _certify(problem, runner, outcomes, screen)
                     precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
             if not merged:
