@@ -33,6 +33,8 @@ def demo(lambda1: float, lambda2: float, tol: float) -> None:
     table = jgl.datasets.load_rppa()
     click.echo(f"{table.description}: {table.X.shape[0]} samples.\n")
     source = jgl.SampleCovariance.from_labels(table.X, table.y, correlation=True, variable_names=table.variable_names)
+    click.echo("Preparing: kernels are compiled once per machine, which takes about half a minute.\n", err=True)
+    jgl.solve(jgl.SampleCovariance.from_labels(table.X[:, :80], table.y, correlation=True), lambda1, lambda2)
     _show_screens(source, lambda1, lambda2)
     began = time.perf_counter()
     solution = jgl.solve(source, lambda1, lambda2, tol=tol)
