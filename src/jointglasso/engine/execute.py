@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -129,54 +129,77 @@ def solve(
         start = _warm_matrices(problem, warm_start)
     with clock.stage("screening"):
         screen = _Screen(problem, screening)
-    n_iter = 0
     with control.listening():
-        while True:
-            blocks, isolated = _lay_out(screen.partition, method)
-            settled = isolated_objective(problem, isolated)
-            left = replace(options, max_iter=options.max_iter - n_iter)
-            with blas_threads_for(screen.partition.largest):
-                with clock.stage("solve"):
-                    runner = GroupRunner(problem, blocks, settled, left, screen.spent, start)
-                    outcomes = runner.run()
-                clock.move("solve", "covariance", runner.covariance_seconds)
-                n_iter += runner.n_iter
-                with clock.stage("screening"):
-                    stop = control.stopped_by is not None or n_iter >= options.max_iter
-                    merged = not stop and screen.merge_violated(outcomes)
-                with clock.stage("certificate"):
-                    certificate, proved = _certify(problem, runner, outcomes, screen)
-                    # Nothing is violated, but it can take a smaller gap to prove that.
-                    for _ in range(0 if stop or merged or method.lockstep else 3):
-                        if proved:
-                            break
-                        sharper = runner.sharpen(outcomes)
-                        if all(new is old for new, old in zip(sharper, outcomes, strict=True)):
-                            break
-                        outcomes = sharper
-                        certificate, proved = _certify(problem, runner, outcomes, screen)
-                    precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
-            if not merged:
-                break
-            start = precision
-    status = _status(certificate, outcomes, n_iter, options)
+        final = _solve_in_rounds(problem, screen, options, start, clock)
+    status = _status(final, options)
     if not status:
         warnings.warn(str(status), ConvergenceWarning, stacklevel=2)
     return Solution(
-        precision=precision,
-        objective=certificate.objective,
-        certificate=certificate,
+        precision=final.precision,
+        objective=final.certificate.objective,
+        certificate=final.certificate,
         partition=screen.partition,
         status=status,
-        n_iter=n_iter,
+        n_iter=final.n_iter,
         timings=clock.read(),
         history=History(control.history),
         solver=method.name,
         screening=screening,
-        methods=dict(Counter(name for o in outcomes for name in o.result.methods)),
+        methods=dict(Counter(name for o in final.outcomes for name in o.result.methods)),
         class_names=problem.source.class_names,
         variable_names=problem.source.variable_names,
     )
+
+
+@dataclass(frozen=True)
+class _Final:
+    """Where the last round ended."""
+
+    outcomes: list[Outcome]
+    certificate: Certificate
+    precision: list[Any]
+    n_iter: int
+
+
+def _solve_in_rounds(
+    problem: JointProblem, screen: _Screen, options: Options, start: list[Any] | None, clock: _Clock
+) -> _Final:
+    """Solve the groups, check what the screen cut, merge what fails; again until nothing does."""
+    n_iter = 0
+    while True:
+        blocks, isolated = _lay_out(screen.partition, options.method)
+        left = replace(options, max_iter=options.max_iter - n_iter)
+        with blas_threads_for(screen.partition.largest):
+            with clock.stage("solve"):
+                settled = isolated_objective(problem, isolated)
+                runner = GroupRunner(problem, blocks, settled, left, screen.spent, start)
+                outcomes = runner.run()
+            clock.move("solve", "covariance", runner.covariance_seconds)
+            n_iter += runner.n_iter
+            with clock.stage("screening"):
+                stop = options.control.stopped_by is not None or n_iter >= options.max_iter
+                merged = not stop and screen.merge_violated(outcomes)
+            with clock.stage("certificate"):
+                may_sharpen = not (stop or merged or options.method.lockstep)
+                outcomes, certificate = _prove(problem, runner, outcomes, screen, may_sharpen)
+                precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
+        if not merged:
+            return _Final(outcomes, certificate, precision, n_iter)
+        start = precision
+
+
+def _prove(
+    problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome], screen: _Screen, may_sharpen: bool
+) -> tuple[list[Outcome], Certificate]:
+    """Certify; where nothing is violated but the gap is too wide to prove it, solve some groups more sharply first."""
+    certificate, proved = _certify(problem, runner, outcomes, screen)
+    for _ in range(3 if may_sharpen else 0):
+        sharper = outcomes if proved else runner.sharpen(outcomes)
+        if all(new is old for new, old in zip(sharper, outcomes, strict=True)):
+            break
+        outcomes = sharper
+        certificate, proved = _certify(problem, runner, outcomes, screen)
+    return outcomes, certificate
 
 
 class _Screen:
@@ -304,11 +327,12 @@ _REMEDIES = {
 }
 
 
-def _status(certificate: Certificate, outcomes: list[Outcome], n_iter: int, options: Options) -> Status:
+def _status(final: _Final, options: Options) -> Status:
+    certificate, n_iter = final.certificate, final.n_iter
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
     if certificate.relative_gap <= options.tol:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.")
-    ended = {o.result.stopped_by for o in outcomes} | {options.control.stopped_by}
+    ended = {o.result.stopped_by for o in final.outcomes} | {options.control.stopped_by}
     why = next(reason for reason in _REMEDIES if reason in ended)
     return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why])
 
