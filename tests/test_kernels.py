@@ -39,7 +39,6 @@ NO_REFERENCE = {
     "working_set.active_entries": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.number_nodes": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.symmetric_pattern": "factors, inverses, products on it are compared with dense ones: test_newton.py",
-    "working_set.upper_pattern": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.restrict_pattern": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.fill_components": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.scatter_component": "factors, inverses, products on it are compared with dense ones: test_newton.py",

@@ -14,6 +14,7 @@ import jointglasso as jgl
 from bank import BANK, Problem, cascade, from_entries, from_samples
 from jointglasso.kernels import components as compiled
 from jointglasso.kernels import reference
+from jointglasso.penalties import GroupPenalty
 from jointglasso.screening import RULES, Partition
 from oracles import (
     accurate_optimum,
@@ -525,3 +526,12 @@ def test_bank_truth_lies_below_every_feasible_partition(problem: Problem):
     for rule in ("hybrid", "class", "global", "none"):
         assert refines(truth, jgl.screen(*arguments, rule=rule, weights=problem.weights).labels)
     assert dense(problem.optimum.precision).shape == problem.S.shape
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
+def test_nothing_is_strong_above_lambda_max_and_something_below(ratio):
+    S = np.stack([np.cov(np.random.default_rng(k).normal(size=(8, 30)), bias=True) for k in range(3)])
+    i, j = np.triu_indices(8, 1)
+    largest = GroupPenalty(1.0, ratio).lambda_max(S[:, i, j].T)
+    assert jgl.screen(S, 1.0001 * largest, 1.0001 * ratio * largest, rule="global").largest == 1
+    assert jgl.screen(S, 0.995 * largest, 0.995 * ratio * largest, rule="global").largest > 1

@@ -209,7 +209,7 @@ def _objective(
 
 def _dual_point(system: BlockSystem, shift: FloatArray, diagonal_penalty: float) -> FloatArray:
     """W = S + shift off the diagonal, the known optimal variances on it."""
-    variance = system.S[system.diagonal] + diagonal_penalty / system.block_weight[system.diagonal_block]
+    variance = system.optimal_variance(diagonal_penalty)
     return system.scatter(system.gather(system.S) + shift, variance)
 
 

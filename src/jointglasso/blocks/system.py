@@ -70,6 +70,10 @@ class BlockSystem:
         """Block of each diagonal entry."""
         return np.repeat(np.arange(self.n_blocks), self.size)
 
+    def optimal_variance(self, diagonal_penalty: float) -> FloatArray:
+        """Diagonal of the optimal W, which the optimality conditions fix in advance, in the order of `members`."""
+        return np.asarray(self.S[self.diagonal] + diagonal_penalty / self.block_weight[self.diagonal_block])
+
     @cached_property
     def pair_of_entry(self) -> IntArray:
         return np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.kernels.group_state import cholesky, invert
 
 
 @njit(cache=True, nogil=True)
@@ -25,35 +26,8 @@ def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, BoolAr
     L = np.zeros((b, b))
     inverse_lower = np.zeros((b, b))
     for m in range(n_matrices):
-        for i in range(b):
-            for j in range(i + 1):
-                total = stack[m, i, j]
-                for k in range(j):
-                    total -= L[i, k] * L[j, k]
-                if i > j:
-                    L[i, j] = total / L[j, j]
-                elif total > 0.0:
-                    L[i, i] = np.sqrt(total)
-                    logdet[m] += np.log(total)
-                else:
-                    ok[m] = False
-                    break
-            if not ok[m]:
-                break
-        if not ok[m]:
-            continue
-        for i in range(b):
-            inverse_lower[i, i] = 1.0 / L[i, i]
-            for j in range(i):
-                total = 0.0
-                for k in range(j, i):
-                    total += L[i, k] * inverse_lower[k, j]
-                inverse_lower[i, j] = -total / L[i, i]
-        for i in range(b):
-            for j in range(i + 1):
-                total = 0.0
-                for k in range(i, b):
-                    total += inverse_lower[k, i] * inverse_lower[k, j]
-                inverse[m, i, j] = total
-                inverse[m, j, i] = total
+        logdet[m] = cholesky(stack[m], L)
+        ok[m] = logdet[m] < np.inf
+        if ok[m]:
+            invert(L, inverse[m], inverse_lower)
     return inverse, logdet, ok

@@ -158,30 +158,10 @@ def symmetric_pattern(
 
 
 @njit(cache=True, nogil=True)
-def upper_pattern(
-    start: IntArray, column: IntArray, unknown: IntArray, local: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """The half j >= i of a symmetric pattern."""
-    n_nodes = start.shape[0] - 1
-    kept_start = np.zeros(n_nodes + 1, np.int64)
-    kept_column = np.empty(column.shape[0], np.int32)
-    kept_unknown = np.empty(column.shape[0], np.int64)
-    n = 0
-    for node in range(n_nodes):
-        for place in range(start[node], start[node + 1]):
-            if column[place] >= local[node]:
-                kept_column[n] = column[place]
-                kept_unknown[n] = unknown[place]
-                n += 1
-        kept_start[node + 1] = n
-    return kept_start, kept_column[:n].copy(), kept_unknown[:n].copy()
-
-
-@njit(cache=True, nogil=True)
 def restrict_pattern(
-    start: IntArray, column: IntArray, unknown: IntArray, free: BoolArray
+    start: IntArray, column: IntArray, unknown: IntArray, keep: BoolArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Only the places of a pattern whose unknown is free."""
+    """Only the marked places of a pattern."""
     n_nodes = start.shape[0] - 1
     kept_start = np.zeros(n_nodes + 1, np.int64)
     kept_column = np.empty(column.shape[0], np.int32)
@@ -189,7 +169,7 @@ def restrict_pattern(
     n = 0
     for node in range(n_nodes):
         for place in range(start[node], start[node + 1]):
-            if free[unknown[place]]:
+            if keep[place]:
                 kept_column[n] = column[place]
                 kept_unknown[n] = unknown[place]
                 n += 1

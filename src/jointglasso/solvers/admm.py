@@ -148,7 +148,7 @@ class _State:
     def begin(cls, task: SolverTask, rho: float | None) -> _State:
         system = task.system
         if rho is None:
-            variance = system.S[system.diagonal] + task.diagonal_penalty / system.block_weight[system.diagonal_block]
+            variance = system.optimal_variance(task.diagonal_penalty)
             group = system.block_group[system.diagonal_block]
             mean = np.bincount(group, variance) / np.bincount(group)
             weight = np.bincount(system.block_group, system.block_weight) / np.bincount(system.block_group)

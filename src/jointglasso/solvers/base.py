@@ -97,5 +97,5 @@ class GroupSolver(Protocol):
 
 def diagonal_start(system: BlockSystem, diagonal_penalty: float) -> FloatArray:
     """Optimal Theta if there were no edges: diagonal, with the variances that the optimum has anyway."""
-    variance = system.S[system.diagonal] + diagonal_penalty / system.block_weight[system.diagonal_block]
+    variance = system.optimal_variance(diagonal_penalty)
     return system.scatter(np.zeros(len(system.upper)), 1.0 / variance)

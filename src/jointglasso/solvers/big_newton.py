@@ -91,8 +91,7 @@ class _State:
     @property
     def variance(self) -> FloatArray:
         """Diagonal of the optimal W, known in advance."""
-        system = self.task.system
-        return system.S[system.diagonal] + self.task.diagonal_penalty / system.block_weight[system.diagonal_block]
+        return self.task.system.optimal_variance(self.task.diagonal_penalty)
 
     def is_near(self, working: WorkingSet) -> bool:
         """Whether the gap has come within its limit, by a cheap estimate.

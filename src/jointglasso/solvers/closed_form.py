@@ -27,7 +27,7 @@ def forest_solution(system: BlockSystem, penalty: PairPenalty, diagonal_penalty:
     row, column = system.entry_members()
     weight = system.block_weight[system.entry_block]
     S = system.gather(system.S)
-    variance = system.S[system.diagonal] + diagonal_penalty / system.block_weight[system.diagonal_block]
+    variance = system.optimal_variance(diagonal_penalty)
     product = variance[row] * variance[column]
     edge = _strong_entries(system, penalty, weight * S)
     edges = np.flatnonzero(edge)

@@ -80,9 +80,10 @@ class WorkingSet:
     @cached_property
     def upper_pattern(self) -> Pattern:
         """The half j >= i of the pattern."""
-        from jointglasso.kernels.working_set import upper_pattern
+        from jointglasso.kernels.working_set import restrict_pattern
 
-        return upper_pattern(*self.pattern, self._local)
+        start, column, _ = self.pattern
+        return restrict_pattern(*self.pattern, column >= np.repeat(self._local, np.diff(start)))
 
     def cholesky(self, x: FloatArray, workers: Workers) -> tuple[FloatArray, FloatArray] | None:
         """Factors of all components, dense one after another, and log-determinants by block; None if not definite."""
@@ -191,8 +192,8 @@ class HessianProduct:
         """Look at these unknowns only, until restricted again."""
         from jointglasso.kernels.working_set import restrict_pattern
 
-        working = self.working
-        self._use(restrict_pattern(*working.pattern, free), restrict_pattern(*working.upper_pattern, free))
+        whole, upper = self.working.pattern, self.working.upper_pattern
+        self._use(restrict_pattern(*whole, free[whole[2]]), restrict_pattern(*upper, free[upper[2]]))
 
     def _use(self, pattern: Pattern, upper: Pattern) -> None:
         from jointglasso.kernels.hessian import balanced_bounds
