@@ -19,7 +19,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
-    ("_typing", "_threads", "kernels"),
+    ("_typing", "_threads", "_files", "_optional", "kernels"),
     ("validation",),
     ("penalties", "covariance"),
     ("problem", "datasets", "io"),
@@ -28,9 +28,10 @@ LAYERS = [
     ("solution",),
     ("certificate", "solvers"),
     ("engine",),
-    ("estimators", "selection"),
     ("networks",),
-    ("plots", "report", "experiments", "cli", "progress_bar", "warm"),
+    ("estimators", "selection"),
+    ("anndata", "plots"),
+    ("report", "experiments", "cli", "progress_bar", "warm"),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
@@ -38,6 +39,8 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ONLY = {
     "_typing": (),
     "_threads": ("_typing",),
+    "_files": (),
+    "_optional": (),
     "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
     "solution": ("_typing", "validation", "screening.partition"),
     "datasets": ("_typing", "validation"),

@@ -1,0 +1,81 @@
+"""Writing files so that a reader sees the old content or the new, never a part of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Give a binary file whose content replaces that of `path` when the block ends without an exception.
+
+    The content goes to a temporary file beside `path`, is forced to the disk, and takes the name in one step; if
+    anything fails before, what was there stays as it was and the temporary file is removed.
+    """
+    target = Path(path)
+    handle: IO[bytes] | None = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".tmp", delete=False
+        ) as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        _give_usual_rights(handle.name)
+        os.replace(handle.name, target)
+    except OSError as error:
+        _discard(handle)
+        raise _named(error, target) from error
+    except BaseException:
+        _discard(handle)
+        raise
+    _sync_folder(target.parent)
+
+
+def atomic_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` as UTF-8 in one step."""
+    with atomic_write(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+def _named(error: OSError, target: Path) -> OSError:
+    """Say which file could not be written, and what to do where that is known; the type and number are kept."""
+    remedies = {
+        errno.ENOSPC: "the disk is full: free some space or choose another folder. What was written before is intact",
+        errno.EDQUOT: "your disk quota is used up: free some space or choose another folder",
+        errno.ENOENT: f"there is no folder {target.parent}: make it or choose another one",
+        errno.EACCES: "you may not write there: choose another folder or change its permissions",
+        errno.EROFS: "that disk is read-only: choose another folder",
+    }
+    reason = remedies.get(error.errno or 0, error.strerror or str(error))
+    return type(error)(error.errno, f"Could not write {target}: {reason}.")
+
+
+def _discard(handle: Any) -> None:
+    if handle is not None:
+        with suppress(OSError):
+            os.unlink(handle.name)
+
+
+def _give_usual_rights(name: str) -> None:
+    """Temporary files are private; give the file the rights it would have had if opened in the usual way."""
+    mask = os.umask(0)
+    os.umask(mask)
+    with suppress(OSError):
+        os.chmod(name, 0o666 & ~mask)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Force the new name to the disk, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,16 @@
+"""Packages that are needed by some functions only, imported when those are called."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def require(module: str, extra: str) -> Any:
+    """Import `module`, or say which extra of this package brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        message = f"This needs the package {package}: install it with pip install 'jointglasso[{extra}]'."
+        raise ImportError(message, name=module) from error
