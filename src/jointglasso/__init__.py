@@ -14,6 +14,8 @@ _HOME = {
     "ADMM": "jointglasso.solvers",
     "Certificate": "jointglasso.solution",
     "ConvergenceWarning": "jointglasso.solution",
+    "component_curve": "jointglasso.screening",
+    "ComponentCurve": "jointglasso.screening",
     "CovarianceSource": "jointglasso.covariance",
     "datasets": "jointglasso.datasets",
     "DenseCovariance": "jointglasso.covariance",
@@ -47,8 +49,18 @@ if TYPE_CHECKING:
     from jointglasso.engine import solve as solve
     from jointglasso.problem import JointProblem as JointProblem
     from jointglasso.progress_bar import RichProgress as RichProgress
-    from jointglasso.screening import Partition as Partition
-    from jointglasso.screening import screen as screen
+    from jointglasso.screening import (
+        ComponentCurve as ComponentCurve,
+    )
+    from jointglasso.screening import (
+        Partition as Partition,
+    )
+    from jointglasso.screening import (
+        component_curve as component_curve,
+    )
+    from jointglasso.screening import (
+        screen as screen,
+    )
     from jointglasso.solution import (
         Certificate as Certificate,
     )

@@ -25,6 +25,7 @@ from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DynamicScreen
 from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.hybrid import hybrid_partition
+from jointglasso.screening.pairs import scan_pairs
 from jointglasso.screening.rules import partition_by
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
 from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
@@ -209,7 +210,8 @@ class _Screen:
         self.problem = problem
         self.dynamic: DynamicScreen | None = None
         if rule == "dynamic":
-            self.dynamic = DynamicScreen(problem.source, problem.penalty, problem.weights)
+            pairs = scan_pairs(problem.source, problem.penalty, problem.weights)
+            self.dynamic = DynamicScreen(pairs, problem.penalty)
         else:
             self._partition = partition_by(rule, problem.source, problem.penalty, problem.weights)
 

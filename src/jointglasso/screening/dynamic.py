@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.penalties import PairPenalty
-from jointglasso.screening.pairs import scan_pairs
+from jointglasso.screening.pairs import PairTable
 from jointglasso.screening.partition import Partition
 
 
 class DynamicScreen:
     """The current partition, the pairs waiting outside it, and the merges made so far."""
 
-    def __init__(self, source: CovarianceSource, penalty: PairPenalty, weights: FloatArray) -> None:
-        self.source, self.penalty, self.weights = source, penalty, weights
-        self.pairs = scan_pairs(source, penalty, weights)
+    def __init__(self, pairs: PairTable, penalty: PairPenalty) -> None:
+        self.pairs, self.penalty = pairs, penalty
         self._edges = self.pairs.above & self.pairs.strong[:, None]
         self._update()
 
@@ -46,13 +44,9 @@ class DynamicScreen:
     def _key(self, i: IntArray, j: IntArray) -> IntArray:
         return i.astype(np.int64) * self.pairs.n_variables + j
 
-    def _spent_budget(self, waits: FloatArray) -> FloatArray:
+    def _spent_budget(self, waits: BoolArray) -> FloatArray:
         """Dual budget that the classes where a waiting pair is cut use up."""
-        i, j = self.pairs.rows[self._waiting], self.pairs.columns[self._waiting]
-        spent = np.zeros(len(i))
-        for k in range(self.source.n_classes):
-            cut = np.flatnonzero(waits[:, k])
-            spent[cut] += self.penalty.excess(self.weights[k] * self.source.entries(k, i[cut], j[cut]))
+        spent: FloatArray = self.penalty.excess(np.where(waits, self.pairs.weighted[self._waiting], 0.0)).sum(axis=1)
         return spent
 
     def spent(self, i: IntArray, j: IntArray) -> FloatArray:

@@ -25,10 +25,24 @@ class PairTable:
     n_variables: int
     rows: IntArray
     columns: IntArray
+    weighted: FloatArray
+    """(m, K): covariance of the pair in each class, times the weight of the class."""
     above: BoolArray
     """(m, K): the pair may not be cut in this class while another class keeps it (condition 8b)."""
     strong: BoolArray
     """(m,): the pair may not be cut in all classes at once (condition 8a)."""
+
+    def at(self, penalty: PairPenalty) -> PairTable:
+        """Table of a larger penalty, without another look at the covariances.
+
+        Partitions are nested along lambda: a pair that matters at a larger lambda1 matters at a smaller one.
+        """
+        above = penalty.above(self.weighted)
+        kept = np.flatnonzero(above.any(axis=1))
+        weighted = self.weighted[kept]
+        return PairTable(
+            self.n_variables, self.rows[kept], self.columns[kept], weighted, above[kept], penalty.strong(weighted)
+        )
 
 
 def scan_pairs(
@@ -42,8 +56,7 @@ def scan_pairs(
     p = source.n_variables
     scan = _TileScan(source, penalty, weights, strong_only)
     parts = map_on_threads(scan, list(_tiles(p)))
-    rows, columns, above, strong = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return PairTable(p, rows, columns, above, strong)
+    return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _tiles(p: int) -> Iterator[tuple[slice, slice]]:
@@ -61,7 +74,7 @@ class _TileScan:
         self.deviations = np.sqrt(np.column_stack([source.diagonal(k) for k in range(source.n_classes)]))
         self._local = local()
 
-    def __call__(self, tile: tuple[slice, slice]) -> tuple[IntArray, IntArray, BoolArray, BoolArray]:
+    def __call__(self, tile: tuple[slice, slice]) -> tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray]:
         if isinstance(self.source, StreamedSource):
             i, j, values = self._streamed(self.source, *tile)
         else:
@@ -70,7 +83,7 @@ class _TileScan:
         weighted = values * self.weights
         above, strong = self.penalty.above(weighted), self.penalty.strong(weighted)
         keep = strong if self.strong_only else above.any(axis=1)
-        return i[keep], j[keep], above[keep], strong[keep]
+        return i[keep], j[keep], weighted[keep], above[keep], strong[keep]
 
     def _exact(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
         """Pairs above lambda1 in some class, and their covariances (m, K), read off the tiles."""

@@ -83,5 +83,9 @@ def partition_by(rule: str, source: CovarianceSource, penalty: PairPenalty, weig
     """Scan the pairs and apply one rule; the arguments are taken as checked."""
     if rule == "none":
         return Partition.single_block(source.n_classes, source.n_variables)
-    pairs = scan_pairs(source, penalty, weights, strong_only=rule in ("global", "strong"))
+    return partition_of_pairs(rule, scan_pairs(source, penalty, weights, strong_only=rule in ("global", "strong")))
+
+
+def partition_of_pairs(rule: str, pairs: PairTable) -> Partition:
+    """Apply one rule, other than "none", to pairs that were scanned before."""
     return _FROM_PAIRS[rule](pairs)

@@ -1,0 +1,221 @@
+"""Choosing lambda before paying for it: how blocks and cost grow as lambda falls, from one pass over the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.penalties import GroupPenalty
+from jointglasso.screening.pairs import PairTable, scan_pairs
+from jointglasso.screening.partition import Partition
+from jointglasso.screening.percolation import noise_percolation
+from jointglasso.screening.rules import RULES, partition_of_pairs
+from jointglasso.validation import check_choice, check_count, check_nonnegative, check_weights
+
+#: Relative width to which lambdas are told apart, far above the rounding of the tests.
+_RESOLUTION = 1e-9
+
+#: Pairs that should lie above the lowest lambda among those drawn at random to find it.
+_DRAWN_ABOVE = 400
+
+
+@dataclass(frozen=True)
+class ComponentCurve:
+    """How the partition coarsens along ``(lambda1, ratio * lambda1)``; the arrays run from large lambda1 to small."""
+
+    rule: str
+    ratio: float
+    lambda1: FloatArray
+    largest: IntArray
+    """Size of the largest block."""
+    n_blocks: IntArray
+    """Number of blocks, added up over the classes."""
+    n_edges: IntArray
+    """Entries i < j above their thresholds, added up over the classes; solutions have about as many edges."""
+    cost: FloatArray
+    """Sum of cubed block sizes, the paper's measure of work."""
+    lambda_max: float
+    """Smallest lambda1 at which the solution has no edge."""
+    percolation: float | None
+    """Lambda1 below which pure noise would tie most variables together; None where the sample sizes are unknown."""
+    floor: float
+    """Smallest lambda1 the curve can tell about."""
+    _pairs: PairTable
+    _peak: FloatArray
+    """Largest weighted covariance of each pair of `_pairs`, in decreasing order."""
+
+    @property
+    def lambda2(self) -> FloatArray:
+        """``ratio * lambda1``."""
+        return self.ratio * self.lambda1
+
+    def partition(self, lambda1: float) -> Partition:
+        """Partition of the rule at (lambda1, ratio * lambda1)."""
+        wanted = check_nonnegative("lambda1", lambda1)
+        if wanted < self.floor:
+            raise ValueError(
+                f"lambda1={wanted:g} lies below the {self.floor:g} that this curve reaches: "
+                "make it with a smaller lambda_min or a larger max_pairs."
+            )
+        return partition_of_pairs(self.rule, self._table(wanted))
+
+    def smallest_lambda(self, largest_block: int) -> tuple[float, float]:
+        """Smallest (lambda1, lambda2) of the curve whose largest block has at most that many variables.
+
+        Exact to nine digits: partitions are nested along lambda and change only where a pair crosses its threshold.
+        """
+        limit = check_count("largest_block", largest_block)
+        inside = np.flatnonzero(self.largest <= limit)
+        if len(inside) == len(self.lambda1):
+            return self.floor, self.ratio * self.floor
+        # At the first point nothing is joined but by rounding.
+        last_inside = inside[-1] if len(inside) else 0
+        levels = self._levels(self.lambda1[last_inside + 1], self.lambda1[last_inside])
+        first, last = 0, len(levels) - 1  # invariant: the limit holds at levels[last]
+        while first < last:
+            middle = (first + last) // 2
+            if self.partition(levels[middle]).largest <= limit:
+                last = middle
+            else:
+                first = middle + 1
+        return float(levels[last]), float(self.ratio * levels[last])
+
+    def _levels(self, lower: float, upper: float) -> FloatArray:
+        """Lambdas in an interval just above which nothing changes until the next one; the upper end comes last."""
+        table = self._table(lower)
+        found = np.concatenate([np.abs(table.weighted).ravel(), _pair_maxima(table, self.ratio)])
+        found = found[(found >= lower) & (found < upper)]
+        return np.append(np.unique(found) * (1.0 + _RESOLUTION), upper * (1.0 + _RESOLUTION))
+
+    def _table(self, lambda1: float) -> PairTable:
+        return _thresholded(self._pairs, self._peak, lambda1, self.ratio)
+
+    def __repr__(self) -> str:
+        noise = "unknown" if self.percolation is None else f"{self.percolation:.4g}"
+        return (
+            f"ComponentCurve(rule={self.rule!r}, ratio={self.ratio:g}, lambda_max={self.lambda_max:.4g}, "
+            f"noise percolates at {noise}, largest block {self.largest[-1]} at lambda1={self.lambda1[-1]:.4g})"
+        )
+
+
+def component_curve(
+    S: Any,
+    ratio: float,
+    *,
+    rule: str = "strong",
+    weights: Any = None,
+    n_lambdas: int = 50,
+    lambda_min: float | None = None,
+    max_pairs: int = 5_000_000,
+) -> ComponentCurve:
+    """Tell, from one pass over the data, how blocks and cost grow as lambda falls.
+
+    Parameters
+    ----------
+    S : array (K, p, p), sequence or dict of (p, p) arrays, or CovarianceSource
+        Sample covariance matrices.
+    ratio : float
+        ``lambda2 / lambda1``, held fixed.
+    rule : {"strong", "hybrid", "class", "global"}
+        Screening rule. The default solve starts from "strong" and ends at or between "strong" and "hybrid".
+    weights : None, "equal", "sample_size", array (K,) or dict, optional
+        Weight of each class in the likelihood.
+    n_lambdas : int, default 50
+        Points of the curve, evenly spaced on a log scale.
+    lambda_min : float, optional
+        Where the curve ends. By default as low as `max_pairs` allows, and at 2 % of lambda_max at the lowest.
+    max_pairs : int, default 5,000,000
+        Limit, in expectation, on the pairs kept in memory, at about ``40 + 8 K`` bytes each; it sets the smallest
+        lambda that the curve can reach. If there are no more pairs than that, all are kept.
+
+    Returns
+    -------
+    ComponentCurve
+        With `smallest_lambda(largest_block)`, for the smallest penalties that can be afforded.
+    """
+    check_choice("rule", rule, [name for name in RULES if name != "none"])
+    ratio = check_nonnegative("ratio", ratio)
+    check_count("n_lambdas", n_lambdas, 2)
+    source = as_source(S)
+    w = check_weights(weights, source.class_names, source.sample_sizes)
+    reachable = _reachable_floor(source, w, check_count("max_pairs", max_pairs))
+    floor = max(reachable, 0.0 if lambda_min is None else check_nonnegative("lambda_min", lambda_min))
+    pairs = scan_pairs(source, GroupPenalty(floor, 0.0), w)
+    pairs, peak = _by_peak(pairs)
+    lambda_max = float(_pair_maxima(pairs, ratio).max(initial=0.0))
+    top = float(peak.max(initial=0.0)) if rule == "class" else lambda_max
+    end = max(floor, 0.02 * top if lambda_min is None else 0.0)
+    grid = _log_grid(top, end, n_lambdas)
+    tables = (_thresholded(pairs, peak, value, ratio) for value in grid)
+    points = [_measure(rule, table) for table in tables]
+    largest, n_blocks, n_edges, cost = zip(*points, strict=True)
+    return ComponentCurve(
+        rule=rule, ratio=ratio, lambda1=grid,
+        largest=np.array(largest), n_blocks=np.array(n_blocks), n_edges=np.array(n_edges), cost=np.array(cost),
+        lambda_max=lambda_max, percolation=noise_percolation(source, w, ratio, rule), floor=floor,
+        _pairs=pairs, _peak=peak,
+    )  # fmt: skip
+
+
+def _measure(rule: str, table: PairTable) -> tuple[int, int, int, float]:
+    partition = partition_of_pairs(rule, table)
+    kept = table.above if rule == "class" else table.above & table.strong[:, None]
+    return partition.largest, partition.n_blocks, int(kept.sum()), float(partition.cost)
+
+
+def _reachable_floor(source: CovarianceSource, weights: FloatArray, max_pairs: int) -> float:
+    """Lambda1 above which about half of `max_pairs` pairs lie, found from pairs drawn at random."""
+    p = source.n_variables
+    n_pairs = p * (p - 1) // 2
+    if n_pairs <= max_pairs:
+        return 0.0
+    share = 0.5 * max_pairs / n_pairs
+    draw = np.random.default_rng(0)
+    n_drawn = int(_DRAWN_ABOVE / share)
+    i, j = draw.integers(0, p, n_drawn), draw.integers(0, p - 1, n_drawn)
+    j += j >= i
+    peak = np.zeros(n_drawn)
+    for k in range(source.n_classes):
+        np.maximum(peak, weights[k] * np.abs(source.entries(k, i, j)), out=peak)
+    return float(np.partition(peak, n_drawn - _DRAWN_ABOVE)[n_drawn - _DRAWN_ABOVE])
+
+
+def _by_peak(pairs: PairTable) -> tuple[PairTable, FloatArray]:
+    """The same pairs with the largest covariances first, so that those above a lambda are a prefix."""
+    peak = np.abs(pairs.weighted).max(axis=1, initial=0.0)
+    order = np.argsort(-peak, kind="stable")
+    return _take(pairs, order), peak[order]
+
+
+def _thresholded(pairs: PairTable, peak: FloatArray, lambda1: float, ratio: float) -> PairTable:
+    """Table of (lambda1, ratio * lambda1), from pairs in the order of their peaks."""
+    first_below = int(np.searchsorted(-peak, -lambda1))
+    return _take(pairs, slice(first_below)).at(GroupPenalty(lambda1, ratio * lambda1))
+
+
+def _take(pairs: PairTable, which: Any) -> PairTable:
+    return PairTable(
+        pairs.n_variables,
+        pairs.rows[which],
+        pairs.columns[which],
+        pairs.weighted[which],
+        pairs.above[which],
+        pairs.strong[which],
+    )
+
+
+def _pair_maxima(pairs: PairTable, ratio: float) -> FloatArray:
+    """Lambda1 of each pair from which on it is zero in all classes when isolated."""
+    m, n_classes = pairs.weighted.shape
+    start = np.arange(0, m * n_classes + 1, n_classes)
+    return GroupPenalty(1.0, ratio).gauge(np.ascontiguousarray(pairs.weighted).ravel(), start)
+
+
+def _log_grid(top: float, bottom: float, n: int) -> FloatArray:
+    if top <= 0:
+        return np.zeros(1)
+    return np.geomspace(top, min(max(bottom, 1e-6 * top), top), n)
