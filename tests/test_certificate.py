@@ -17,7 +17,8 @@ from bank import BANK, Problem, from_samples
 from jointglasso.blocks import build_system
 from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
 from jointglasso.engine.assemble import flat_from_precisions
-from jointglasso.engine.execute import SCREENING, SOLVERS
+from jointglasso.engine.execute import SOLVERS
+from jointglasso.engine.screen import SCREENING
 from jointglasso.problem import make_problem
 from oracles import accurate_optimum, class_weights, dense, dual_objective, dual_violation, objective
 
@@ -298,7 +299,8 @@ def test_certified_entries_and_radii_hold_at_any_point(problem, rule, seed, spre
     Theta = arbitrary_point(laid, seed, spread)
     bounds = laid.bounds(Theta, rescue=True)
     flat = flat_from_precisions(laid.system, list(Theta), Theta.shape[1])
-    present, absent = certain_edges(laid.system, flat, bounds.dual, bounds.gap, laid.model.penalty)
+    edges = certain_edges(laid.system, flat, bounds.dual, bounds.gap, laid.model.penalty)
+    present, absent = edges.present, edges.absent
     exact = laid.true_entries(problem.optimum.precision)
     assert not (present & absent).any()
     assert (exact[present] != 0).all()
@@ -395,7 +397,8 @@ def test_an_infinite_gap_certifies_nothing():
     flat = flat_from_precisions(laid.system, list(problem.optimum.precision), problem.S.shape[1])
     bounds = laid.bounds(problem.optimum.precision, rescue=False)
     unknown = Bounds(bounds.objective, np.full_like(bounds.gap, np.inf), bounds.dual, bounds.inverse)
-    present, absent = certain_edges(laid.system, flat, unknown.dual, unknown.gap, laid.model.penalty)
+    edges = certain_edges(laid.system, flat, unknown.dual, unknown.gap, laid.model.penalty)
+    present, absent = edges.present, edges.absent
     assert not present.any() and not absent.any()
 
 

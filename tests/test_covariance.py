@@ -6,7 +6,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.covariance import as_source
-from jointglasso.engine.execute import SCREENING
+from jointglasso.engine.screen import SCREENING
 
 RNG = np.random.default_rng(11)
 SAMPLES = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from jointglasso._version import __version__
 
 _HOME = {
     "ADMM": "jointglasso.solvers",
@@ -20,6 +20,11 @@ _HOME = {
     "datasets": "jointglasso.datasets",
     "DenseCovariance": "jointglasso.covariance",
     "Iteration": "jointglasso.solution",
+    "load": "jointglasso.solution",
+    "NotEnoughMemory": "jointglasso.engine",
+    "plan": "jointglasso.engine",
+    "Plan": "jointglasso.engine",
+    "solve_path": "jointglasso.engine",
     "JointProblem": "jointglasso.problem",
     "Newton": "jointglasso.solvers",
     "Partition": "jointglasso.screening",
@@ -46,7 +51,21 @@ if TYPE_CHECKING:
     from jointglasso.covariance import (
         SampleCovariance as SampleCovariance,
     )
-    from jointglasso.engine import solve as solve
+    from jointglasso.engine import (
+        NotEnoughMemory as NotEnoughMemory,
+    )
+    from jointglasso.engine import (
+        Plan as Plan,
+    )
+    from jointglasso.engine import (
+        plan as plan,
+    )
+    from jointglasso.engine import (
+        solve as solve,
+    )
+    from jointglasso.engine import (
+        solve_path as solve_path,
+    )
     from jointglasso.problem import JointProblem as JointProblem
     from jointglasso.progress_bar import RichProgress as RichProgress
     from jointglasso.screening import (
@@ -75,6 +94,9 @@ if TYPE_CHECKING:
     )
     from jointglasso.solution import (
         Status as Status,
+    )
+    from jointglasso.solution import (
+        load as load,
     )
     from jointglasso.solvers import ADMM as ADMM
     from jointglasso.solvers import Newton as Newton

@@ -55,12 +55,18 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class EdgeCounts:
-    """Entries i < j inside the blocks by what the gap proves about them."""
+class CertainEdges:
+    """What the gap proves about the entries i < j inside the blocks."""
 
-    present: int
-    absent: int
-    undetermined: int
+    present: BoolArray
+    """Proved to be non-zero in the exact solution."""
+    absent: BoolArray
+    """Proved to be zero in the exact solution."""
+
+    @property
+    def n_undetermined(self) -> int:
+        """Entries that the gap is too wide to decide."""
+        return len(self.present) - int(self.present.sum()) - int(self.absent.sum())
 
 
 def bound_groups(
@@ -128,23 +134,6 @@ def _newton_from_the_right(root: FloatArray, x: FloatArray, sign: float) -> Floa
     return np.minimum(start, root * (1.0 + 1e-6))
 
 
-def count_certain_edges(
-    system: BlockSystem,
-    theta: FloatArray,
-    dual: FloatArray,
-    gap: FloatArray,
-    penalty: PairPenalty,
-    *,
-    cuts_proved: bool = True,
-) -> EdgeCounts:
-    """Count the entries proved non-zero, proved zero, and not decided by the gap (G,) of their group."""
-    if not len(system.upper):
-        return EdgeCounts(0, 0, 0)
-    present, absent = certain_edges(system, theta, dual, gap, penalty, cuts_proved=cuts_proved)
-    n_present, n_absent = int(present.sum()), int(absent.sum())
-    return EdgeCounts(n_present, n_absent, len(present) - n_present - n_absent)
-
-
 def certain_edges(
     system: BlockSystem,
     theta: FloatArray,
@@ -153,8 +142,8 @@ def certain_edges(
     penalty: PairPenalty,
     *,
     cuts_proved: bool = True,
-) -> tuple[BoolArray, BoolArray]:
-    """Which entries are proved non-zero and which are proved zero in the exact solution.
+) -> CertainEdges:
+    """Entries that the gap (G,) of their group proves non-zero, or zero, in the exact solution.
 
     Unless the cuts of a dynamic screen are proved, a pair may use its dual budget in classes that are not looked at
     here, and only the test of a single class counts.
@@ -173,7 +162,7 @@ def certain_edges(
     if cuts_proved:
         used = bincount(system.pair_of_entry, penalty.excess(largest), system.n_pairs)
         absent |= (used < penalty.lambda2**2)[system.pair_of_entry]
-    return present & ~absent, absent
+    return CertainEdges(present & ~absent, absent)
 
 
 def largest_subgradient(

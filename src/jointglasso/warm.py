@@ -10,7 +10,8 @@ import numpy as np
 def warm_kernels() -> float:
     """Run small problems through every solver and rule, filling numba's cache on disk; return the seconds it took."""
     from jointglasso.covariance import SampleCovariance
-    from jointglasso.engine.execute import SCREENING, SOLVERS, solve
+    from jointglasso.engine.execute import SOLVERS, solve
+    from jointglasso.engine.screen import SCREENING
     from jointglasso.problem import make_problem
     from jointglasso.screening import RULES, screen
 

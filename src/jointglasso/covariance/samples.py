@@ -136,3 +136,7 @@ class SampleCovariance:
 
     def diagonal(self, k: int) -> FloatArray:
         return self._diagonals[k]
+
+    def content(self, k: int) -> list[FloatArray]:
+        """The numbers that define class k, for a fingerprint of the data."""
+        return [self._scaled[k]]

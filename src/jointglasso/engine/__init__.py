@@ -1,5 +1,7 @@
 """From a checked problem to a certified solution."""
 
 from jointglasso.engine.execute import solve
+from jointglasso.engine.path import solve_path
+from jointglasso.engine.planning import NotEnoughMemory, Plan, plan
 
-__all__ = ["solve"]
+__all__ = ["NotEnoughMemory", "Plan", "plan", "solve", "solve_path"]

@@ -1,8 +1,8 @@
-"""Between flat block storage and K sparse matrices."""
+"""Between the blocks and K sparse matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.engine.outcome import Nonzeros
 from jointglasso.problem import JointProblem
 
 
@@ -21,40 +22,30 @@ def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float
     return total
 
 
-def sparse_precisions(
-    problem: JointProblem, solved: Sequence[tuple[BlockSystem, FloatArray]], isolated: list[IntArray]
-) -> list[Any]:
-    """Build the K sparse precision matrices; entries that are zero are not stored."""
-    n_classes, p = problem.source.n_classes, problem.source.n_variables
-    pieces: list[list[tuple[IntArray, IntArray, FloatArray]]] = []
-    for k in range(n_classes):
-        alone = isolated[k]
-        pieces.append([(alone, alone, 1.0 / problem.optimal_variance(k)[alone])])
-    for system, theta in solved:
-        for k, triples in enumerate(_nonzeros(system, theta)):
-            pieces[k].append(triples)
-    matrices = []
-    for parts in pieces:
-        rows, columns, data = (np.concatenate(column) for column in zip(*parts, strict=True))
-        matrices.append(sparse.csc_array((data, (rows, columns)), shape=(p, p)))
-    return matrices
-
-
-def _nonzeros(system: BlockSystem, theta: FloatArray) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """Rows, columns and values of the non-zero entries of each class, both triangles and the diagonal."""
-    entries = system.gather(theta)
-    kept = np.flatnonzero(entries)
-    row_member, column_member = system.entry_members(kept)
-    row, column, value = system.members[row_member], system.members[column_member], entries[kept]
-    entry_class = system.block_class[system.entry_block[kept]]
-    diagonal_class = system.block_class[system.diagonal_block]
-    for k in range(system.n_classes):
-        e, d = entry_class == k, diagonal_class == k
-        yield (
-            np.concatenate([row[e], column[e], system.members[d]]),
-            np.concatenate([column[e], row[e], system.members[d]]),
-            np.concatenate([value[e], value[e], theta[system.diagonal[d]]]),
+def sparse_matrices(
+    problem: JointProblem, pieces: Sequence[Nonzeros], isolated: list[IntArray]
+) -> tuple[list[Any], list[Any]]:
+    """Build the K precision matrices, and those of the entries proved non-zero; zeros are not stored."""
+    p = problem.source.n_variables
+    precision, certified = [], []
+    for k, alone in enumerate(isolated):
+        mine = [piece.block_class == k for piece in pieces]
+        row = np.concatenate([alone, *(piece.row[here] for piece, here in zip(pieces, mine, strict=True))])
+        column = np.concatenate([alone, *(piece.column[here] for piece, here in zip(pieces, mine, strict=True))])
+        variance = problem.optimal_variance(k)[alone]
+        value = np.concatenate([1.0 / variance, *(piece.value[here] for piece, here in zip(pieces, mine, strict=True))])
+        proved = np.concatenate(
+            [np.zeros(len(alone), dtype=bool), *(piece.proved[here] for piece, here in zip(pieces, mine, strict=True))]
         )
+        precision.append(_symmetric(row, column, value, p))
+        certified.append(_symmetric(row[proved], column[proved], np.ones(int(proved.sum()), dtype=bool), p))
+    return precision, certified
+
+
+def _symmetric(row: IntArray, column: IntArray, value: Any, p: int) -> Any:
+    off = row != column
+    ends = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
+    return sparse.csc_array((np.concatenate([value, value[off]]), ends), shape=(p, p))
 
 
 def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variables: int) -> FloatArray:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import time
+import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,18 +13,19 @@ import numpy as np
 
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
-from jointglasso.certificate import Bounds, bound_groups, count_certain_edges
-from jointglasso.engine.assemble import isolated_objective, sparse_precisions
-from jointglasso.engine.groups import GroupRunner, Options, Outcome, SpentBudget
+from jointglasso.engine.assemble import isolated_objective, sparse_matrices
+from jointglasso.engine.checkpoint import Checkpoint
+from jointglasso.engine.clock import Clock
+from jointglasso.engine.outcome import Outcome
+from jointglasso.engine.planning import require_room
 from jointglasso.engine.progress import Control
-from jointglasso.engine.recheck import groups_with_unproved_cuts, violated_pairs
+from jointglasso.engine.prove import certify
+from jointglasso.engine.runner import GroupRunner, Options
+from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
-from jointglasso.screening.dynamic import DynamicScreen
 from jointglasso.screening.groups import ClassBlocks, class_blocks
-from jointglasso.screening.hybrid import hybrid_partition
-from jointglasso.screening.pairs import scan_pairs
-from jointglasso.screening.rules import partition_by
+from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
 from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
 from jointglasso.validation import (
@@ -38,7 +37,6 @@ from jointglasso.validation import (
     check_warm_start,
 )
 
-SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 SOLVERS: dict[str, Callable[[], GroupSolver]] = {
     "auto": lambda: Newton(closed_form=True),
     "newton": Newton,
@@ -63,6 +61,8 @@ def solve(
     warm_start: Solution | Sequence[Any] | None = None,
     callback: Callback | None = None,
     on_interrupt: str = "raise",
+    checkpoint: str | os.PathLike[str] | None = None,
+    max_memory: float | None = None,
 ) -> Solution:
     """Solve the joint graphical lasso; the objective is written out in `jointglasso.problem`.
 
@@ -100,6 +100,12 @@ def solve(
         stops the solve.
     on_interrupt : {"raise", "return"}
         On Ctrl-C raise KeyboardInterrupt, or return what there is with its honest gap.
+    checkpoint : path, optional
+        Folder for finished pieces of work. The same call after an interrupt, of whatever kind, goes on from there; a
+        folder of another problem is refused. ADMM, which iterates all groups together, gains nothing from it.
+    max_memory : float, optional
+        Bytes that the solve may use beyond its input; by default what the machine has left. A solve that would need
+        more is refused at once, with the penalties that would fit.
 
     Returns
     -------
@@ -111,44 +117,79 @@ def solve(
     ConvergenceWarning
         The gap reached is larger than `tol`; the solution carries the gap it has.
     """
-    clock = _Clock()
-    method = _method(solver)
-    check_choice("screening", screening, SCREENING)
-    check_choice("on_interrupt", on_interrupt, ("raise", "return"))
-    control = Control(check_callback(callback), return_on_interrupt=on_interrupt == "return")
-    options = Options(
-        method=method,
-        tol=check_positive("tol", tol),
-        max_iter=method.default_max_iter if max_iter is None else check_count("max_iter", max_iter),
-        n_jobs=check_jobs(n_jobs),
-        control=control,
-    )
+    clock = Clock()
+    options = make_options(
+        solver=solver, screening=screening, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
+        on_interrupt=on_interrupt, max_memory=max_memory,
+    )  # fmt: skip
     with clock.stage("covariance"):
         problem = make_problem(
             S, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal
         )
         start = _warm_matrices(problem, warm_start)
+        if checkpoint is not None:
+            options = replace(options, checkpoint=Checkpoint(checkpoint, problem))
+    solution = solve_problem(problem, screening, options, start, clock)
+    if not solution.status:
+        warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=2)
+    return solution
+
+
+def make_options(
+    *,
+    solver: str | GroupSolver,
+    screening: str,
+    tol: float,
+    max_iter: int | None,
+    n_jobs: int | None,
+    callback: Callback | None,
+    on_interrupt: str,
+    max_memory: float | None,
+) -> Options:
+    """Check what a caller wants of a solve, apart from the problem."""
+    method = _method(solver)
+    check_choice("screening", screening, SCREENING)
+    check_choice("on_interrupt", on_interrupt, ("raise", "return"))
+    return Options(
+        method=method,
+        tol=check_positive("tol", tol),
+        max_iter=method.default_max_iter if max_iter is None else check_count("max_iter", max_iter),
+        n_jobs=check_jobs(n_jobs),
+        control=Control(check_callback(callback), return_on_interrupt=on_interrupt == "return"),
+        max_memory=None if max_memory is None else check_positive("max_memory", max_memory),
+    )
+
+
+def solve_problem(
+    problem: JointProblem,
+    screening: str,
+    options: Options,
+    start: list[Any] | None,
+    clock: Clock,
+    pairs: PairTable | None = None,
+) -> Solution:
+    """Screen, solve, prove, assemble; `pairs` is the scan of the covariances, where that was done before."""
     with clock.stage("screening"):
-        screen = _Screen(problem, screening)
-    with control.listening():
+        screen = Screen(problem, screening, pairs)
+        require_room(problem, screen, options.method, options.max_memory)
+    with options.control.listening():
         final = _solve_in_rounds(problem, screen, options, start, clock)
-    status = _status(final, options)
-    if not status:
-        warnings.warn(str(status), ConvergenceWarning, stacklevel=2)
     return Solution(
         precision=final.precision,
         objective=final.certificate.objective,
         certificate=final.certificate,
         partition=screen.partition,
-        status=status,
+        status=_status(final, options),
         n_iter=final.n_iter,
         timings=clock.read(),
-        history=History(control.history),
-        solver=method.name,
+        history=History(options.control.history),
+        solver=options.method.name,
         screening=screening,
-        methods=dict(Counter(name for o in final.outcomes for name in o.result.methods)),
+        methods=dict(Counter(name for o in final.outcomes for name in o.methods)),
         class_names=problem.source.class_names,
         variable_names=problem.source.variable_names,
+        certified=final.certified,
+        parameters=_parameters(problem, options),
     )
 
 
@@ -159,11 +200,12 @@ class _Final:
     outcomes: list[Outcome]
     certificate: Certificate
     precision: list[Any]
+    certified: list[Any]
     n_iter: int
 
 
 def _solve_in_rounds(
-    problem: JointProblem, screen: _Screen, options: Options, start: list[Any] | None, clock: _Clock
+    problem: JointProblem, screen: Screen, options: Options, start: list[Any] | None, clock: Clock
 ) -> _Final:
     """Solve the groups, check what the screen cut, merge what fails; again until nothing does."""
     n_iter = 0
@@ -179,74 +221,27 @@ def _solve_in_rounds(
             n_iter += runner.n_iter
             with clock.stage("screening"):
                 stop = options.control.stopped_by is not None or n_iter >= options.max_iter
-                merged = not stop and screen.merge_violated(outcomes)
+                merged = not stop and screen.merge([o.violated for o in outcomes])
             with clock.stage("certificate"):
-                may_sharpen = not (stop or merged or options.method.lockstep)
-                outcomes, certificate = _prove(problem, runner, outcomes, screen, may_sharpen)
-                precision = sparse_precisions(problem, [(o.system, o.result.theta) for o in outcomes], isolated)
+                if not merged:
+                    outcomes, certificate = certify(problem, runner, outcomes, screen)
+                precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
         if not merged:
-            return _Final(outcomes, certificate, precision, n_iter)
+            return _Final(outcomes, certificate, precision, certified, n_iter)
         start = precision
 
 
-def _prove(
-    problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome], screen: _Screen, may_sharpen: bool
-) -> tuple[list[Outcome], Certificate]:
-    """Certify; where nothing is violated but the gap is too wide to prove it, solve some groups more sharply first."""
-    certificate, proved = _certify(problem, runner, outcomes, screen)
-    for _ in range(3 if may_sharpen else 0):
-        sharper = outcomes if proved else runner.sharpen(outcomes)
-        if all(new is old for new, old in zip(sharper, outcomes, strict=True)):
-            break
-        outcomes = sharper
-        certificate, proved = _certify(problem, runner, outcomes, screen)
-    return outcomes, certificate
-
-
-class _Screen:
-    """A static partition, or a dynamic one that is merged until the solution passes the check."""
-
-    def __init__(self, problem: JointProblem, rule: str) -> None:
-        self.problem = problem
-        self.dynamic: DynamicScreen | None = None
-        if rule == "dynamic":
-            pairs = scan_pairs(problem.source, problem.penalty, problem.weights)
-            self.dynamic = DynamicScreen(pairs, problem.penalty)
-        else:
-            self._partition = partition_by(rule, problem.source, problem.penalty, problem.weights)
-
-    @property
-    def partition(self) -> Partition:
-        return self._partition if self.dynamic is None else self.dynamic.partition
-
-    @property
-    def spent(self) -> SpentBudget | None:
-        return None if self.dynamic is None else self.dynamic.spent
-
-    def doubtful_cuts(self) -> int:
-        """Entries cut by the dynamic screen but not by Algorithm 1, whose cuts need no check."""
-        if self.dynamic is None:
-            return 0
-        safe = hybrid_partition(self.dynamic.pairs)
-        return _n_inside(safe) - _n_inside(self.partition)
-
-    def merge_violated(self, outcomes: list[Outcome]) -> bool:
-        """Merge the pairs that fail the check; whether there were any."""
-        if self.dynamic is None:
-            return False
-        penalty = self.problem.penalty
-        found = [violated_pairs(o.system, o.result.theta, o.result.bounds, o.spent, penalty) for o in outcomes]
-        i, j = (np.concatenate(part) for part in zip(*found, strict=True))
-        if len(i):
-            self.dynamic.merge(i, j)
-        return bool(len(i))
-
-
-def _n_inside(partition: Partition) -> int:
-    """Number of entries i < j inside the blocks."""
-    return sum(
-        int((sizes * (sizes - 1) // 2).sum()) for sizes in map(partition.block_sizes, range(partition.n_classes))
-    )
+def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
+    sizes = problem.source.sample_sizes
+    return {
+        "lambda1": problem.penalty.lambda1,
+        "lambda2": problem.penalty.lambda2,
+        "penalty": "group",
+        "weights": problem.weights.tolist(),
+        "penalize_diagonal": problem.penalize_diagonal,
+        "tol": options.tol,
+        "sample_sizes": None if sizes is None else [int(n) for n in sizes],
+    }
 
 
 def _method(solver: str | GroupSolver) -> GroupSolver:
@@ -272,52 +267,6 @@ def _lay_out(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, li
     return blocks, [np.flatnonzero(~row) for row in inside]
 
 
-def _certify(
-    problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome], screen: _Screen
-) -> tuple[Certificate, bool]:
-    """Add up the groups' gaps; entries outside the blocks are proved zero by the screen, if that is proved right.
-
-    Also whether it is.
-    """
-    penalty = problem.penalty
-    proved = not any(len(groups_with_unproved_cuts(o.system, o.result.bounds, o.spent, penalty)) for o in outcomes)
-    bounds = [o.result.bounds if proved else _bounds_of_whole(problem, o) for o in outcomes]
-    gap = math.fsum(b.total_gap for b in bounds)
-    # Unless the cuts are proved, groups may yet be tied together, and only the gap of the whole bounds anything.
-    radii = [b.gap if proved else np.full_like(b.gap, gap) for b in bounds]
-    counts = [
-        count_certain_edges(o.system, o.result.theta, b.dual, radius, penalty, cuts_proved=proved)
-        for o, b, radius in zip(outcomes, bounds, radii, strict=True)
-    ]
-    n_classes, p = problem.source.n_classes, problem.source.n_variables
-    screened = n_classes * p * (p - 1) // 2 - sum(len(o.system.upper) for o in outcomes)
-    doubtful = 0 if proved else screen.doubtful_cuts()
-    group_gaps = np.zeros(runner.blocks.n_groups)
-    for groups, b in zip(runner.items, bounds, strict=True):
-        group_gaps[groups] = b.gap
-    certificate = Certificate(
-        objective=runner.settled + math.fsum(b.total_objective for b in bounds),
-        gap=gap,
-        group_gaps=group_gaps[runner.blocks.by_cost],
-        edges_present=sum(count.present for count in counts),
-        edges_absent=sum(count.absent for count in counts) + screened - doubtful,
-        edges_undetermined=sum(count.undetermined for count in counts) + doubtful,
-    )
-    return certificate, proved
-
-
-def _bounds_of_whole(problem: JointProblem, outcome: Outcome) -> Bounds:
-    """Bounds by a dual point that respects the pairs cut by a dynamic screen."""
-    return bound_groups(
-        outcome.system,
-        outcome.result.theta,
-        problem.penalty,
-        problem.diagonal_penalty,
-        spent=outcome.spent,
-        rescue=True,
-    )
-
-
 _GO_ON = "Solve again with warm_start=this solution to go on."
 _REMEDIES = {
     "interrupt": _GO_ON,
@@ -334,31 +283,6 @@ def _status(final: _Final, options: Options) -> Status:
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
     if certificate.relative_gap <= options.tol:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.")
-    ended = {o.result.stopped_by for o in final.outcomes} | {options.control.stopped_by}
+    ended = {o.stopped_by for o in final.outcomes} | {options.control.stopped_by}
     why = next(reason for reason in _REMEDIES if reason in ended)
     return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why])
-
-
-class _Clock:
-    """Seconds spent in each stage."""
-
-    def __init__(self) -> None:
-        self.began = time.perf_counter()
-        self.seconds = {"covariance": 0.0, "screening": 0.0, "solve": 0.0, "certificate": 0.0}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] += time.perf_counter() - began
-
-    def move(self, source: str, target: str, seconds: float) -> None:
-        """Count time measured inside one stage towards another."""
-        moved = min(seconds, self.seconds[source])
-        self.seconds[source] -= moved
-        self.seconds[target] += moved
-
-    def read(self) -> dict[str, float]:
-        return {**self.seconds, "total": time.perf_counter() - self.began}

@@ -52,6 +52,7 @@ def solve_big_group(task: SolverTask, start: FloatArray) -> tuple[FloatArray, Bo
             direction, promised = state.direction(working, product)
             if not state.step(working, direction, promised):
                 break
+            task.keep(state.theta)
         return state.theta, state.bounds(rescue=True), number, "rounding"
 
 

@@ -116,7 +116,7 @@ def _alone(
     system, inside = task.system.only_group(group)
     alone = replace(
         task, system=system, start=theta[inside], share=np.ones(1), tol=float(limits[group]), rest=0.0,
-        max_iter=max_iter, absolute=True, report=lambda objective, gap: False,
+        max_iter=max_iter, absolute=True, report=lambda objective, gap: False, keep=lambda theta: None,
     )  # fmt: skip
     return alone, inside
 

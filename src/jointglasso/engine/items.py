@@ -11,20 +11,38 @@ from jointglasso.screening.groups import ClassBlocks
 #: Groups whose biggest block has at most this many variables are given out in batches.
 BATCHED_BLOCK = 400
 
+#: A batch holds at most this many entries of blocks, some hundred bytes each, and not more work than this where
+#: finished batches are saved: what an interrupt can cost.
+_BATCH_ENTRIES = 2**22
+_SAVED_BATCH_COST = 2e8
 
-def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1) -> list[IntArray]:
-    """Groups of each piece of work: every big group alone, largest first, then the small ones in batches."""
+
+def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1, saved: bool = False) -> list[IntArray]:
+    """Groups of each piece of work: every big group alone, largest first, then the small ones in batches.
+
+    Pieces that are saved must be the same whatever the number of threads, and small.
+    """
     everything = np.arange(blocks.n_groups)
     if together or blocks.n_groups == 0:
         return [everything]
-    cost = np.bincount(blocks.group, blocks.sizes.astype(float) ** 3)
+    area, cost = group_sums(blocks, 2), group_sums(blocks, 3)
     big = everything[blocks.group_largest > BATCHED_BLOCK]
     small = np.setdiff1d(everything, big, assume_unique=True)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
-    if len(small):
-        by_cost = small[np.argsort(-cost[small], kind="stable")]
-        items += [np.sort(by_cost[n::n_batches]) for n in range(min(n_batches, len(small)))]
+    by_cost = small[np.argsort(-cost[small], kind="stable")]
+    for n in range(1 if saved else n_batches):
+        mine = by_cost if saved else by_cost[n::n_batches]
+        full = (np.cumsum(area[mine]) - area[mine]) // _BATCH_ENTRIES
+        if saved:
+            full = np.maximum(full, (np.cumsum(cost[mine]) - cost[mine]) // _SAVED_BATCH_COST)
+        pieces = np.split(mine, np.flatnonzero(np.diff(full)) + 1)
+        items += [np.sort(piece) for piece in pieces if len(piece)]
     return items
+
+
+def group_sums(blocks: ClassBlocks, power: int) -> FloatArray:
+    """Sum over the blocks of each group of their size to some power."""
+    return np.bincount(blocks.group, blocks.sizes.astype(float) ** power, minlength=blocks.n_groups).astype(float)
 
 
 def gap_shares(blocks: ClassBlocks) -> FloatArray:

@@ -1,0 +1,99 @@
+"""What is left of a piece of work when it is solved: light enough that all of them can be kept.
+
+The blocks themselves, a hundred bytes an entry, are given back as soon as their piece of work is done. They are built
+again from the source in the rare case that they are needed once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.certificate import Bounds
+
+
+@dataclass(frozen=True)
+class Nonzeros:
+    """Diagonal and non-zero entries i < j of the blocks of a system."""
+
+    position: IntArray
+    """In flat storage: the entries first, then the diagonal."""
+    mirror: IntArray
+    """Position of the lower copy; for the diagonal, the same."""
+    block_class: IntArray
+    row: IntArray
+    column: IntArray
+    value: FloatArray
+    proved: BoolArray
+    """Proved to be non-zero; false on the diagonal."""
+
+    @classmethod
+    def of(cls, system: BlockSystem, theta: FloatArray, present: BoolArray) -> Nonzeros:
+        """Pick them from flat storage."""
+        entries = system.gather(theta)
+        kept = np.flatnonzero(entries)
+        row, column = system.entry_members(kept)
+        block = np.concatenate([system.entry_block[kept], system.diagonal_block])
+        diagonal = system.diagonal
+        return cls(
+            position=np.concatenate([system.upper[kept], diagonal]),
+            mirror=np.concatenate([system.lower[kept], diagonal]),
+            block_class=system.block_class[block],
+            row=np.concatenate([system.members[row], system.members]),
+            column=np.concatenate([system.members[column], system.members]),
+            value=np.concatenate([entries[kept], theta[diagonal]]),
+            proved=np.concatenate([present[kept], np.zeros(len(diagonal), dtype=bool)]),
+        )
+
+    def flat(self, size: int) -> FloatArray:
+        """Theta in flat storage."""
+        theta = np.zeros(size)
+        theta[self.position] = self.value
+        theta[self.mirror] = self.value
+        return theta
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A piece of work with its blocks at hand."""
+
+    system: BlockSystem
+    theta: FloatArray
+    bounds: Bounds
+    spent: FloatArray
+    """(P,): part of the dual budget of each pair used by classes where a dynamic screen cut it."""
+
+    @property
+    def n_bytes(self) -> int:
+        s = self.system
+        held = (s.S, self.theta, self.bounds.dual, self.bounds.inverse, self.spent, s.pair_start, s.upper, s.lower)
+        return sum(array.nbytes for array in (*held, s.entry_block, s.pair_of_entry))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One piece of work, solved as far as it was."""
+
+    number: int
+    objective: FloatArray
+    """(G,): objective of each of its groups."""
+    gap: FloatArray
+    """(G,): gap of each group as a problem of its own."""
+    n_iter: int
+    stopped_by: str
+    methods: list[str]
+    nonzeros: Nonzeros
+    n_entries: int
+    """Entries i < j inside the blocks."""
+    n_present: int
+    n_absent: int
+    """Entries proved to be non-zero, and zero, provided that all cuts are proved right."""
+    violated: tuple[IntArray, IntArray]
+    """Waiting pairs that a dynamic screen must merge."""
+    proved: bool
+    """Whether the gap proves that no pair cut by a dynamic screen has to be merged."""
+    opened: Opened | None
+    """Kept while there is room for it."""

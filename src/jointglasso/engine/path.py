@@ -1,0 +1,136 @@
+"""Paths: many pairs of penalties, one pass over the covariances, each solve started from the last."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jointglasso.covariance import as_source
+from jointglasso.engine.checkpoint import Checkpoint
+from jointglasso.engine.clock import Clock
+from jointglasso.engine.execute import make_options, solve_problem
+from jointglasso.engine.progress import Control
+from jointglasso.engine.runner import Options
+from jointglasso.penalties import GroupPenalty
+from jointglasso.problem import JointProblem, make_problem
+from jointglasso.screening.pairs import PairTable, scan_pairs
+from jointglasso.solution import Callback, ConvergenceWarning, Solution
+from jointglasso.solvers import GroupSolver
+
+
+def solve_path(
+    S: Any,
+    lambdas: Sequence[tuple[float, float]],
+    *,
+    penalty: str = "group",
+    weights: Any = None,
+    penalize_diagonal: bool = True,
+    screening: str = "dynamic",
+    solver: str | GroupSolver = "auto",
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
+    on_interrupt: str = "raise",
+    checkpoint: str | os.PathLike[str] | None = None,
+    max_memory: float | None = None,
+) -> Iterator[Solution]:
+    """Solve for many pairs of penalties, giving each solution as soon as it is there.
+
+    The covariances are read once, at the smallest lambda1, and the partition of every point is derived from that pass.
+    Each solve starts from the nearest of the previous solutions, so order the penalties from large to small; a grid is
+    a sequence of such columns, one for each ratio.
+
+    Parameters
+    ----------
+    lambdas : sequence of (lambda1, lambda2)
+        Penalties, in the order in which the solutions are wanted.
+    checkpoint : path, optional
+        Folder in which every point gets a checkpoint of its own.
+    S, penalty, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs, callback, on_interrupt, max_memory
+        As in `jointglasso.solve`.
+
+    Yields
+    ------
+    Solution
+        One for each pair, certified like any other.
+
+    Warns
+    -----
+    ConvergenceWarning
+        A point did not reach `tol`; the path goes on.
+    """
+    points = [tuple(point) for point in lambdas]
+    if not points or any(len(point) != 2 for point in points):
+        raise ValueError("lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].")
+    options = make_options(
+        solver=solver, screening=screening, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
+        on_interrupt=on_interrupt, max_memory=max_memory,
+    )  # fmt: skip
+    source = as_source(S)
+    problems = [
+        make_problem(source, *point, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal)
+        for point in points
+    ]
+
+    def fresh_options() -> Options:
+        return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))
+
+    return _walk(problems, screening, fresh_options, None if checkpoint is None else Path(checkpoint))
+
+
+def _walk(problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None) -> Iterator[Solution]:
+    pairs = _scan_once(problems, screening)
+    memory = _Nearest()
+    for number, problem in enumerate(problems):
+        clock = Clock()
+        options: Options = fresh_options()
+        if folder is not None:
+            options = replace(options, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
+        start = memory.nearest(problem)
+        mine = None if pairs is None else pairs.at(problem.penalty)
+        solution = solve_problem(problem, screening, options, start, clock, mine)
+        memory.add(problem, solution)
+        if not solution.status:
+            warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)
+        yield solution
+        if options.control.stopped_by == "interrupt":
+            return
+
+
+def _scan_once(problems: list[JointProblem], screening: str) -> PairTable | None:
+    """Scan the covariances at the smallest lambda1 of all points."""
+    if screening == "none":
+        return None
+    smallest = min(problem.penalty.lambda1 for problem in problems)
+    return scan_pairs(problems[0].source, GroupPenalty(smallest, 0.0), problems[0].weights)
+
+
+class _Nearest:
+    """Solutions to start from: the last one, and the first, sparsest one of every column of a grid."""
+
+    def __init__(self) -> None:
+        self._tops: list[tuple[float, float, list[Any]]] = []
+        self._last: tuple[float, float, list[Any]] | None = None
+
+    def add(self, problem: JointProblem, solution: Solution) -> None:
+        point = (problem.penalty.lambda1, problem.penalty.lambda2, solution.precision)
+        if self._last is None or point[0] > self._last[0]:
+            self._tops.append(point)
+        self._last = point
+
+    def nearest(self, problem: JointProblem) -> list[Any] | None:
+        """Precision matrices of the nearest point by the ratio of its total penalty; None before there is one."""
+        if self._last is None:
+            return None
+        wanted = math.log(max(problem.penalty.lambda1 + problem.penalty.lambda2, 1e-300))
+
+        def distance(point: tuple[float, float, list[Any]]) -> float:
+            return abs(math.log(max(point[0] + point[1], 1e-300)) - wanted)
+
+        return min((self._last, *self._tops), key=distance)[2]

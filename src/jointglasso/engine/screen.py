@@ -1,0 +1,74 @@
+"""The screen of one solve: a static partition, or a dynamic one that grows until the solution passes the check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.penalties import GroupPenalty
+from jointglasso.problem import JointProblem
+from jointglasso.screening import Partition
+from jointglasso.screening.dynamic import DynamicScreen
+from jointglasso.screening.hybrid import hybrid_partition
+from jointglasso.screening.pairs import PairTable, scan_pairs
+from jointglasso.screening.rules import partition_of_pairs
+
+SCREENING = ("dynamic", "hybrid", "global", "class", "none")
+
+
+class Screen:
+    """The current partition of a problem; `pairs` is the scan of its covariances, where that was done before."""
+
+    def __init__(self, problem: JointProblem, rule: str, pairs: PairTable | None = None) -> None:
+        self.rule = rule
+        self.dynamic: DynamicScreen | None = None
+        self.pairs = pairs
+        source, penalty = problem.source, problem.penalty
+        if rule == "none":
+            self._partition = Partition.single_block(source.n_classes, source.n_variables)
+            return
+        if self.pairs is None:
+            self.pairs = scan_pairs(source, penalty, problem.weights, strong_only=rule == "global")
+        if rule == "dynamic":
+            self.dynamic = DynamicScreen(self.pairs, penalty)
+        else:
+            self._partition = partition_of_pairs(rule, self.pairs)
+
+    @property
+    def partition(self) -> Partition:
+        return self._partition if self.dynamic is None else self.dynamic.partition
+
+    def spent(self, i: IntArray, j: IntArray) -> FloatArray:
+        """Part of the dual budget of pairs i < j that is used by classes where they are cut."""
+        return np.zeros(len(i)) if self.dynamic is None else self.dynamic.spent(i, j)
+
+    def merge(self, violated: Sequence[tuple[IntArray, IntArray]]) -> bool:
+        """Merge the pairs that failed the check; whether there were any."""
+        if self.dynamic is None or not violated:
+            return False
+        i, j = (np.concatenate(part) for part in zip(*violated, strict=True))
+        if len(i):
+            self.dynamic.merge(i, j)
+        return bool(len(i))
+
+    def doubtful_cuts(self) -> int:
+        """Entries cut by the dynamic screen but not by Algorithm 1, whose cuts need no check."""
+        if self.dynamic is None:
+            return 0
+        return _n_inside(hybrid_partition(self.dynamic.pairs)) - _n_inside(self.partition)
+
+    def first_partition_at(self, penalty: GroupPenalty) -> Partition | None:
+        """Partition with which a solve at a larger penalty would begin; None where nothing is screened."""
+        if self.pairs is None:
+            return None
+        rule = "strong" if self.rule == "dynamic" else self.rule
+        return partition_of_pairs(rule, self.pairs.at(penalty))
+
+
+def _n_inside(partition: Partition) -> int:
+    """Number of entries i < j inside the blocks."""
+    return sum(
+        int((sizes * (sizes - 1) // 2).sum()) for sizes in map(partition.block_sizes, range(partition.n_classes))
+    )

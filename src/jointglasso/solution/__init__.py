@@ -1,0 +1,8 @@
+"""What a solve returns."""
+
+from jointglasso.solution.certificate import Certificate, ConvergenceWarning, Status
+from jointglasso.solution.file import load
+from jointglasso.solution.history import Callback, History, Iteration
+from jointglasso.solution.result import Solution
+
+__all__ = ["Callback", "Certificate", "ConvergenceWarning", "History", "Iteration", "Solution", "Status", "load"]

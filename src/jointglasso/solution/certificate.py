@@ -1,0 +1,55 @@
+"""The proof that comes with a solution, and how the solve ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jointglasso._typing import FloatArray
+
+
+class ConvergenceWarning(UserWarning):
+    """The tolerance was not reached; the solution's gap still bounds how far it is from the optimum."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof of optimality: a dual feasible point of the whole problem, screened pairs included.
+
+    The true optimum F* satisfies ``dual_objective <= F* <= objective``; `gap` is their difference.
+    """
+
+    objective: float
+    gap: float
+    group_gaps: FloatArray
+    """Gap of each independent group, in the order of ``partition.groups()``; they add up to `gap`."""
+    edges_present: int
+    """Entries i < j, over all classes, proved to be non-zero in the exact solution."""
+    edges_absent: int
+    """Entries proved to be zero in the exact solution, those cut by the screen included."""
+    edges_undetermined: int
+    """Entries that this gap is too wide to decide."""
+
+    @property
+    def dual_objective(self) -> float:
+        """Lower bound on the optimum."""
+        return self.objective - self.gap
+
+    @property
+    def relative_gap(self) -> float:
+        """``gap / max(1, |objective|)``: what `tol` bounds."""
+        return self.gap / max(1.0, abs(self.objective))
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a solve ended."""
+
+    converged: bool
+    reason: str
+    remedy: str = ""
+
+    def __bool__(self) -> bool:
+        return self.converged
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.remedy}".strip()

@@ -1,0 +1,271 @@
+"""Solutions on disk: an open, compact format that is safe to read from anyone.
+
+A file is a zip archive, which `numpy.load` opens as well. It holds
+
+``solution.json``
+    UTF-8 text: ``format`` ("jointglasso solution"), ``format_version`` (1), ``package_version``, the names of classes
+    and variables, ``n_stored`` (entries stored for each class), and the numbers of the solution that are not arrays.
+``<k>/column_start.npy``, ``<k>/row.npy``, ``<k>/value.npy``
+    Upper triangle, diagonal included, of the precision matrix of class k = 0, 1, ... in compressed columns: int64
+    (p + 1,), int32 (m,), float64 (m,). The entries of column j are ``column_start[j]:column_start[j + 1]``.
+``<k>/certified.npy``
+    uint8 (m,): 1 where the entry is proved to be non-zero.
+``labels.npy``
+    int32 (K, p): the partition.
+``group_gaps.npy``
+    float64 (G,): gap of each independent group.
+``history.npy``
+    float64 (T, 7), one row an iteration: number, objective, gap (NaN where unknown), seconds, groups done, groups,
+    share done.
+
+Nothing in a file is executed when it is read, and everything is checked: names, types and shapes before memory is taken
+for them, numbers after.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from jointglasso._files import DAMAGE, atomic_write
+from jointglasso._typing import FloatArray
+from jointglasso.screening.partition import Partition
+from jointglasso.solution.certificate import Certificate, Status
+from jointglasso.solution.history import History, Iteration
+from jointglasso.solution.result import Solution
+
+FORMAT = "jointglasso solution"
+FORMAT_VERSION = 1
+
+#: The text of a file holds names and a few numbers; more than this is no solution.
+_LARGEST_TEXT = 2**28
+
+#: Files are the same, byte for byte, whenever they are written.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def save(solution: Solution, path: str | os.PathLike[str]) -> Path:
+    """Write a solution in one step: a reader sees the old file or the new one."""
+    target = Path(path)
+    with atomic_write(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
+        arrays = dict(_arrays(solution))
+        stored = [len(arrays[f"{k}/row"]) for k in range(len(solution.precision))]
+        _add(archive, "solution.json", json.dumps(_text(solution, stored), ensure_ascii=False).encode("utf-8"))
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, array, allow_pickle=False)
+            _add(archive, f"{name}.npy", buffer.getvalue())
+    return target
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int = 2**34) -> Solution:
+    """Read a solution written by `Solution.save`.
+
+    Parameters
+    ----------
+    path : path of the file
+    max_bytes : int, default 16 GiB
+        Refuse a file whose content would take more memory than this.
+    """
+    target = Path(path)
+    try:
+        with zipfile.ZipFile(target) as archive:
+            return _read(_Reader(archive, target, max_bytes))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"There is no file {target}: check the path.") from None
+    except _Refused:
+        raise
+    except DAMAGE as error:
+        raise _damaged(target, f"{type(error).__name__}: {error}") from error
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, _DATE)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(entry, content)
+
+
+def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
+    from jointglasso._version import __version__
+
+    certificate = solution.certificate
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "package_version": __version__,
+        "class_names": list(solution.class_names),
+        "variable_names": list(solution.variable_names),
+        "n_stored": stored,
+        "n_groups": len(certificate.group_gaps),
+        "n_history": len(solution.history),
+        "objective": solution.objective,
+        "certificate": {
+            name: getattr(certificate, name)
+            for name in ("objective", "gap", "edges_present", "edges_absent", "edges_undetermined")
+        },
+        "status": {
+            "converged": bool(solution.status.converged),
+            "reason": solution.status.reason,
+            "remedy": solution.status.remedy,
+        },
+        "n_iter": int(solution.n_iter),
+        "timings": solution.timings,
+        "solver": solution.solver,
+        "screening": solution.screening,
+        "methods": solution.methods,
+        "parameters": solution.parameters,
+    }
+
+
+def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
+    for k, (Theta, certified) in enumerate(zip(solution.precision, solution.certified, strict=True)):
+        upper = sparse.csc_array(sparse.triu(Theta))
+        upper.sort_indices()
+        # Twice the entry where proved, the entry where not: the sum keeps the pattern of the precision matrix.
+        marked = sparse.csc_array(_pattern(upper) + sparse.triu(certified.astype(np.int8)))
+        marked.sort_indices()
+        yield f"{k}/column_start", upper.indptr.astype(np.int64)
+        yield f"{k}/row", upper.indices.astype(np.int32)
+        yield f"{k}/value", upper.data.astype(np.float64)
+        yield f"{k}/certified", (marked.data - 1).astype(np.uint8)
+    yield "labels", solution.partition.labels.astype(np.int32)
+    yield "group_gaps", np.asarray(solution.certificate.group_gaps, dtype=np.float64)
+    rows = [[np.nan if value is None else value for value in astuple(step)] for step in solution.history]
+    yield "history", np.array(rows, dtype=np.float64).reshape(len(rows), 7)
+
+
+def _pattern(matrix: Any) -> Any:
+    return sparse.csc_array((np.ones(matrix.nnz, dtype=np.int8), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+class _Reader:
+    """The members of an archive, read with their type and shape known beforehand."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path, max_bytes: int) -> None:
+        self.archive, self.path, self.left = archive, path, max_bytes
+
+    def text(self) -> dict[str, Any]:
+        with self.archive.open("solution.json") as member:
+            content = member.read(_LARGEST_TEXT + 1)
+        if len(content) > _LARGEST_TEXT:
+            raise _damaged(self.path, "its text is too long")
+        found = json.loads(content.decode("utf-8"))
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise _Refused(f"{self.path} is no solution of jointglasso: give a file written by Solution.save.")
+        if found.get("format_version") != FORMAT_VERSION:
+            raise _Refused(
+                f"{self.path} has format version {found.get('format_version')!r}, this package reads version "
+                f"{FORMAT_VERSION}: install the jointglasso that wrote it, version {found.get('package_version')!r}."
+            )
+        return found
+
+    def array(self, name: str, dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
+        wanted = np.dtype(dtype)
+        n_bytes = int(np.prod(shape, dtype=object)) * wanted.itemsize
+        self.left -= n_bytes
+        if self.left < 0 or n_bytes < 0:
+            raise _Refused(
+                f"The solution in {self.path} needs more memory than max_bytes allows: raise max_bytes if you trust it."
+            )
+        with self.archive.open(f"{name}.npy") as member:
+            if _header(member) != (shape, False, wanted):
+                raise _damaged(self.path, f"{name} has another type or shape than it should")
+            content = member.read(n_bytes)
+            if len(content) < n_bytes or member.read(1):
+                raise _damaged(self.path, f"{name} has another length than it should")
+        return np.frombuffer(content, wanted).reshape(shape)
+
+
+def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    if np.lib.format.read_magic(member) != (1, 0):
+        raise ValueError("an array of another version")
+    return np.lib.format.read_array_header_1_0(member)
+
+
+def _read(reader: _Reader) -> Solution:
+    text = reader.text()
+    classes, variables = _names(text["class_names"], reader.path), _names(text["variable_names"], reader.path)
+    precision, certified = [], []
+    for k in range(len(classes)):
+        Theta, proved = _matrices(reader, k, len(variables), _count(text["n_stored"][k], reader.path))
+        precision.append(Theta)
+        certified.append(proved)
+    labels = reader.array("labels", np.int32, (len(classes), len(variables)))
+    group_gaps = reader.array("group_gaps", np.float64, (_count(text["n_groups"], reader.path),)).copy()
+    history = reader.array("history", np.float64, (_count(text["n_history"], reader.path), 7))
+    return Solution(
+        precision=precision,
+        objective=float(text["objective"]),
+        certificate=Certificate(group_gaps=group_gaps, **text["certificate"]),
+        partition=Partition(labels),
+        status=Status(**text["status"]),
+        n_iter=int(text["n_iter"]),
+        timings={str(name): float(value) for name, value in text["timings"].items()},
+        history=History([_iteration(row) for row in history]),
+        solver=str(text["solver"]),
+        screening=str(text["screening"]),
+        methods={str(name): int(value) for name, value in text["methods"].items()},
+        class_names=classes,
+        variable_names=variables,
+        certified=certified,
+        parameters=dict(text["parameters"]),
+    )
+
+
+def _matrices(reader: _Reader, k: int, p: int, n_stored: int) -> tuple[Any, Any]:
+    """The symmetric precision matrix of class k, and its proved entries."""
+    start = reader.array(f"{k}/column_start", np.int64, (p + 1,))
+    row = reader.array(f"{k}/row", np.int32, (n_stored,))
+    value = reader.array(f"{k}/value", np.float64, (n_stored,))
+    proved = reader.array(f"{k}/certified", np.uint8, (n_stored,)) != 0
+    if start[0] != 0 or start[-1] != n_stored or np.any(np.diff(start) < 1):
+        raise _damaged(reader.path, f"the columns of class {k} do not fit")
+    column = np.repeat(np.arange(p), np.diff(start))
+    last = start[1:] - 1
+    falling = np.flatnonzero(np.diff(row) <= 0) + 1  # only a new column may start at a smaller row
+    if np.any(row < 0) or np.any(row[last] != np.arange(p)) or not np.isin(falling, start[1:-1]).all():
+        raise _damaged(reader.path, f"the rows of class {k} do not fit")
+    if not np.isfinite(value).all() or np.any(value[last] <= 0):
+        raise _damaged(reader.path, f"class {k} holds numbers that no precision matrix has")
+    off = row != column
+    both = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
+    Theta = sparse.csc_array((np.concatenate([value, value[off]]), both), shape=(p, p))
+    shown = off & proved
+    ends = np.concatenate([row[shown], column[shown]]), np.concatenate([column[shown], row[shown]])
+    return Theta, sparse.csc_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(p, p))
+
+
+def _names(given: Any, path: Path) -> tuple[str, ...]:
+    if not isinstance(given, list) or not given or not all(isinstance(name, str) for name in given):
+        raise _damaged(path, "its names are missing")
+    return tuple(given)
+
+
+def _count(given: Any, path: Path) -> int:
+    if not isinstance(given, int) or given < 0:
+        raise _damaged(path, "a count is missing")
+    return given
+
+
+def _iteration(row: FloatArray) -> Iteration:
+    number, objective, gap, seconds, done, groups, share = row.tolist()
+    known = None if np.isnan(gap) else gap
+    return Iteration(int(number), objective, known, seconds, int(done), int(groups), share)
+
+
+class _Refused(ValueError):
+    """A file that is not to be read, with the reason in a sentence."""
+
+
+def _damaged(path: Path, why: str) -> _Refused:
+    return _Refused(f"{path} is damaged or no solution of jointglasso ({why}): write it again with Solution.save.")

@@ -1,0 +1,84 @@
+"""What a solve returns: the precision matrices, the proof, and how it went."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jointglasso.screening.partition import Partition
+from jointglasso.solution.certificate import Certificate, Status
+from jointglasso.solution.history import History
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Solution of a joint graphical lasso.
+
+    Attributes
+    ----------
+    precision : list of K scipy.sparse.csc_array
+        Symmetric positive definite precision matrices with exact zeros.
+    objective : float
+        Value of the objective (see `jointglasso.problem`) at `precision`.
+    certificate : Certificate
+        Bound on the suboptimality of the whole problem, and what it proves about single edges.
+    partition : Partition
+        The partition the solve ended with.
+    status : Status
+        Whether the tolerance was reached, why it ended, and what to change if not.
+    n_iter : int
+        Iterations of the solver.
+    timings : dict
+        Seconds by stage: covariance, screening, solve, certificate, total.
+    history : History
+        Objective, and gap where known, of each iteration.
+    solver, screening : str
+        Names of the solver and of the screening rule asked for.
+    methods : dict
+        Number of independent groups by the method that solved them.
+    class_names, variable_names : tuple of str
+        Names of the classes and variables, in the order of `precision` and of its rows.
+    certified : list of K scipy.sparse.csc_array of bool
+        The off-diagonal entries that the gap proves to be non-zero in the exact solution.
+    parameters : dict
+        What was asked for: lambda1, lambda2, penalty, weights, penalize_diagonal, tol.
+    """
+
+    precision: list[Any]
+    objective: float
+    certificate: Certificate
+    partition: Partition
+    status: Status
+    n_iter: int
+    timings: dict[str, float]
+    history: History
+    solver: str
+    screening: str
+    methods: dict[str, int]
+    class_names: tuple[str, ...]
+    variable_names: tuple[str, ...]
+    certified: list[Any]
+    parameters: dict[str, Any]
+
+    @property
+    def n_edges(self) -> list[int]:
+        """Number of non-zero pairs i < j in each class."""
+        return [(Theta.nnz - Theta.shape[0]) // 2 for Theta in self.precision]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the solution to one file, in one step; `jointglasso.load` reads it back.
+
+        The format is open: a zip archive of NumPy arrays and one JSON text, described in `jointglasso.solution.file`.
+        """
+        from jointglasso.solution.file import save
+
+        return save(self, path)
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution(n_classes={len(self.precision)}, n_variables={len(self.variable_names)}, edges={self.n_edges}, "
+            f"objective={self.objective:.6g}, relative_gap={self.certificate.relative_gap:.1e}, "
+            f"converged={self.status.converged})"
+        )

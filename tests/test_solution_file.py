@@ -1,0 +1,189 @@
+"""Solutions on disk: round trips, and files that are not to be believed."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+import zipfile
+from dataclasses import astuple, replace
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+
+
+def some_solution(names=None, **options):
+    draw = np.random.default_rng(0)
+    samples = {
+        "a/b": draw.standard_normal((30, 12)),
+        "λ": draw.standard_normal((40, 12)) + draw.standard_normal((40, 1)),
+    }
+    source = jgl.SampleCovariance(samples, correlation=True, variable_names=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+        return jgl.solve(source, 0.2, 0.1, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "admm", "max_iter": 3}, {"weights": "sample_size", "tol": 1e-9}])
+def test_round_trip(tmp_path, options):
+    names = [f'g{i} "x" \u2603/<&>' for i in range(12)]
+    solution = some_solution(names, **options)
+    path = solution.save(tmp_path / "a.jgl")
+    loaded = jgl.load(path)
+    for k in range(2):
+        assert (solution.precision[k] != loaded.precision[k]).nnz == 0
+        assert loaded.precision[k].dtype == np.float64
+        assert (solution.certified[k] != loaded.certified[k]).nnz == 0
+        assert loaded.certified[k].dtype == np.bool_
+    assert loaded.partition == solution.partition
+    assert loaded.variable_names == tuple(names)
+    assert loaded.class_names == ("a/b", "λ")
+    for name in ("objective", "status", "n_iter", "timings", "solver", "screening", "methods", "parameters"):
+        assert getattr(loaded, name) == getattr(solution, name), name
+    assert [astuple(step) for step in loaded.history] == [astuple(step) for step in solution.history]
+    assert np.array_equal(loaded.certificate.group_gaps, solution.certificate.group_gaps)
+    assert loaded.certificate.relative_gap == solution.certificate.relative_gap
+    assert loaded.certificate.edges_present == solution.certificate.edges_present
+
+
+def test_the_same_solution_gives_the_same_bytes(tmp_path):
+    solution = some_solution()
+    first, second = solution.save(tmp_path / "1"), solution.save(tmp_path / "2")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_loaded_solution_serves_as_a_warm_start(tmp_path):
+    solution = some_solution()
+    loaded = jgl.load(solution.save(tmp_path / "a"))
+    S = np.stack([np.eye(12)] * 2)
+    assert jgl.solve(S, 0.2, 0.1, warm_start=loaded).status
+
+
+def test_numpy_reads_the_arrays(tmp_path):
+    solution = some_solution()
+    with np.load(solution.save(tmp_path / "a.npz"), allow_pickle=False) as archive:
+        assert archive["labels"].shape == (2, 12)
+        assert np.all(archive["0/value"][archive["0/column_start"][1:] - 1] > 0)
+
+
+def test_a_sparse_solution_is_a_small_file(tmp_path):
+    solution = jgl.solve(np.stack([np.eye(2000)] * 3), 0.2, 0.1)
+    assert solution.save(tmp_path / "a").stat().st_size < 200_000
+
+
+def rewritten(path, change):
+    """The file again, with its members changed by `change(name, bytes) -> bytes | None`."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = change(name, old.read(name))
+            if content is not None:
+                new.writestr(name, content)
+    path.write_bytes(out.getvalue())
+    return path
+
+
+def with_text(path, **values):
+    def change(name, content):
+        return json.dumps({**json.loads(content), **values}).encode() if name == "solution.json" else content
+
+    return rewritten(path, change)
+
+
+def with_array(path, member, array, **options):
+    buffer = io.BytesIO()
+    np.save(buffer, array, **options)
+    return rewritten(path, lambda name, content: buffer.getvalue() if name == f"{member}.npy" else content)
+
+
+BAD = {
+    "another format": (lambda path: with_text(path, format="x"), "no solution of jointglasso"),
+    "a later version": (lambda path: with_text(path, format_version=9), "format version 9"),
+    "no names": (lambda path: with_text(path, variable_names=[]), "damaged"),
+    "too many names": (lambda path: with_text(path, variable_names=["x"] * 13), "damaged"),
+    "huge counts": (lambda path: with_text(path, n_stored=[10**12, 1]), "more memory than max_bytes"),
+    "negative counts": (lambda path: with_text(path, n_groups=-1), "damaged"),
+    "a list for a number": (lambda path: with_text(path, objective=[1]), "damaged"),
+    "an unknown certificate": (lambda path: with_text(path, certificate={"x": 1}), "damaged"),
+    "no text": (lambda path: rewritten(path, lambda n, c: None if n == "solution.json" else c), "damaged"),
+    "a missing array": (lambda path: rewritten(path, lambda n, c: None if n == "labels.npy" else c), "damaged"),
+    "a pickle": (
+        lambda path: with_array(path, "labels", np.array([print], dtype=object), allow_pickle=True),
+        "damaged",
+    ),
+    "another shape": (lambda path: with_array(path, "labels", np.zeros((2, 13), dtype=np.int32)), "damaged"),
+    "another type": (lambda path: with_array(path, "labels", np.zeros((2, 12))), "damaged"),
+    "wild columns": (lambda path: with_array(path, "0/column_start", np.zeros(13, dtype=np.int64)), "damaged"),
+    "no archive": (lambda path: path.write_bytes(b"hello") and path, "damaged"),
+    "nothing": (lambda path: path.write_bytes(b"") is None or path, "damaged"),
+    "the first half": (
+        lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]) and path,
+        "damaged",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files_are_refused_in_a_sentence(tmp_path, case):
+    path = some_solution().save(tmp_path / "a.jgl")
+    spoil, sentence = BAD[case]
+    spoil(path)
+    with pytest.raises(ValueError, match=sentence):
+        jgl.load(path)
+
+
+def test_numbers_that_no_precision_matrix_has(tmp_path):
+    solution = some_solution()
+    for name, change in (
+        ("0/value", lambda value: np.where(np.arange(len(value)) == 0, -1.0, value)),
+        ("0/value", lambda value: np.where(np.arange(len(value)) == 1, np.nan, value)),
+        ("1/row", lambda row: np.where(np.arange(len(row)) == 0, np.int32(-5), row).astype(np.int32)),
+        ("1/row", lambda row: row[::-1].copy()),
+    ):
+        path = solution.save(tmp_path / "a.jgl")
+        with np.load(path) as archive:
+            array = archive[name]
+        with pytest.raises(ValueError, match="damaged"):
+            jgl.load(with_array(path, name, change(array)))
+
+
+def test_flipped_bits_are_found(tmp_path):
+    """Every member of the archive carries a check sum: damage raises, or hits a byte without meaning."""
+    solution = some_solution()
+    whole = solution.save(tmp_path / "a.jgl").read_bytes()
+    draw = np.random.default_rng(1)
+    for at in draw.integers(0, len(whole), 60):
+        spoiled = bytearray(whole)
+        spoiled[at] ^= 0x40
+        path = tmp_path / "b.jgl"
+        path.write_bytes(bytes(spoiled))
+        try:
+            loaded = jgl.load(path)
+        except ValueError:
+            continue
+        assert (loaded.precision[1] != solution.precision[1]).nnz == 0
+
+
+def test_no_file_and_no_room(tmp_path):
+    with pytest.raises(FileNotFoundError, match="check the path"):
+        jgl.load(tmp_path / "nothing.jgl")
+    path = some_solution().save(tmp_path / "a.jgl")
+    with pytest.raises(ValueError, match="raise max_bytes"):
+        jgl.load(path, max_bytes=100)
+
+
+def test_certified_entries_are_non_zero_and_symmetric():
+    solution = some_solution(tol=1e-10)
+    certificate = solution.certificate
+    assert sum(proved.nnz for proved in solution.certified) == 2 * certificate.edges_present > 0
+    for Theta, proved in zip(solution.precision, solution.certified, strict=True):
+        assert (proved != proved.T).nnz == 0
+        assert np.all(Theta.toarray()[proved.toarray()] != 0)
+        assert not proved.diagonal().any()
+
+
+def test_repr_of_a_saved_copy(tmp_path):
+    solution = some_solution()
+    assert repr(jgl.load(solution.save(tmp_path / "a"))) == repr(replace(solution))
