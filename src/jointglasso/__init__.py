@@ -20,6 +20,7 @@ _HOME = {
     "datasets": "jointglasso.datasets",
     "DenseCovariance": "jointglasso.covariance",
     "Iteration": "jointglasso.solution",
+    "JointNetworks": "jointglasso.networks",
     "JointProblem": "jointglasso.problem",
     "Newton": "jointglasso.solvers",
     "Partition": "jointglasso.screening",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         SampleCovariance as SampleCovariance,
     )
     from jointglasso.engine import solve as solve
+    from jointglasso.networks import JointNetworks as JointNetworks
     from jointglasso.problem import JointProblem as JointProblem
     from jointglasso.progress_bar import RichProgress as RichProgress
     from jointglasso.screening import (
