@@ -106,13 +106,13 @@ class NameIndex:
         """Position of a variable given by name or, where names come twice, by position."""
         if isinstance(variable, int | np.integer) and not isinstance(variable, bool):
             if not -self._size <= variable < self._size:
-                raise KeyError(f"There is no variable number {variable}: positions go from 0 to {self._size - 1}.")
+                raise ValueError(f"There is no variable number {variable}: positions go from 0 to {self._size - 1}.")
             return int(variable) % self._size
         found = self._positions.get(str(variable), [])
         if not found:
-            raise KeyError(f"There is no variable {variable!r}: see variable_names.")
+            raise ValueError(f"There is no variable {variable!r}: see variable_names.")
         if len(found) > 1:
-            raise KeyError(
+            raise ValueError(
                 f"There are {len(found)} variables named {variable!r}, at positions {found}: give the position instead."
             )
         return found[0]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.networks import tables
+from jointglasso.networks import convert, tables
 from jointglasso.networks.checks import (
     NameIndex,
     check_beside,
@@ -19,6 +21,7 @@ from jointglasso.networks.checks import (
     check_variable_names,
 )
 from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
+from jointglasso.networks.export import export
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,7 +163,7 @@ class JointNetworks:
         """Position of a class given by its name."""
         if str(class_name) not in self._class_names:
             known = ", ".join(map(repr, self._class_names))
-            raise KeyError(f"There is no class {class_name!r}; the classes are {known}.")
+            raise ValueError(f"There is no class {class_name!r}; the classes are {known}.")
         return self._class_names.index(str(class_name))
 
     def edges(self) -> pd.DataFrame:
@@ -273,6 +276,56 @@ class JointNetworks:
         """
         edges = self.edge_list
         return self.edges()[edges.sign_differs[edges.pair]].reset_index(drop=True)
+
+    def to_networkx(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
+        """Convert to graphs of networkx.
+
+        Nodes are the positions of the variables, with their names in the attribute `name`; variables without an edge
+        are there too. Edges have the columns of `edges` as attributes.
+
+        Parameters
+        ----------
+        class_name : str, optional
+            Give the graph of this class only.
+        multigraph : bool, default False
+            Give one MultiGraph of all classes, the class being the key of each edge.
+
+        Returns
+        -------
+        dict of networkx.Graph by class, networkx.Graph when `class_name` is given, or networkx.MultiGraph
+        """
+        return convert.to_networkx(self, class_name, multigraph)
+
+    def to_igraph(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
+        """Convert to graphs of igraph, with the parameters and attributes of `to_networkx`.
+
+        Returns
+        -------
+        dict of igraph.Graph by class, or one igraph.Graph
+        """
+        return convert.to_igraph(self, class_name, multigraph)
+
+    def export(self, path: str | os.PathLike[str], format: str | None = None, *, class_name: str | None = None) -> Path:
+        """Write the networks to a file in one step.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write; an old one is replaced once the new one is complete.
+        format : {"graphml", "cx2", "cyjs", "csv", "parquet"}, optional
+            Told by the ending of the name when left out. "cx2" is the exchange format of Cytoscape, "cyjs" its JSON;
+            both and GraphML keep variables without an edge. "csv" and "parquet" hold the table of `edges`, followed by
+            the positions of both variables.
+        class_name : str, optional
+            Write this class only. Otherwise a pair of variables has an edge for each class it is joined in, and the
+            edge attribute `class` tells them apart.
+
+        Returns
+        -------
+        pathlib.Path
+            The file written.
+        """
+        return export(self, path, format, class_name)
 
     def __repr__(self) -> str:
         kinds = np.bincount(self.edge_list.kind_of_pair, minlength=len(KINDS))
