@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "ADMM": "jointglasso.solvers",
+    "anndata": "jointglasso.anndata",
     "Certificate": "jointglasso.solution",
     "ConvergenceWarning": "jointglasso.solution",
     "component_curve": "jointglasso.screening",
@@ -37,6 +38,7 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
+    from jointglasso import anndata as anndata
     from jointglasso import datasets as datasets
     from jointglasso.covariance import (
         CovarianceSource as CovarianceSource,
@@ -88,7 +90,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'jointglasso' has no attribute {name!r}")
     module = importlib.import_module(_HOME[name])
-    value = module if name == "datasets" else getattr(module, name)
+    value = module if _HOME[name] == f"jointglasso.{name}" else getattr(module, name)
     globals()[name] = value
     return value
 
