@@ -25,6 +25,7 @@ _HOME = {
     "JointProblem": "jointglasso.problem",
     "Newton": "jointglasso.solvers",
     "Partition": "jointglasso.screening",
+    "plots": "jointglasso.plots",
     "ProximalGradient": "jointglasso.solvers",
     "RichProgress": "jointglasso.progress_bar",
     "SampleCovariance": "jointglasso.covariance",
@@ -40,6 +41,7 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from jointglasso import anndata as anndata
     from jointglasso import datasets as datasets
+    from jointglasso import plots as plots
     from jointglasso.covariance import (
         CovarianceSource as CovarianceSource,
     )

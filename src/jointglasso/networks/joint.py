@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,7 +155,7 @@ class JointNetworks:
         """Position of a variable given by its name, or by its position where names repeat."""
         return self._index.position(variable)
 
-    def positions(self, variables: Sequence[str | int]) -> IntArray:
+    def positions(self, variables: Iterable[str | int]) -> IntArray:
         """Positions of several different variables, in the order given."""
         return self._index.positions(variables)
 
@@ -231,14 +231,14 @@ class JointNetworks:
             mine &= edges.class_index == self.class_index(class_name)
         return tables.neighbour_table(self, at, np.flatnonzero(mine))
 
-    def subnetwork(self, variables: Sequence[str | int]) -> JointNetworks:
+    def subnetwork(self, variables: Iterable[str | int]) -> JointNetworks:
         """Keep some variables and the edges among them.
 
         The precisions stay as they are: an edge still means dependence given all the variables of the whole network.
 
         Parameters
         ----------
-        variables : sequence of str or int
+        variables : iterable of str or int
             Names or positions; the order is kept.
         """
         keep = self.positions(variables)
