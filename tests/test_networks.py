@@ -260,9 +260,9 @@ def test_twenty_thousand_variables_take_about_a_second():
         i, j = rng.integers(0, p, (2, m))
         upper = sparse.coo_array((rng.normal(size=m), (i, j)), shape=(p, p))
         matrices.append(sparse.csc_array(upper + upper.T + 50 * sparse.eye_array(p)))
-    start = time.perf_counter()
+    start = time.process_time()
     networks = jgl.JointNetworks(matrices, ["x", "y"], [f"g{i}" for i in range(p)])
     networks.edges(), networks.degrees(), networks.hubs(), networks.compare(), networks.neighbours("g7")
     networks.subnetwork(range(0, p, 2)).edges()
-    assert time.perf_counter() - start < 3.0  # about half a second on an idle machine
+    assert time.process_time() - start < 3.0  # about half a second of one core
     assert sum(networks.n_edges) > 199_000

@@ -199,9 +199,9 @@ def test_components_do_not_overlap():
 
 def test_two_thousand_nodes_take_a_few_seconds():
     networks = random_networks(2000, 5000, 2)
-    start = time.perf_counter()
+    start = time.process_time()
     jgl.plots.plot_networks(networks)
-    assert time.perf_counter() - start < 10.0  # about two seconds on an idle machine
+    assert time.process_time() - start < 10.0  # about two seconds of one core
 
 
 # Other pictures
