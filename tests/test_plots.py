@@ -164,7 +164,7 @@ def test_odd_names_are_shown_as_they_are(tmp_path):
 # Layout
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(0, 50))
 def test_layout_is_finite_repeatable_and_keeps_nodes_apart(seed, n, m):
     rng = np.random.default_rng(seed)
@@ -291,6 +291,14 @@ def test_component_curve_marks_its_thresholds(percolation):
     np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), np.arange(9, 0, -1))
     marks = [line.get_xdata()[0] for line in figure.axes[2].lines[1:]]
     assert marks == [0.85] + ([] if percolation is None else [0.4])
+
+
+def test_component_curve_of_real_data():
+    data = jgl.datasets.load_rppa()
+    curve = jgl.component_curve(jgl.SampleCovariance.from_labels(data.X, data.y, correlation=True), 0.2)
+    figure = jgl.plots.plot_component_curve(curve)
+    assert figure.axes[0].lines[0].get_ydata()[0] == curve.largest[-1]
+    assert f"no edge above: {curve.lambda_max:.3g}" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def chosen_point(ax):

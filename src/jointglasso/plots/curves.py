@@ -74,8 +74,9 @@ def plot_component_curve(curve: Any, *, path: str | os.PathLike[str] | None = No
     Parameters
     ----------
     curve : object with arrays `lambda1`, `largest`, `n_edges`, `cost` and floats `lambda_max`, `percolation`
-        Size of the largest block, number of pairs kept and work at each lambda1; `percolation`, the penalty below
-        which one block swallows the rest, may be None.
+        Such as `jointglasso.component_curve` returns: size of the largest block, entries above their thresholds and
+        work at each lambda1; `percolation`, the lambda1 below which pure noise would tie most variables together, may
+        be None.
     path : str or path, optional
         Save the picture there; the ending tells the format.
 
@@ -89,8 +90,8 @@ def plot_component_curve(curve: Any, *, path: str | os.PathLike[str] | None = No
     lambda1 = np.asarray(curve.lambda1, dtype=np.float64)[order]
     columns = (
         (curve.largest, "largest block", BLUE),
-        (curve.n_edges, "pairs kept", GREEN),
-        (curve.cost, "work", PURPLE),
+        (curve.n_edges, "entries above\nthreshold", GREEN),
+        (curve.cost, "work\n(sum of cubed sizes)", PURPLE),
     )
     for ax, (values, label, colour) in zip(panels, columns, strict=True):
         heights = np.asarray(values, dtype=np.float64)[order]
@@ -100,8 +101,8 @@ def plot_component_curve(curve: Any, *, path: str | os.PathLike[str] | None = No
         ax.set_ylabel(label, fontsize=9)
         tidy(ax)
     panels[-1].set_xlabel("lambda1", fontsize=9)
-    _mark(panels, curve.lambda_max, "--", "nothing left above (lambda_max)")
-    _mark(panels, curve.percolation, ":", "one block swallows the rest below")
+    _mark(panels, curve.lambda_max, "--", "no edge above")
+    _mark(panels, curve.percolation, ":", "noise alone ties most variables below")
     if panels[0].get_legend_handles_labels()[0]:
         figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False, fontsize=8

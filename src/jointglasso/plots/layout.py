@@ -13,8 +13,10 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 
-#: Nodes that stand for all the others in the long distances of a component.
+#: Nodes that stand for all the others in the long distances of a component: so many, or fewer in a very big one.
 N_PIVOTS = 120
+LEAST_PIVOTS = 30
+MOST_DISTANCES = 400_000
 N_ITERATIONS = 80
 
 #: Room around a component, and width of the columns in which components are packed.
@@ -75,7 +77,8 @@ def component_layout(graph: Any) -> FloatArray:
     n = graph.shape[0]
     if n == 2:
         return np.array([[0.0, 0.0], [1.0, 0.0]])
-    distance, pivots = pivot_distances(graph, min(n, N_PIVOTS))
+    n_pivots = min(n, N_PIVOTS, max(LEAST_PIVOTS, MOST_DISTANCES // n))
+    distance, pivots = pivot_distances(graph, n_pivots)
     X = _pivot_scaling(distance)
     X = _reduce_stress(X, graph, distance, pivots)
     X = _spread_to_scale(X)

@@ -92,7 +92,7 @@ def plot_networks(
     places = _places(part, shown, positions, networks.n_variables)
     figure, panels = _panels(part.n_classes)
     _set_limits(panels, places)
-    radii = _radii(part)
+    radii = _radii(part, _points_per_unit(panels[0]))
     widest = _widest_line(part)
     for k, ax in enumerate(panels):
         _draw_edges(ax, part, k, places, widest)
@@ -190,11 +190,20 @@ def _set_limits(panels: list[Any], places: FloatArray) -> None:
         ax.set(xlim=(left, right), ylim=(bottom, top))
 
 
-def _radii(part: JointNetworks) -> FloatArray:
-    """Radius (p, K) of the nodes in points: a node's area grows with its number of neighbours."""
+def _points_per_unit(ax: Any) -> float:
+    pixels = ax.get_window_extent().height / (ax.get_ylim()[1] - ax.get_ylim()[0])
+    return float(pixels * 72.0 / ax.figure.dpi)
+
+
+def _radii(part: JointNetworks, unit: float) -> FloatArray:
+    """Radius (p, K) of the nodes in points: a node's area grows with its number of neighbours.
+
+    `unit`, the usual distance of neighbouring nodes in points, keeps small networks from covering their lines.
+    """
     degree = part.degree_table
     room = 1.0 / np.sqrt(part.n_variables) / (1 + 0.08 * part.n_classes)
-    least, most = np.clip(28.0 * room, 0.7, 3.2), np.clip(75.0 * room, 2.6, 7.0)
+    most = float(np.clip(min(75.0 * room, 0.22 * unit), 2.6, 7.0))
+    least = float(np.clip(28.0 * room, 0.7, 0.46 * most))
     return np.sqrt(least**2 + (most**2 - least**2) * degree / max(1, degree.max()))
 
 
