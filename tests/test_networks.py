@@ -240,6 +240,8 @@ def test_wrong_questions_are_named(three):
         three.position(4)
     with pytest.raises(ValueError, match=r"no class 'q'; the classes are 'x', 'y', 'z'"):
         three.hubs(class_name="q")
+    with pytest.raises(TypeError, match="n must be a whole number"):
+        three.hubs(2.5)
     with pytest.raises(ValueError, match="twice"):
         three.subnetwork(["a", 0])
     with pytest.raises(ValueError, match="empty"):

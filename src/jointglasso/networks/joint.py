@@ -22,6 +22,7 @@ from jointglasso.networks.checks import (
 )
 from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
 from jointglasso.networks.export import export
+from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,7 +207,7 @@ class JointNetworks:
         """Positions of the variables with most edges, most first; ties in the order of the variables."""
         table = self.degree_table if class_name is None else self.degree_table[:, [self.class_index(class_name)]]
         count = table.sum(axis=1)
-        order = np.argsort(-count, kind="stable")[: max(0, int(n))]
+        order = np.argsort(-count, kind="stable")[: check_count("n", n, 0)]
         return order[count[order] > 0]
 
     def neighbours(self, variable: str | int, class_name: str | None = None) -> pd.DataFrame:

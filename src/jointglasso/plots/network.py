@@ -16,6 +16,7 @@ from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC, Edge
 from jointglasso.plots.canvas import BLUE, INK, PALE, PURPLE, VERMILION, finish, new_figure, plain
 from jointglasso.plots.labels import Scene, place_labels
 from jointglasso.plots.layout import network_layout
+from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +120,7 @@ def _restricted(
     keep = np.arange(networks.n_variables) if variables is None else np.sort(networks.positions(variables))
     if top is not None:
         within = networks.subnetwork(keep)
-        keep = keep[np.sort(within.hub_positions(top))]
+        keep = keep[np.sort(within.hub_positions(check_count("top", top)))]
     if len(keep) and not isolated:
         keep = keep[networks.subnetwork(keep).degree_table.any(axis=1)]
     return keep if len(keep) else None
