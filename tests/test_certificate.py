@@ -9,8 +9,7 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
 from bank import BANK, Problem, from_samples

@@ -13,8 +13,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.covariance import fingerprint
-from jointglasso.engine import checkpoint as checkpoint_module
-from jointglasso.engine import items
+from jointglasso.engine import checkpoint as checkpoint_module, items
 
 LAMBDAS = 0.45, 0.1
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import optimize, sparse
 
 from jointglasso.kernels import components, forest, group_penalty, newton, pair_index, reference, scan, small_blocks

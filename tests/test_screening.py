@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
 from bank import BANK, Problem, cascade, from_entries, from_samples
-from jointglasso.kernels import components as compiled
-from jointglasso.kernels import reference
+from jointglasso.kernels import components as compiled, reference
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening import RULES, Partition
 from oracles import (

@@ -10,105 +10,81 @@ from typing import TYPE_CHECKING, Any
 
 from jointglasso._version import __version__
 
+#: Rooms whose names are public themselves.
+_ROOMS = ("anndata", "datasets", "plots")
+
+#: Where the public names live.
 _HOME = {
-    "ADMM": "jointglasso.solvers",
-    "Certificate": "jointglasso.solution",
-    "ConvergenceWarning": "jointglasso.solution",
-    "component_curve": "jointglasso.screening",
-    "ComponentCurve": "jointglasso.screening",
-    "CovarianceSource": "jointglasso.covariance",
-    "datasets": "jointglasso.datasets",
-    "DenseCovariance": "jointglasso.covariance",
-    "Iteration": "jointglasso.solution",
-    "load": "jointglasso.solution",
-    "NotEnoughMemory": "jointglasso.engine",
-    "plan": "jointglasso.engine",
-    "Plan": "jointglasso.engine",
-    "solve_path": "jointglasso.engine",
-    "JointProblem": "jointglasso.problem",
-    "Newton": "jointglasso.solvers",
-    "Partition": "jointglasso.screening",
-    "ProximalGradient": "jointglasso.solvers",
-    "RichProgress": "jointglasso.progress_bar",
-    "SampleCovariance": "jointglasso.covariance",
-    "screen": "jointglasso.screening",
-    "Solution": "jointglasso.solution",
-    "solve": "jointglasso.engine",
-    "warm_kernels": "jointglasso.warm",
-    "Status": "jointglasso.solution",
+    "CovarianceSource": "covariance",
+    "DenseCovariance": "covariance",
+    "SampleCovariance": "covariance",
+    "NotEnoughMemory": "engine",
+    "Plan": "engine",
+    "plan": "engine",
+    "solve": "engine",
+    "solve_path": "engine",
+    "JointNetworks": "networks",
+    "JointProblem": "problem",
+    "RichProgress": "progress_bar",
+    "ComponentCurve": "screening",
+    "Partition": "screening",
+    "component_curve": "screening",
+    "screen": "screening",
+    "Certificate": "solution",
+    "ConvergenceWarning": "solution",
+    "Iteration": "solution",
+    "Solution": "solution",
+    "Status": "solution",
+    "load": "solution",
+    "ADMM": "solvers",
+    "Newton": "solvers",
+    "ProximalGradient": "solvers",
+    "warm_kernels": "warm",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *_ROOMS, *_HOME]
 
 if TYPE_CHECKING:
-    from jointglasso import datasets as datasets
+    from jointglasso import anndata as anndata, datasets as datasets, plots as plots
     from jointglasso.covariance import (
         CovarianceSource as CovarianceSource,
-    )
-    from jointglasso.covariance import (
         DenseCovariance as DenseCovariance,
-    )
-    from jointglasso.covariance import (
         SampleCovariance as SampleCovariance,
     )
     from jointglasso.engine import (
         NotEnoughMemory as NotEnoughMemory,
-    )
-    from jointglasso.engine import (
         Plan as Plan,
-    )
-    from jointglasso.engine import (
         plan as plan,
-    )
-    from jointglasso.engine import (
         solve as solve,
-    )
-    from jointglasso.engine import (
         solve_path as solve_path,
     )
+    from jointglasso.networks import JointNetworks as JointNetworks
     from jointglasso.problem import JointProblem as JointProblem
     from jointglasso.progress_bar import RichProgress as RichProgress
     from jointglasso.screening import (
         ComponentCurve as ComponentCurve,
-    )
-    from jointglasso.screening import (
         Partition as Partition,
-    )
-    from jointglasso.screening import (
         component_curve as component_curve,
-    )
-    from jointglasso.screening import (
         screen as screen,
     )
     from jointglasso.solution import (
         Certificate as Certificate,
-    )
-    from jointglasso.solution import (
         ConvergenceWarning as ConvergenceWarning,
-    )
-    from jointglasso.solution import (
         Iteration as Iteration,
-    )
-    from jointglasso.solution import (
         Solution as Solution,
-    )
-    from jointglasso.solution import (
         Status as Status,
-    )
-    from jointglasso.solution import (
         load as load,
     )
-    from jointglasso.solvers import ADMM as ADMM
-    from jointglasso.solvers import Newton as Newton
-    from jointglasso.solvers import ProximalGradient as ProximalGradient
+    from jointglasso.solvers import ADMM as ADMM, Newton as Newton, ProximalGradient as ProximalGradient
     from jointglasso.warm import warm_kernels as warm_kernels
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"jointglasso.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'jointglasso' has no attribute {name!r}")
-    module = importlib.import_module(_HOME[name])
-    value = module if name == "datasets" else getattr(module, name)
+    value = getattr(importlib.import_module(f"jointglasso.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 

@@ -1,0 +1,266 @@
+"""Joint networks of the groups of cells in an AnnData object.
+
+Results are stored where other tools look for them: matrices between genes in ``varp``, what was done in ``uns``. Keys
+hold the number of a class, never its label, since a label such as "CD8+/CD45RA+" cannot be part of a key in a file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.covariance import SampleCovariance
+from jointglasso.engine import solve
+from jointglasso.networks import JointNetworks
+from jointglasso.solution import Solution
+from jointglasso.validation import check_choice, check_switch
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+
+
+def fit(
+    adata: AnnData,
+    groupby: str = "condition",
+    *,
+    lambda1: float,
+    lambda2: float,
+    layer: str | None = None,
+    key_added: str = "jgl",
+    classes: Any = None,
+    correlation: bool = True,
+    constant: str = "error",
+    **options: Any,
+) -> Solution:
+    """Estimate a network of genes for each group of cells and store them in `adata`.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Cells in rows, genes in columns.
+    groupby : str, default "condition"
+        Column of ``adata.obs`` with the class of each cell.
+    lambda1, lambda2 : float
+        Penalties, as in `jointglasso.solve`.
+    layer : str, optional
+        Layer to read instead of ``adata.X``. It may be sparse; each class is made dense in turn.
+    key_added : str, default "jgl"
+        Beginning of the keys that are added.
+    classes : sequence of str, optional
+        Use these classes only; all by default. They are sorted.
+    correlation : bool, default True
+        Scale every gene to unit variance within each class.
+    constant : {"error", "drop"}
+        What to do with genes that are constant within a class and so have no correlation: refuse, or leave them out
+        of the estimation, so that they are isolated in every network.
+    **options
+        Further arguments of `jointglasso.solve`, such as ``weights`` or ``tol``.
+
+    Returns
+    -------
+    Solution
+        The solution over the genes used. Stored are, for class number k, ``varp["jgl_<k>_precision"]`` and
+        ``varp["jgl_<k>_partial_correlation"]`` (zero diagonal; of genes left out the precision is 1), the column
+        ``var["jgl_used"]``, and in ``uns["jgl"]`` the class labels, parameters, status and certificate.
+    """
+    if not isinstance(key_added, str) or not key_added or "/" in key_added:
+        raise ValueError(f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.")
+    check_choice("constant", constant, ("error", "drop"))
+    scaled = check_switch("correlation", correlation)
+    samples = _samples_by_class(adata, groupby, layer, classes)
+    used = _used_variables(samples, adata.var_names, scaled, constant)
+    if not used.all():
+        samples = {name: X[:, used] for name, X in samples.items()}
+    names = [name for name, kept in zip(_distinct(adata.var_names), used, strict=True) if kept]
+    source = SampleCovariance(samples, correlation=scaled, variable_names=names)
+    solution = solve(source, lambda1, lambda2, **options)
+    given = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "correlation": scaled}
+    _store(adata, _Result(key_added, solution, used, {**given, "constant": constant, **options}))
+    return solution
+
+
+def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
+    """Read the networks that `fit` stored; genes taken out of `adata` since then are missing in them too.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Object that `fit` was called with, or one read from its file.
+    key : str, default "jgl"
+        The `key_added` of that call.
+    """
+    _require_anndata(adata)
+    if key not in adata.uns or "class_names" not in adata.uns[key]:
+        raise ValueError(f"There are no networks under uns[{key!r}]: call jointglasso.anndata.fit first.")
+    names = [str(name) for name in adata.uns[key]["class_names"]]
+    wanted = [_varp_key(key, k, "precision") for k in range(len(names))]
+    missing = [name for name in wanted if name not in adata.varp]
+    if missing:
+        raise ValueError(f"varp[{missing[0]!r}] is missing although uns[{key!r}] tells of it: call fit again.")
+    certified = [adata.varp.get(_varp_key(key, k, "certified")) for k in range(len(names))]
+    return JointNetworks(
+        [adata.varp[name] for name in wanted],
+        names,
+        list(adata.var_names),
+        certified=None if any(matrix is None for matrix in certified) else certified,
+    )
+
+
+@dataclass(frozen=True)
+class _Result:
+    key: str
+    solution: Solution
+    used: BoolArray
+    parameters: dict[str, Any]
+
+
+def _require_anndata(adata: Any) -> None:
+    if not isinstance(adata, require("anndata", "anndata").AnnData):
+        raise TypeError(f"adata must be an AnnData object, not {type(adata).__name__}.")
+
+
+def _samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) -> dict[str, FloatArray]:
+    _require_anndata(adata)
+    if groupby not in adata.obs:
+        raise ValueError(f"obs has no column {groupby!r}; its columns are {_listed(adata.obs.columns)}.")
+    if layer is not None and layer not in adata.layers:
+        raise ValueError(f"There is no layer {layer!r}; the layers are {_listed(adata.layers)}.")
+    column = adata.obs[groupby]
+    if classes is None and column.isna().any():
+        raise ValueError(
+            f"{int(column.isna().sum())} cells have no label in obs[{groupby!r}]: label them, leave them out, or name "
+            "the classes to use."
+        )
+    labels = column.astype(str).to_numpy(dtype=object)
+    present = sorted(set(labels[~column.isna().to_numpy()]))
+    chosen = present if classes is None else _chosen(classes, present, groupby)
+    values = adata.X if layer is None else adata.layers[layer]
+    if values is None:
+        raise ValueError("adata.X is empty: name a layer.")
+    return {name: _dense(values[np.flatnonzero(labels == name)]) for name in chosen}
+
+
+def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
+    given = [classes] if isinstance(classes, str) else list(classes)
+    chosen = sorted({str(name) for name in given})
+    unknown = [name for name in chosen if name not in present]
+    if unknown:
+        raise ValueError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {_listed(present)}.")
+    return chosen
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(str(name)) for name in names) or "none"
+
+
+def _dense(block: Any) -> FloatArray:
+    return np.asarray(block.toarray() if hasattr(block, "toarray") else block, dtype=np.float64)
+
+
+def _used_variables(samples: dict[str, FloatArray], names: Any, scaled: bool, constant: str) -> BoolArray:
+    """Which variables can be used; without scaling a constant one does no harm unless asked to go."""
+    flat = {name: (X[:1] == X).all(axis=0) for name, X in samples.items()}
+    anywhere = np.logical_or.reduce(list(flat.values()))
+    if not anywhere.any() or (constant == "error" and not scaled):
+        return np.ones(len(anywhere), dtype=bool)
+    if constant == "error":
+        where = next(name for name, mask in flat.items() if mask.any())
+        first = str(names[int(np.flatnonzero(flat[where])[0])])
+        raise ValueError(
+            f"{int(anywhere.sum())} of {len(anywhere)} variables are constant within a class ({first!r} in class "
+            f"{where!r} is the first), so they have no correlation: filter them out, or set constant='drop' to leave "
+            "them isolated."
+        )
+    if anywhere.all():
+        raise ValueError("Every variable is constant within some class, so there is nothing to estimate.")
+    return ~anywhere
+
+
+def _distinct(names: Any) -> list[str]:
+    """Names for messages; one that comes twice gets its position, since the solver wants them different."""
+    words = [str(name) for name in names]
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return [word if counts[word] == 1 else f"{word} (variable {i})" for i, word in enumerate(words)]
+
+
+def _varp_key(key: str, k: int, what: str) -> str:
+    return f"{key}_{k}_{what}"
+
+
+def _store(adata: Any, result: _Result) -> None:
+    """Write everything, in types that a file gives back as they were."""
+    from scipy import sparse
+
+    key, solution, used = result.key, result.solution, result.used
+    _forget(adata, key)
+    at = np.flatnonzero(used)
+    for k, Theta in enumerate(solution.precision):
+        spread = _spread(Theta, at, len(used))
+        adata.varp[_varp_key(key, k, "precision")] = sparse.csr_matrix(spread + sparse.diags_array(1.0 - used))
+        adata.varp[_varp_key(key, k, "partial_correlation")] = _spread(_partial_correlations(Theta), at, len(used))
+    for k, proved in enumerate(getattr(solution, "certified", None) or []):
+        adata.varp[_varp_key(key, k, "certified")] = _spread(proved, at, len(used))
+    adata.var[f"{key}_used"] = used
+    adata.uns[key] = _summary(solution, result.parameters)
+
+
+def _partial_correlations(Theta: Any) -> Any:
+    """Off the diagonal only: the diagonal of a table of weights would be read as loops."""
+    from scipy import sparse
+
+    entries = Theta.tocoo()
+    off = entries.row != entries.col
+    row, column = entries.row[off], entries.col[off]
+    scale = 1.0 / np.sqrt(Theta.diagonal())
+    return sparse.coo_array((-entries.data[off] * scale[row] * scale[column], (row, column)), shape=Theta.shape)
+
+
+def _spread(matrix: Any, at: Any, size: int) -> Any:
+    """Put a matrix over the variables `at` into one over all of them."""
+    from scipy import sparse
+
+    entries = matrix.tocoo()
+    return sparse.csr_matrix((entries.data, (at[entries.row], at[entries.col])), shape=(size, size))
+
+
+def _forget(adata: Any, key: str) -> None:
+    """Take away what an earlier fit stored: it may have had more classes."""
+    if key in adata.uns and "class_names" in adata.uns[key]:
+        for k in range(len(adata.uns[key]["class_names"])):
+            for what in ("precision", "partial_correlation", "certified"):
+                adata.varp.pop(_varp_key(key, k, what), None)
+
+
+def _summary(solution: Solution, parameters: dict[str, Any]) -> dict[str, Any]:
+    certificate = solution.certificate
+    return {
+        "class_names": np.array(solution.class_names, dtype=object),
+        "n_edges": np.array(solution.n_edges),
+        "params": {name: _plain(value) for name, value in parameters.items() if _says_something(name, value)},
+        "objective": float(solution.objective),
+        "certificate": {
+            "gap": float(certificate.gap),
+            "relative_gap": float(certificate.relative_gap),
+            "dual_objective": float(certificate.dual_objective),
+            "edges_present": int(certificate.edges_present),
+            "edges_absent": int(certificate.edges_absent),
+            "edges_undetermined": int(certificate.edges_undetermined),
+        },
+        "status": {"converged": bool(solution.status.converged), "message": str(solution.status)},
+    }
+
+
+def _says_something(name: str, value: Any) -> bool:
+    """Whether a parameter is worth storing: files have no word for None, and a callback does not change the result."""
+    return value is not None and name not in ("callback", "warm_start")
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | bool | int | float) else json.dumps(value, default=repr)

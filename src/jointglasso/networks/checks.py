@@ -1,0 +1,130 @@
+"""What a set of networks is checked for when it is made, and names looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import IntArray
+
+
+def check_precision(matrices: Any) -> list[Any]:
+    """Return K sparse symmetric matrices of one size with positive diagonals and no stored zeros."""
+    from scipy import sparse
+
+    if isinstance(matrices, str) or not hasattr(matrices, "__len__") or sparse.issparse(matrices):
+        raise TypeError(f"precision must be a list with one matrix per class, not {type(matrices).__name__}.")
+    if len(matrices) == 0:
+        raise ValueError("precision is empty: give at least one matrix.")
+    out: list[Any] = []
+    for k, matrix in enumerate(matrices):
+        Theta = sparse.csc_array(matrix, dtype=np.float64)
+        if Theta.shape != (Theta.shape[0], Theta.shape[0]) or Theta.shape[0] == 0:
+            raise ValueError(f"The precision matrix {k} has shape {Theta.shape}: it must be square and not empty.")
+        if out and Theta.shape != out[0].shape:
+            raise ValueError(
+                f"The precision matrix {k} has shape {Theta.shape}, the first one {out[0].shape}: all classes must "
+                "have the same variables."
+            )
+        _check_values(Theta, k)
+        if (Theta.data == 0).any():
+            Theta = Theta.copy()
+            Theta.eliminate_zeros()
+        out.append(Theta)
+    return out
+
+
+def _check_values(Theta: Any, k: int) -> None:
+    if not np.isfinite(Theta.data).all():
+        raise ValueError(f"The precision matrix {k} holds NaN or infinite values: give a finite matrix.")
+    diagonal = Theta.diagonal()
+    if (diagonal <= 0).any():
+        variable = int(np.flatnonzero(diagonal <= 0)[0])
+        raise ValueError(
+            f"The precision matrix {k} has {diagonal[variable]:g} on the diagonal at variable {variable}: it must be "
+            "positive, which correlations or adjacency matrices without a diagonal are not."
+        )
+    difference = abs(Theta - Theta.T)
+    if difference.nnz and difference.max() > 1e-8 * diagonal.max():
+        raise ValueError(f"The precision matrix {k} is not symmetric: use (A + A.T) / 2 if only rounding is to blame.")
+
+
+def check_beside(name: str, matrices: Any, n_classes: int, n_variables: int) -> list[Any] | None:
+    """Return K sparse matrices that say something about each edge, or None."""
+    from scipy import sparse
+
+    if matrices is None:
+        return None
+    given = [sparse.coo_array(matrix) for matrix in matrices]
+    if [matrix.shape for matrix in given] != [(n_variables, n_variables)] * n_classes:
+        raise ValueError(
+            f"{name} must hold {n_classes} matrices of shape {(n_variables, n_variables)}, one per class, "
+            f"not {[matrix.shape for matrix in given]}."
+        )
+    for k, matrix in enumerate(given):
+        values = matrix.data.astype(np.float64)
+        if len(values) and not (values.min() >= 0 and values.max() <= 1):
+            raise ValueError(f"{name} of class {k} must lie between 0 and 1.")
+    return given
+
+
+def check_class_names(names: Any, n_classes: int) -> tuple[str, ...]:
+    """Return one different name for each class."""
+    out = _words("class_names", names, n_classes, "classes")
+    if len(set(out)) < len(out):
+        twice = next(name for name in out if out.count(name) > 1)
+        raise ValueError(f"class_names holds {twice!r} twice: name every class differently.")
+    return out
+
+
+def check_variable_names(names: Any, n_variables: int) -> tuple[str, ...]:
+    """Return one name for each variable; real data have genes that come twice, so two may be equal."""
+    return _words("variable_names", names, n_variables, "variables")
+
+
+def _words(parameter: str, names: Any, expected: int, what: str) -> tuple[str, ...]:
+    if isinstance(names, str) or not hasattr(names, "__iter__"):
+        raise TypeError(f"{parameter} must be a list of names, not {type(names).__name__} {names!r}.")
+    out = tuple(str(name) for name in names)
+    if len(out) != expected:
+        raise ValueError(f"{parameter} has {len(out)} names, but there are {expected} {what}: give one name each.")
+    return out
+
+
+class NameIndex:
+    """Positions of variables by name."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._size = len(names)
+        self._positions: dict[str, list[int]] = {}
+        for position, name in enumerate(names):
+            self._positions.setdefault(name, []).append(position)
+
+    def position(self, variable: Any) -> int:
+        """Position of a variable given by name or, where names come twice, by position."""
+        if isinstance(variable, int | np.integer) and not isinstance(variable, bool):
+            if not -self._size <= variable < self._size:
+                raise ValueError(f"There is no variable number {variable}: positions go from 0 to {self._size - 1}.")
+            return int(variable) % self._size
+        found = self._positions.get(str(variable), [])
+        if not found:
+            raise ValueError(f"There is no variable {variable!r}: see variable_names.")
+        if len(found) > 1:
+            raise ValueError(
+                f"There are {len(found)} variables named {variable!r}, at positions {found}: give the position instead."
+            )
+        return found[0]
+
+    def positions(self, variables: Any) -> IntArray:
+        """Positions of several different variables, in the order given."""
+        if isinstance(variables, str) or not hasattr(variables, "__iter__"):
+            raise TypeError(f"variables must be a list of names or positions, not {variables!r}.")
+        out = np.array([self.position(variable) for variable in variables], dtype=np.int64)
+        if len(out) == 0:
+            raise ValueError("variables is empty: name at least one variable.")
+        if len(np.unique(out)) < len(out):
+            values, counts = np.unique(out, return_counts=True)
+            raise ValueError(f"variables names the variable at position {values[counts > 1][0]} twice.")
+        return out

@@ -1,0 +1,128 @@
+"""The edges of K sparse matrices as flat arrays, one entry per pair of variables and class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+
+#: Names of the kinds of edges, at the position of their code.
+KINDS = ("shared", "partly shared", "specific")
+SHARED, PARTLY_SHARED, SPECIFIC = range(3)
+
+
+@dataclass(frozen=True)
+class EdgeList:
+    """Edges of all classes, sorted by pair of variables and then by class.
+
+    `first` < `second` are positions of variables, `class_index` that of the class, `pair` numbers the pairs that are an
+    edge in some class, in order.
+    """
+
+    first: IntArray
+    second: IntArray
+    class_index: IntArray
+    precision: FloatArray
+    partial_correlation: FloatArray
+    pair: IntArray
+    n_classes: int
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of different pairs, all classes together."""
+        return int(self.pair[-1]) + 1 if len(self.pair) else 0
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """First entry of each pair."""
+        return np.flatnonzero(np.diff(self.pair, prepend=-1))
+
+    @cached_property
+    def classes_of_pair(self) -> IntArray:
+        """In how many classes each pair is an edge."""
+        return np.bincount(self.pair, minlength=self.n_pairs)
+
+    @cached_property
+    def sign_differs(self) -> BoolArray:
+        """Whether a pair is positive in one class and negative in another."""
+        positive = np.bincount(self.pair, weights=self.precision > 0, minlength=self.n_pairs)
+        return (positive > 0) & (positive < self.classes_of_pair)
+
+    @cached_property
+    def kind_of_pair(self) -> IntArray:
+        """Code of the kind of each pair, a position in `KINDS`."""
+        kind = np.full(self.n_pairs, PARTLY_SHARED)
+        kind[self.classes_of_pair == 1] = SPECIFIC
+        kind[self.classes_of_pair == self.n_classes] = SHARED  # last: with one class every edge is in all of them
+        return kind
+
+    @cached_property
+    def kind(self) -> IntArray:
+        """Code of the kind of each edge."""
+        return self.kind_of_pair[self.pair]
+
+    @cached_property
+    def differential(self) -> BoolArray:
+        """Whether the pair of each edge is missing in some class or changes its sign."""
+        of_pair = (self.kind_of_pair != SHARED) | self.sign_differs
+        return of_pair[self.pair]
+
+    @cached_property
+    def signs(self) -> FloatArray:
+        """Sign of the partial correlation by pair and class, 0 where there is no edge."""
+        table = np.zeros((self.n_pairs, self.n_classes))
+        table[self.pair, self.class_index] = np.sign(self.partial_correlation)
+        return table
+
+
+def edge_list(matrices: Sequence[Any]) -> EdgeList:
+    """Read the edges off K symmetric csc_arrays with positive diagonals."""
+    p = matrices[0].shape[0]
+    parts = [_upper_entries(Theta) for Theta in matrices]
+    first = np.concatenate([part[0] for part in parts])
+    second = np.concatenate([part[1] for part in parts])
+    value = np.concatenate([part[2] for part in parts])
+    partial = np.concatenate([part[3] for part in parts])
+    class_index = np.repeat(np.arange(len(matrices)), [len(part[0]) for part in parts])
+    key = first * p + second
+    order = np.lexsort((class_index, key))
+    pair = np.cumsum(np.diff(key[order], prepend=-1) != 0) - 1
+    return EdgeList(
+        first[order], second[order], class_index[order], value[order], partial[order], pair, len(matrices)
+    )  # fmt: skip
+
+
+def lookup(matrices: Sequence[Any], edges: EdgeList) -> FloatArray:
+    """Entries of K sparse matrices at the edges; either triangle may hold them."""
+    out = np.zeros(len(edges))
+    for k, matrix in enumerate(matrices):
+        mine = np.flatnonzero(edges.class_index == k)
+        entries = matrix.tocoo()
+        rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
+        p = matrix.shape[0]
+        keys = np.minimum(rows, columns) * p + np.maximum(rows, columns)
+        order = np.lexsort((entries.data, keys))  # of two entries for one pair the last, the larger, is taken
+        keys, values = keys[order], entries.data[order]
+        wanted = edges.first[mine] * p + edges.second[mine]
+        at = np.searchsorted(keys, wanted, side="right") - 1
+        found = (at >= 0) & (keys[at] == wanted) if len(keys) else np.zeros(len(mine), dtype=bool)
+        out[mine[found]] = values[at[found]]
+    return out
+
+
+def _upper_entries(Theta: Any) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    entries = Theta.tocoo()
+    above = (entries.row < entries.col) & (entries.data != 0)
+    rows, columns = entries.row[above].astype(np.int64), entries.col[above].astype(np.int64)
+    value = entries.data[above].astype(np.float64)
+    scale = 1.0 / np.sqrt(Theta.diagonal())
+    # Zero minus, so that what is stored never becomes a negative zero.
+    return rows, columns, value, 0.0 - value * scale[rows] * scale[columns]

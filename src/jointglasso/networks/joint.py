@@ -1,0 +1,343 @@
+"""The networks of several classes as one object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.networks import convert, tables
+from jointglasso.networks.checks import (
+    NameIndex,
+    check_beside,
+    check_class_names,
+    check_precision,
+    check_variable_names,
+)
+from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
+from jointglasso.networks.export import export
+from jointglasso.validation import check_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jointglasso.solution import Solution
+
+
+class JointNetworks:
+    """Networks of K classes over the same variables; two variables are joined where the precision is not zero.
+
+    Parameters
+    ----------
+    precision : sequence of K matrices (p, p)
+        Symmetric precision matrices, sparse or dense, with exact zeros.
+    class_names : sequence of K str
+        Different names of the classes.
+    variable_names : sequence of p str
+        Names of the variables. They may repeat, as gene symbols do; a variable is then addressed by its position.
+    certified : sequence of K boolean sparse matrices, optional
+        Entries proved to be non-zero in the exact solution.
+    stability : sequence of K sparse matrices, optional
+        Selection frequency of each edge, between 0 and 1.
+
+    Notes
+    -----
+    An edge is *shared* when it is in all classes, *partly shared* in at least two, *specific* in one of several. It
+    is *differential* when it is not in all classes or changes its sign between them.
+    """
+
+    def __init__(
+        self,
+        precision: Sequence[Any],
+        class_names: Sequence[str],
+        variable_names: Sequence[str],
+        *,
+        certified: Sequence[Any] | None = None,
+        stability: Sequence[Any] | None = None,
+    ) -> None:
+        self._precision = check_precision(precision)
+        self._class_names = check_class_names(class_names, self.n_classes)
+        self._variable_names = check_variable_names(variable_names, self.n_variables)
+        self._certified = check_beside("certified", certified, self.n_classes, self.n_variables)
+        self._stability = check_beside("stability", stability, self.n_classes, self.n_variables)
+
+    @classmethod
+    def from_solution(cls, solution: Solution, *, stability: Sequence[Any] | None = None) -> JointNetworks:
+        """Take the networks of a solution, with what its certificate proves about each edge.
+
+        Parameters
+        ----------
+        solution : Solution
+            What `jointglasso.solve` returned.
+        stability : sequence of K sparse matrices, optional
+            Selection frequencies.
+        """
+        return cls(
+            solution.precision,
+            solution.class_names,
+            solution.variable_names,
+            certified=getattr(solution, "certified", None),
+            stability=stability,
+        )
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return self._class_names
+
+    @property
+    def variable_names(self) -> tuple[str, ...]:
+        """Names of the variables, in the order of the rows of `precision`."""
+        return self._variable_names
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self._precision)
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables p."""
+        return int(self._precision[0].shape[0])
+
+    @property
+    def precision(self) -> list[Any]:
+        """Precision matrices, one csc_array a class."""
+        return list(self._precision)
+
+    @property
+    def n_edges(self) -> list[int]:
+        """Number of edges of each class."""
+        return np.bincount(self.edge_list.class_index, minlength=self.n_classes).tolist()
+
+    @property
+    def has_stability(self) -> bool:
+        """Whether selection frequencies are known."""
+        return self._stability is not None
+
+    @cached_property
+    def edge_list(self) -> EdgeList:
+        """The edges as arrays of positions and values, for computations."""
+        return edge_list(self._precision)
+
+    @cached_property
+    def edge_stability(self) -> FloatArray:
+        """Selection frequency of each entry of `edge_list`, NaN where unknown."""
+        if self._stability is None:
+            return np.full(len(self.edge_list), np.nan)
+        return lookup(self._stability, self.edge_list)
+
+    @cached_property
+    def edge_certified(self) -> BoolArray:
+        """Whether each entry of `edge_list` is proved to be non-zero."""
+        if self._certified is None:
+            return np.zeros(len(self.edge_list), dtype=bool)
+        return lookup(self._certified, self.edge_list) > 0
+
+    @cached_property
+    def degree_table(self) -> IntArray:
+        """Number of neighbours as an array (p, K)."""
+        edges = self.edge_list
+        ends = np.concatenate([edges.first, edges.second])
+        flat = ends * self.n_classes + np.tile(edges.class_index, 2)
+        return np.bincount(flat, minlength=self.n_variables * self.n_classes).reshape(self.n_variables, self.n_classes)
+
+    @cached_property
+    def _index(self) -> NameIndex:
+        return NameIndex(self._variable_names)
+
+    def position(self, variable: str | int) -> int:
+        """Position of a variable given by its name, or by its position where names repeat."""
+        return self._index.position(variable)
+
+    def positions(self, variables: Iterable[str | int]) -> IntArray:
+        """Positions of several different variables, in the order given."""
+        return self._index.positions(variables)
+
+    def class_index(self, class_name: str) -> int:
+        """Position of a class given by its name."""
+        if str(class_name) not in self._class_names:
+            known = ", ".join(map(repr, self._class_names))
+            raise ValueError(f"There is no class {class_name!r}; the classes are {known}.")
+        return self._class_names.index(str(class_name))
+
+    def edges(self) -> pd.DataFrame:
+        """List the edges.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per pair of variables and class with a non-zero entry, sorted by pair and class. Columns
+            `variable1`, `variable2`, `class`, `precision`, `partial_correlation`, `kind` ("shared", "partly shared",
+            "specific"), `differential`, `stability` (NaN where unknown) and `certified` (False where unknown).
+        """
+        return require("pandas", "networks").DataFrame(tables.edge_columns(self))
+
+    def degrees(self) -> pd.DataFrame:
+        """Count the neighbours of each variable: one row per variable, one column per class."""
+        pandas = require("pandas", "networks")
+        index = pandas.Index(self._variable_names, name="variable", dtype=object)
+        return pandas.DataFrame(self.degree_table, index=index, columns=list(self._class_names))
+
+    def hubs(self, n: int = 10, class_name: str | None = None) -> pd.DataFrame:
+        """Find the variables with most edges.
+
+        Parameters
+        ----------
+        n : int, default 10
+            How many at most; variables without an edge are never listed.
+        class_name : str, optional
+            Count the edges of this class only, instead of those of all classes.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows of `degrees`, most edges first.
+        """
+        order = self.hub_positions(n, class_name)
+        return self.degrees().iloc[order]
+
+    def hub_positions(self, n: int = 10, class_name: str | None = None) -> IntArray:
+        """Positions of the variables with most edges, most first; ties in the order of the variables."""
+        table = self.degree_table if class_name is None else self.degree_table[:, [self.class_index(class_name)]]
+        count = table.sum(axis=1)
+        order = np.argsort(-count, kind="stable")[: check_count("n", n, 0)]
+        return order[count[order] > 0]
+
+    def neighbours(self, variable: str | int, class_name: str | None = None) -> pd.DataFrame:
+        """List the edges of one variable.
+
+        Parameters
+        ----------
+        variable : str or int
+            Name, or position where the name is not unique.
+        class_name : str, optional
+            Restrict to one class.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Column `variable` with the other end, and the columns of `edges` from `class` on.
+        """
+        at = self.position(variable)
+        edges = self.edge_list
+        mine = (edges.first == at) | (edges.second == at)
+        if class_name is not None:
+            mine &= edges.class_index == self.class_index(class_name)
+        return tables.neighbour_table(self, at, np.flatnonzero(mine))
+
+    def subnetwork(self, variables: Iterable[str | int]) -> JointNetworks:
+        """Keep some variables and the edges among them.
+
+        The precisions stay as they are: an edge still means dependence given all the variables of the whole network.
+
+        Parameters
+        ----------
+        variables : iterable of str or int
+            Names or positions; the order is kept.
+        """
+        keep = self.positions(variables)
+        return JointNetworks(
+            [_restricted(Theta, keep) for Theta in self._precision],
+            self._class_names,
+            [self._variable_names[i] for i in keep],
+            certified=_each(self._certified, keep),
+            stability=_each(self._stability, keep),
+        )
+
+    def compare(self) -> pd.DataFrame:
+        """Compare the classes two by two.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per pair of classes: `class1`, `class2`, the number of edges in both (`common`), in one of them
+            (`only_first`, `only_second`), those of both with different signs (`sign_flips`), and the Jaccard index
+            (`jaccard`), common edges by edges in either, NaN when there are none.
+        """
+        return tables.comparison(self)
+
+    def jaccard(self) -> pd.DataFrame:
+        """Jaccard index of the edges of each two classes, as a symmetric table."""
+        return tables.jaccard_table(self)
+
+    def sign_flips(self) -> pd.DataFrame:
+        """List the pairs of variables whose partial correlation is positive in one class and negative in another.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows of `edges` that belong to such pairs.
+        """
+        edges = self.edge_list
+        return self.edges()[edges.sign_differs[edges.pair]].reset_index(drop=True)
+
+    def to_networkx(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
+        """Convert to graphs of networkx.
+
+        Nodes are the positions of the variables, with their names in the attribute `name`; variables without an edge
+        are there too. Edges have the columns of `edges` as attributes.
+
+        Parameters
+        ----------
+        class_name : str, optional
+            Give the graph of this class only.
+        multigraph : bool, default False
+            Give one MultiGraph of all classes, the class being the key of each edge.
+
+        Returns
+        -------
+        dict of networkx.Graph by class, networkx.Graph when `class_name` is given, or networkx.MultiGraph
+        """
+        return convert.to_networkx(self, class_name, multigraph)
+
+    def to_igraph(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
+        """Convert to graphs of igraph, with the parameters and attributes of `to_networkx`.
+
+        Returns
+        -------
+        dict of igraph.Graph by class, or one igraph.Graph
+        """
+        return convert.to_igraph(self, class_name, multigraph)
+
+    def export(self, path: str | os.PathLike[str], format: str | None = None, *, class_name: str | None = None) -> Path:
+        """Write the networks to a file in one step.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write; an old one is replaced once the new one is complete.
+        format : {"graphml", "cx2", "cyjs", "csv", "parquet"}, optional
+            Told by the ending of the name when left out. "cx2" is the exchange format of Cytoscape, "cyjs" its JSON;
+            both and GraphML keep variables without an edge. "csv" and "parquet" hold the table of `edges`, followed by
+            the positions of both variables.
+        class_name : str, optional
+            Write this class only. Otherwise a pair of variables has an edge for each class it is joined in, and the
+            edge attribute `class` tells them apart.
+
+        Returns
+        -------
+        pathlib.Path
+            The file written.
+        """
+        return export(self, path, format, class_name)
+
+    def __repr__(self) -> str:
+        kinds = np.bincount(self.edge_list.kind_of_pair, minlength=len(KINDS))
+        counted = ", ".join(f"{count} {name}" for name, count in zip(KINDS, kinds, strict=True))
+        edges = ", ".join(f"{name}: {count}" for name, count in zip(self._class_names, self.n_edges, strict=True))
+        return f"JointNetworks({self.n_variables} variables; edges by class {{{edges}}}; pairs {counted})"
+
+
+def _restricted(matrix: Any, keep: IntArray) -> Any:
+    return matrix.tocsc()[:, keep][keep, :]
+
+
+def _each(matrices: list[Any] | None, keep: IntArray) -> list[Any] | None:
+    return None if matrices is None else [_restricted(matrix, keep) for matrix in matrices]

@@ -1,0 +1,94 @@
+"""Tables about a set of networks, built column by column from its edge list."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.networks.edge_list import KINDS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jointglasso.networks.joint import JointNetworks
+
+
+def edge_columns(networks: JointNetworks) -> dict[str, Any]:
+    """Columns of the edge table, in order."""
+    edges = networks.edge_list
+    names = as_objects(networks.variable_names)
+    return {
+        "variable1": names[edges.first],
+        "variable2": names[edges.second],
+        "class": as_objects(networks.class_names)[edges.class_index],
+        "precision": edges.precision,
+        "partial_correlation": edges.partial_correlation,
+        "kind": as_objects(KINDS)[edges.kind],
+        "differential": edges.differential,
+        "stability": networks.edge_stability,
+        "certified": networks.edge_certified,
+    }
+
+
+def as_objects(words: tuple[str, ...]) -> Any:
+    """Words as an array that is indexed without a copy of every word."""
+    out = np.empty(len(words), dtype=object)
+    out[:] = words
+    return out
+
+
+def neighbour_table(networks: JointNetworks, position: int, rows: IntArray) -> pd.DataFrame:
+    """Edges `rows` seen from the variable at `position`, the other ends in the order of the variables."""
+    edges = networks.edge_list
+    other = np.where(edges.first[rows] == position, edges.second[rows], edges.first[rows])
+    order = np.lexsort((edges.class_index[rows], other))
+    columns = {name: column[rows[order]] for name, column in edge_columns(networks).items()}
+    del columns["variable1"], columns["variable2"]
+    variable = as_objects(networks.variable_names)[other[order]]
+    return require("pandas", "networks").DataFrame({"variable": variable, **columns})
+
+
+def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray]:
+    """Numbers (K, K) of edges two classes have in common, and of those with different signs."""
+    signs = networks.edge_list.signs
+    common = np.rint(np.abs(signs).T @ np.abs(signs)).astype(np.int64)
+    # A pair with equal signs adds 1 to the product, one with different signs -1.
+    flips = (common - np.rint(signs.T @ signs).astype(np.int64)) // 2
+    return common, flips
+
+
+def _jaccard(common: IntArray) -> FloatArray:
+    size = np.diagonal(common)
+    union = size[:, None] + size[None, :] - common
+    return np.divide(common, union, out=np.full(common.shape, np.nan), where=union > 0)
+
+
+def comparison(networks: JointNetworks) -> pd.DataFrame:
+    """Table of `JointNetworks.compare`."""
+    common, flips = overlaps(networks)
+    size, index = np.diagonal(common), _jaccard(common)
+    pairs = list(combinations(range(networks.n_classes), 2))
+    one = np.array([pair[0] for pair in pairs], dtype=np.int64)
+    two = np.array([pair[1] for pair in pairs], dtype=np.int64)
+    names = as_objects(networks.class_names)
+    return require("pandas", "networks").DataFrame(
+        {
+            "class1": names[one],
+            "class2": names[two],
+            "common": common[one, two],
+            "only_first": size[one] - common[one, two],
+            "only_second": size[two] - common[one, two],
+            "sign_flips": flips[one, two],
+            "jaccard": index[one, two],
+        }
+    )
+
+
+def jaccard_table(networks: JointNetworks) -> pd.DataFrame:
+    """Table of `JointNetworks.jaccard`."""
+    names = list(networks.class_names)
+    return require("pandas", "networks").DataFrame(_jaccard(overlaps(networks)[0]), index=names, columns=names)

@@ -1,0 +1,197 @@
+"""The matrices of all classes as pictures, variables ordered so that blocks lie together."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.networks import JointNetworks
+from jointglasso.plots.canvas import INK, finish, new_figure, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from jointglasso.screening import Partition
+
+#: Cells along a side at most; where there are more variables a cell shows the strongest of several entries.
+N_CELLS = 250
+
+#: Variables of one block that are ordered by clustering at most: it takes the square of their number.
+MOST_CLUSTERED = 4000
+
+
+def plot_adjacency(
+    networks: JointNetworks,
+    partition: Partition | None = None,
+    *,
+    isolated: bool = False,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw the partial correlations of each class as a matrix ordered by blocks.
+
+    Parameters
+    ----------
+    networks : JointNetworks
+        What to draw.
+    partition : Partition, optional
+        Blocks of each class, such as ``solution.partition``, which are shaded grey.
+    isolated : bool, default False
+        Show variables without an edge in any class too.
+    path : str or path, optional
+        Save the picture there; the ending tells the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    labels = None if partition is None else np.asarray(partition.labels)
+    if labels is not None and labels.shape != (networks.n_classes, networks.n_variables):
+        raise ValueError(
+            f"partition is of {labels.shape[0]} classes and {labels.shape[1]} variables, the networks of "
+            f"{networks.n_classes} and {networks.n_variables}: give the partition of the same problem."
+        )
+    order = block_order(networks, labels)
+    if not isolated:
+        order = order[networks.degree_table[order].any(axis=1)]
+    columns = min(networks.n_classes, 3)
+    rows = -(-networks.n_classes // columns)
+    figure = new_figure(columns * 3.2 + 0.8, rows * 3.35)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    strongest = float(np.abs(networks.edge_list.partial_correlation).max(initial=0.0)) or 1.0
+    for k, ax in enumerate(panels[: networks.n_classes]):
+        image = _draw_matrix(ax, networks, k, order, None if labels is None else labels[k], strongest)
+    for ax in panels[networks.n_classes :]:
+        ax.set_visible(False)
+    bar = figure.colorbar(image, ax=panels.tolist(), shrink=0.6, aspect=30, pad=0.02)
+    bar.set_label("partial correlation", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    return finish(figure, path)
+
+
+def block_order(networks: JointNetworks, labels: IntArray | None = None) -> IntArray:
+    """Order the variables so that those belonging together stand together.
+
+    Parameters
+    ----------
+    networks : JointNetworks
+        Networks of all classes.
+    labels : int array (K, p), optional
+        Block of each variable in each class.
+
+    Returns
+    -------
+    int array (p,)
+        The components of all classes taken together, biggest first. Within one, variables with like neighbours, and
+        in the same blocks, are near one another.
+    """
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
+    p = networks.n_variables
+    edges = networks.edge_list
+    weight = np.abs(edges.partial_correlation)
+    upper = sparse.coo_array((weight, (edges.first, edges.second)), shape=(p, p))
+    tables = [sparse.csr_array(upper + upper.T + weight.max(initial=1e-12) * sparse.eye_array(p))]
+    if labels is not None:
+        for row in labels:
+            member = (np.ones(p), (np.arange(p), row))
+            tables.append(sparse.csr_array(member, shape=(p, int(row.max()) + 1)) * weight.max(initial=1e-12))
+    features = sparse.csr_array(sparse.hstack(tables))
+    _, outer = connected_components(features @ features.T, directed=False)
+    sizes = np.bincount(outer)
+    pieces = [np.flatnonzero(outer == block) for block in np.argsort(-sizes, kind="stable") if sizes[block] > 1]
+    alone = np.flatnonzero(sizes[outer] == 1)
+    return np.concatenate([*(piece[_by_likeness(features[piece])] for piece in pieces), alone]).astype(np.int64)
+
+
+def _by_likeness(features: Any) -> IntArray:
+    """Order of the leaves of a tree that joins the rows most alike first; of very many rows, that of a narrow band."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+    from scipy.spatial.distance import squareform
+
+    n = features.shape[0]
+    products = features @ features.T
+    if n > MOST_CLUSTERED:
+        return np.asarray(reverse_cuthill_mckee(products.tocsr(), symmetric_mode=True))
+    if n <= 2:
+        return np.arange(n)
+    scale = 1.0 / np.sqrt(products.diagonal())
+    distance = np.maximum(0.0, 1.0 - products.toarray() * scale[:, None] * scale)
+    np.fill_diagonal(distance, 0.0)
+    return np.asarray(leaves_list(linkage(squareform(distance, checks=False), "average")))
+
+
+def _draw_matrix(
+    ax: Any, networks: JointNetworks, k: int, order: IntArray, labels: IntArray | None, strongest: float
+) -> Any:
+    cells = _cells(networks, k, order)
+    n = max(1, len(order))
+    if labels is not None:
+        _shade_blocks(ax, labels[order])
+    image = ax.imshow(
+        np.ma.masked_equal(cells, 0.0),
+        cmap=_two_sided_colours(),
+        vmin=-strongest,
+        vmax=strongest,
+        extent=(0, n, n, 0),
+        interpolation="nearest",
+        zorder=2,
+    )
+    ax.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=[], xlabel=f"{len(order):,} variables")
+    ax.xaxis.label.set(size=8, color=INK)
+    ax.set_title(plain(f"{networks.class_names[k]} ({networks.n_edges[k]:,} edges)"), fontsize=9, color=INK)
+    for spine in ax.spines.values():
+        spine.set(color="#BBBBBB", linewidth=0.6)
+    return image
+
+
+def _two_sided_colours() -> Any:
+    """Red to blue without the pale middle, where weak entries could not be seen."""
+    colours = require("matplotlib", "plots").colormaps["RdBu"]
+    sides = np.concatenate([np.linspace(0.0, 0.3, 64), np.linspace(0.7, 1.0, 64)])
+    return require("matplotlib.colors", "plots").ListedColormap(colours(sides))
+
+
+def _cells(networks: JointNetworks, k: int, order: IntArray) -> FloatArray:
+    """Picture of one class: in each cell the partial correlation of the greatest size."""
+    edges = networks.edge_list
+    mine = edges.class_index == k
+    place = np.full(networks.n_variables, -1)
+    place[order] = np.arange(len(order))
+    n_cells = max(1, min(len(order), N_CELLS))
+    row = place[edges.first[mine]] * n_cells // max(1, len(order))
+    column = place[edges.second[mine]] * n_cells // max(1, len(order))
+    value = edges.partial_correlation[mine]
+    by_size = np.argsort(np.abs(value), kind="stable")  # the strongest is written last
+    cells = np.zeros((n_cells, n_cells))
+    cells[row[by_size], column[by_size]] = value[by_size]
+    mirrored = cells.T
+    return np.where(np.abs(mirrored) > np.abs(cells), mirrored, cells)
+
+
+def _shade_blocks(ax: Any, labels: IntArray, most: int = 4000) -> None:
+    """Shade every pair of variables in one block of a class, blocks in several pieces of the order included."""
+    patches = require("matplotlib.patches", "plots")
+    if len(labels) == 0:
+        return
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])
+    lengths = np.diff(np.concatenate([starts, [len(labels)]]))
+    runs: dict[int, list[tuple[int, int]]] = {}
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        runs.setdefault(int(labels[start]), []).append((start, length))
+    tiles = [
+        patches.Rectangle((left, top), width, height)
+        for pieces in runs.values()
+        if sum(length for _, length in pieces) > 1
+        for top, height in pieces
+        for left, width in pieces
+    ]
+    # Biggest first: beyond some thousand tiles the rest is smaller than a point.
+    tiles.sort(key=lambda tile: -tile.get_width() * tile.get_height())
+    collection = require("matplotlib.collections", "plots").PatchCollection
+    ax.add_collection(collection(tiles[:most], facecolor="#E9E9E9", edgecolor="none", zorder=1), autolim=False)

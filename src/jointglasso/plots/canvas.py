@@ -1,0 +1,68 @@
+"""Figures made and saved without touching any state of matplotlib that others see."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jointglasso._files import atomic_write
+from jointglasso._optional import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Colours that people with any kind of colour vision tell apart (Okabe and Ito).
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+CLASS_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+CLASS_MARKERS = "osD^vPX"
+INK = "#333333"
+FAINT = "#9A9A9A"
+PALE = "#BBBBBB"
+
+
+def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
+    """Make a figure of its own, in inches, known to no window system."""
+    figure = require("matplotlib.figure", "plots").Figure(figsize=(width, height), layout=layout)
+    require("matplotlib.backends.backend_agg", "plots").FigureCanvasAgg(figure)
+    return figure
+
+
+def class_style(k: int, n_classes: int) -> tuple[Any, str]:
+    """Colour and marker of class `k`."""
+    if n_classes <= len(CLASS_COLOURS):
+        return CLASS_COLOURS[k], CLASS_MARKERS[k]
+    colours = require("matplotlib", "plots").colormaps["viridis"]
+    return colours(k / (n_classes - 1) * 0.95), CLASS_MARKERS[k % len(CLASS_MARKERS)]
+
+
+def tidy(axes: Any) -> None:
+    """Take away the lines of the frame that carry nothing."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+
+
+def plain(text: str) -> str:
+    """Make text that matplotlib shows as it is: a dollar starts no formula, a first underscore hides no entry."""
+    shown = text.replace("$", r"\$")
+    return f"\u200b{shown}" if shown.startswith("_") else shown
+
+
+def finish(figure: Figure, path: str | os.PathLike[str] | None, dpi: int = 200) -> Figure:
+    """Save the figure in one step if a path is given, in the format its ending tells, and hand it back."""
+    if path is None:
+        return figure
+    target = Path(path)
+    known = figure.canvas.get_supported_filetypes()
+    format = target.suffix.lower().lstrip(".")
+    if format not in known:
+        raise ValueError(
+            f"{target.name!r} has the ending {target.suffix!r}, which is no picture format: use .png, .pdf or .svg."
+        )
+    # Letters stay letters in vector files, so that journals and editors can handle them.
+    letters = {"pdf.fonttype": 42, "svg.fonttype": "none"}
+    with require("matplotlib", "plots").rc_context(letters), atomic_write(target) as file:
+        figure.savefig(file, format=format, dpi=dpi)
+    return figure

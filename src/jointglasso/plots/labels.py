@@ -1,0 +1,137 @@
+"""Names beside nodes, placed one after another where nothing is written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.plots.canvas import FAINT, INK, plain
+
+#: Places of a name relative to its node, best first: horizontal and vertical side, as multiples of its radius.
+PLACES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_ALIGN_H = {-1: "right", 0: "center", 1: "left"}
+_ALIGN_V = {-1: "top", 0: "center", 1: "bottom"}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is drawn already: nodes with places in data units and radii in points, and lines (m, 2, 2) between them.
+
+    `joined` (p, K) tells which nodes have a neighbour in which panel; elsewhere names are pale.
+    """
+
+    positions: FloatArray
+    radii: FloatArray
+    lines: FloatArray
+    names: Sequence[str]
+    joined: BoolArray
+
+
+def place_labels(axes: Sequence[Any], scene: Scene, chosen: IntArray, size: float, must: bool) -> int:
+    """Write the names of the nodes `chosen` in every panel, at the same places in each.
+
+    Parameters
+    ----------
+    axes : sequence of matplotlib axes
+        Panels with the same limits and size.
+    scene : Scene
+        Nodes and lines of all panels together.
+    chosen : int array
+        Nodes to name, most important first.
+    size : float
+        Font size in points.
+    must : bool
+        Write a name even where it covers another; else leave it out.
+
+    Returns
+    -------
+    int
+        Number of names written.
+    """
+    panel = axes[0]
+    per_point = panel.figure.dpi / 72.0
+    discs = np.column_stack([panel.transData.transform(scene.positions), scene.radii * per_point])
+    lines = panel.transData.transform(scene.lines.reshape(-1, 2)).reshape(-1, 2, 2)
+    frame = panel.get_window_extent()
+    written: list[FloatArray] = []
+    for node in chosen:
+        width, height = _extent(panel.figure, scene.names[node], size)
+        boxes = [_box(discs[node], place, width, height, per_point) for place in PLACES]
+        covered = np.array([_covered(box, written, frame) for box in boxes])
+        hidden = np.array([_hidden_nodes(box, discs, int(node)) for box in boxes])
+        crossed = np.array([_crossed_lines(box, lines) for box in boxes])
+        best = int(np.argmin(1e3 * covered + 6.0 * hidden + crossed + 0.3 * np.arange(len(PLACES))))
+        if covered[best] > 0 and not must:
+            continue
+        written.append(boxes[best])
+        for k, ax in enumerate(axes):
+            style = {"fontsize": size, "color": INK if scene.joined[node, k] else FAINT}
+            _write(ax, scene.positions[node], scene.names[node], PLACES[best], scene.radii[node] + 1.0, style)
+    return len(written)
+
+
+def _extent(figure: Any, name: str, size: float) -> tuple[float, float]:
+    text = figure.text(0, 0, plain(name), fontsize=size)
+    box = text.get_window_extent()
+    text.remove()
+    return box.width, box.height
+
+
+def _box(disc: FloatArray, place: tuple[int, int], width: float, height: float, per_point: float) -> FloatArray:
+    """Left, bottom, right and top of a name beside a disc, in pixels."""
+    reach = disc[2] + per_point
+    diagonal = 0.7 if 0 not in place else 1.0
+    x = disc[0] + place[0] * reach * diagonal + (place[0] - 1) / 2 * width
+    y = disc[1] + place[1] * reach * diagonal + (place[1] - 1) / 2 * height
+    return np.array([x, y, x + width, y + height])
+
+
+def _covered(box: FloatArray, written: list[FloatArray], frame: Any) -> float:
+    """How much of the names written before a box covers, with some room between, or lies outside the panel."""
+    outside = max(frame.x0 - box[0], box[2] - frame.x1, frame.y0 - box[1], box[3] - frame.y1, 0.0)
+    if not written:
+        return outside
+    others = np.array(written)
+    across = np.minimum(others[:, 2], box[2]) - np.maximum(others[:, 0], box[0]) + 2.0
+    along = np.minimum(others[:, 3], box[3]) - np.maximum(others[:, 1], box[1])
+    return outside + float((np.maximum(across, 0) * np.maximum(along, 0)).sum())
+
+
+def _hidden_nodes(box: FloatArray, discs: FloatArray, own: int) -> int:
+    x = np.clip(discs[:, 0], box[0], box[2]) - discs[:, 0]
+    y = np.clip(discs[:, 1], box[1], box[3]) - discs[:, 1]
+    hidden = np.hypot(x, y) < discs[:, 2]
+    hidden[own] = False
+    return int(hidden.sum())
+
+
+def _crossed_lines(box: FloatArray, lines: FloatArray) -> int:
+    """Count the lines through a box: those whose part within its width is also within its height (Liang and Barsky)."""
+    start, along = lines[:, 0], lines[:, 1] - lines[:, 0]
+    along = np.where(np.abs(along) < 1e-9, 1e-9, along)
+    one, two = (box[:2] - start) / along, (box[2:] - start) / along
+    enters = np.minimum(one, two).max(axis=1)
+    leaves = np.maximum(one, two).min(axis=1)
+    return int(((enters <= leaves) & (leaves >= 0) & (enters <= 1)).sum())
+
+
+def _write(ax: Any, at: FloatArray, name: str, place: tuple[int, int], reach: float, style: Any) -> None:
+    effects = require("matplotlib.patheffects", "plots")
+    diagonal = 0.7 if 0 not in place else 1.0
+    ax.annotate(
+        plain(name),
+        at,
+        xytext=(place[0] * reach * diagonal, place[1] * reach * diagonal),
+        textcoords="offset points",
+        ha=_ALIGN_H[place[0]],
+        va=_ALIGN_V[place[1]],
+        zorder=5,
+        annotation_clip=False,
+        path_effects=[effects.withStroke(linewidth=1.6, foreground="white", alpha=0.85)],
+        **style,
+    )

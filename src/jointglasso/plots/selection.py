@@ -1,0 +1,115 @@
+"""The scores of all penalties tried, and the one chosen."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.plots.canvas import INK, VERMILION, class_style, finish, new_figure, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -> Figure:
+    """Draw the score of every pair of penalties and mark the chosen one.
+
+    Parameters
+    ----------
+    result : object with a data frame `table`, `best` and `criterion`
+        The table has the columns `lambda1`, `lambda2` and `score`; `best` is the row label of the choice.
+    path : str or path, optional
+        Save the picture there; the ending tells the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A heat map when every lambda1 was combined with every lambda2 (three of each or more), else a line for each
+        ratio of the two, or for each lambda2 where the ratios are many.
+    """
+    table = result.table
+    missing = [name for name in ("lambda1", "lambda2", "score") if name not in table]
+    if missing:
+        raise ValueError(f"The table of the result has no column {missing[0]!r}, so there is nothing to draw.")
+    lambda1, lambda2, score = (table[name].to_numpy(dtype=np.float64) for name in ("lambda1", "lambda2", "score"))
+    best = table.index.get_loc(result.best)
+    figure = new_figure(5.6, 4.0)
+    ax = figure.subplots()
+    if _is_grid(lambda1, lambda2):
+        _draw_grid(figure, ax, (lambda1, lambda2, score), best, str(result.criterion))
+    else:
+        _draw_lines(ax, (lambda1, lambda2, score), best, str(result.criterion))
+    tidy(ax)
+    return finish(figure, path)
+
+
+def _is_grid(lambda1: FloatArray, lambda2: FloatArray) -> bool:
+    n1, n2 = len(np.unique(lambda1)), len(np.unique(lambda2))
+    return min(n1, n2) >= 3 and len(set(zip(lambda1.tolist(), lambda2.tolist(), strict=True))) == n1 * n2
+
+
+def _draw_grid(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: str) -> None:
+    lambda1, lambda2, score = columns
+    x, column = np.unique(lambda1, return_inverse=True)
+    y, row = np.unique(lambda2, return_inverse=True)
+    cells = np.full((len(y), len(x)), np.nan)
+    cells[row, column] = score
+    image = ax.pcolormesh(np.ma.masked_invalid(cells), cmap="viridis", edgecolors="white", linewidth=0.3)
+    bar = figure.colorbar(image, ax=ax, pad=0.02)
+    bar.set_label(criterion, fontsize=9)
+    bar.ax.tick_params(labelsize=7)
+    ax.plot(
+        column[best] + 0.5,
+        row[best] + 0.5,
+        marker="*",
+        markersize=15,
+        color=VERMILION,
+        markeredgecolor="white",
+        linestyle="none",
+    )
+    for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
+        shown = _spread_ticks(len(values))
+        axis.set_ticks(shown + 0.5, [f"{values[i]:.3g}" for i in shown])
+    ax.set(xlabel="lambda1", ylabel="lambda2")
+    ax.set_title(_chosen(lambda1[best], lambda2[best]), fontsize=9, color=INK)
+
+
+def _spread_ticks(n: int, most: int = 8) -> IntArray:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def _draw_lines(ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: str) -> None:
+    lambda1, lambda2, score = columns
+    ratio = np.round(np.divide(lambda2, lambda1, out=np.full_like(lambda1, np.inf), where=lambda1 > 0), 6)
+    by_ratio = len(np.unique(ratio)) <= len(np.unique(lambda2))
+    key, word = (ratio, "lambda2 / lambda1") if by_ratio else (lambda2, "lambda2")
+    values = np.unique(key)
+    for i, value in enumerate(values):
+        mine = np.flatnonzero((key == value) & np.isfinite(score))
+        mine = mine[np.argsort(lambda1[mine], kind="stable")]
+        colour, marker = class_style(i, len(values))
+        ax.plot(
+            lambda1[mine], score[mine], color=colour, marker=marker, markersize=3.5, linewidth=1.2,
+            label=f"{word} = {value:.3g}",
+        )  # fmt: skip
+    ax.plot(
+        lambda1[best],
+        score[best],
+        marker="*",
+        markersize=15,
+        color=VERMILION,
+        markeredgecolor="white",
+        linestyle="none",
+        zorder=5,
+    )
+    ax.set(xlabel="lambda1", ylabel=criterion)
+    ax.set_title(_chosen(lambda1[best], lambda2[best]), fontsize=9, color=INK)
+    if len(values) <= 12:
+        ax.legend(frameon=False, fontsize=8)
+
+
+def _chosen(lambda1: float, lambda2: float) -> str:
+    return f"chosen: lambda1 = {lambda1:.3g}, lambda2 = {lambda2:.3g}"

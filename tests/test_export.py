@@ -1,0 +1,290 @@
+"""Networks leave the package with their names, numbers and isolated variables intact, or not at all."""
+
+import csv
+import json
+import sys
+from xml.etree import ElementTree
+
+import networkx
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import sparse
+
+import jointglasso as jgl
+from jointglasso.networks.export import FORMATS
+
+#: Names that break careless writers; two are equal, and the variable "" is isolated.
+NAMES = ["a/b", "Ünï cödé 基因", 'say "hi", <b>&amp;</b>', "line\nbreak\ttab", "a/b", "", "=1+1; DROP", "'quote'"]
+CLASSES = ["T/helper 1", 'naïve "B", <x>']
+
+
+@pytest.fixture(scope="module")
+def networks():
+    rng = np.random.default_rng(0)
+    matrices = []
+    for _ in CLASSES:
+        upper = np.triu(rng.normal(size=(8, 8)) * (rng.random((8, 8)) < 0.5), 1)
+        upper[:, 5] = upper[5] = 0.0
+        matrices.append(upper + upper.T + 9 * np.eye(8))
+    stability = [np.abs(Theta) / 10 for Theta in matrices]
+    return jgl.JointNetworks(matrices, CLASSES, NAMES, stability=stability)
+
+
+def rows(networks, class_name=None):
+    """What every format must say of the edges, as a set."""
+    edges = networks.edge_list
+    return {
+        (int(i), int(j), networks.class_names[k], float(value), float(partial))
+        for i, j, k, value, partial in zip(
+            edges.first, edges.second, edges.class_index, edges.precision, edges.partial_correlation, strict=True
+        )
+        if class_name in (None, networks.class_names[k])
+    }
+
+
+def row(first, second, values):
+    return (int(first), int(second), values["class"], float(values["precision"]), float(values["partial_correlation"]))
+
+
+def read_graphml(path):
+    graph = networkx.read_graphml(path, force_multigraph=True)
+    # networkx makes None of an empty text
+    names = [graph.nodes[str(i)]["name"] or "" for i in range(len(graph))]
+    return names, {row(*sorted(map(int, ends)), values) for *ends, values in graph.edges(data=True)}
+
+
+def read_cx2(path):
+    aspects = {key: value for part in json.loads(path.read_text("utf-8")) for key, value in part.items()}
+    names = [node["v"]["name"] for node in sorted(aspects["nodes"], key=lambda node: node["id"])]
+    return names, {row(edge["s"], edge["t"], edge["v"]) for edge in aspects.get("edges", [])}
+
+
+def read_cyjs(path):
+    elements = json.loads(path.read_text("utf-8"))["elements"]
+    names = [node["data"]["name"] for node in sorted(elements["nodes"], key=lambda node: int(node["data"]["id"]))]
+    data = [edge["data"] for edge in elements["edges"]]
+    return names, {row(values["source"], values["target"], values) for values in data}
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8", newline="") as stream:
+        table = list(csv.DictReader(stream))
+    return named(table), {row(line["position1"], line["position2"], line) for line in table}
+
+
+def read_parquet(path):
+    table = pd.read_parquet(path).to_dict("records")
+    return named(table), {row(line["position1"], line["position2"], line) for line in table}
+
+
+def named(table):
+    """Names by position, None for the variables that an edge table cannot mention."""
+    names = [None] * len(NAMES)
+    for line in table:
+        names[int(line["position1"])], names[int(line["position2"])] = line["variable1"], line["variable2"]
+    return names
+
+
+READERS = {"graphml": read_graphml, "cx2": read_cx2, "cyjs": read_cyjs, "csv": read_csv, "parquet": read_parquet}
+LISTS_NODES = {"graphml", "cx2", "cyjs"}
+
+
+def test_every_format_is_tested():
+    assert set(READERS) == set(FORMATS)
+
+
+@pytest.mark.parametrize("class_name", [None, CLASSES[0]])
+@pytest.mark.parametrize("format", READERS)
+def test_names_and_numbers_survive(networks, tmp_path, format, class_name):
+    path = networks.export(tmp_path / f"out.{format}", class_name=class_name)
+    names, edges = READERS[format](path)
+    assert edges == rows(networks, class_name)
+    mentioned = [i for i, name in enumerate(names) if name is not None]
+    assert format not in LISTS_NODES or len(mentioned) == len(NAMES), "isolated variables are kept"
+    assert [names[i] for i in mentioned] == [NAMES[i] for i in mentioned]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=3, max_size=3))
+def test_any_name_survives_json_and_csv(tmp_path_factory, names):
+    folder = tmp_path_factory.mktemp("names")
+    Theta = np.array([[2, 0.5, 0.3], [0.5, 2, 0.0], [0.3, 0, 2]])
+    networks = jgl.JointNetworks([Theta], ["x"], names)
+    assert read_cx2(networks.export(folder / "n.cx2"))[0] == names
+    assert read_cyjs(networks.export(folder / "n.cyjs"))[0] == names
+    if not any("\0" in name or "\r" in name for name in names):  # Python's reader of CSV takes neither as it is
+        found = read_csv(networks.export(folder / "n.csv"))[0]
+        assert found[:3] == names
+
+
+def test_carriage_return_survives_graphml(tmp_path):
+    networks = jgl.JointNetworks([np.eye(2)], ["x"], ["a\r\nb", " padded "])
+    assert read_graphml(networks.export(tmp_path / "n.graphml"))[0] == ["a\r\nb", " padded "]
+
+
+def test_a_character_unknown_to_xml_is_an_error_that_names_the_variable(tmp_path):
+    networks = jgl.JointNetworks([np.eye(2)], ["x"], ["fine", "bell\x07"])
+    with pytest.raises(ValueError, match=r"Variable 'bell\\x07' holds a character that GraphML cannot"):
+        networks.export(tmp_path / "n.graphml")
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+# Each format by its own rules
+
+
+def test_cx2_follows_its_specification(networks, tmp_path):
+    document = json.loads(networks.export(tmp_path / "my net.cx2").read_text("utf-8"))
+    assert document[0] == {"CXVersion": "2.0", "hasFragments": False}
+    assert document[-1] == {"status": [{"success": True}]}
+    assert all(len(part) == 1 for part in document[1:])
+    order = [next(iter(part)) for part in document[1:-1]]
+    assert order == ["metaData", "attributeDeclarations", "networkAttributes", "nodes", "edges"]
+    aspects = {name: part[name] for name, part in zip(order, document[1:-1], strict=True)}
+    counts = {entry["name"]: entry["elementCount"] for entry in aspects.pop("metaData")}
+    assert counts == {name: len(elements) for name, elements in aspects.items()}
+    declared = aspects["attributeDeclarations"][0]
+    python = {"string": str, "double": float, "boolean": bool, "integer": int, "list_of_string": list}
+    for name in ("nodes", "edges", "networkAttributes"):
+        for element in aspects[name]:
+            values = element.get("v", element)
+            assert {key: type(value) for key, value in values.items()} == {
+                key: python[declaration["d"]] for key, declaration in declared[name].items()
+            }
+    identifiers = [node["id"] for node in aspects["nodes"]]
+    assert len(set(identifiers)) == len(identifiers) == len(NAMES)
+    assert {edge[end] for edge in aspects["edges"] for end in "st"} <= set(identifiers)
+    assert aspects["networkAttributes"][0]["name"] == "my net"
+    assert aspects["networkAttributes"][0]["classes"] == CLASSES
+
+
+def test_cx2_without_edges_announces_none(tmp_path):
+    networks = jgl.JointNetworks([np.eye(2)], ["x"], ["a", "b"])
+    document = json.loads(networks.export(tmp_path / "n.cx2").read_text("utf-8"))
+    assert "edges" not in [entry["name"] for entry in document[1]["metaData"]]
+    assert not any("edges" in part for part in document)
+
+
+def test_cyjs_has_elements_with_text_identifiers(networks, tmp_path):
+    document = json.loads(networks.export(tmp_path / "n.cyjs").read_text("utf-8"))
+    nodes, edges = document["elements"]["nodes"], document["elements"]["edges"]
+    identifiers = [element["data"]["id"] for element in nodes + edges]
+    assert all(isinstance(identifier, str) for identifier in identifiers)
+    assert len(set(identifiers)) == len(identifiers)
+    assert {edge["data"][end] for edge in edges for end in ("source", "target")} <= {n["data"]["id"] for n in nodes}
+
+
+def test_graphml_declares_its_keys(networks, tmp_path):
+    space = "{http://graphml.graphdrawing.org/xmlns}"
+    root = ElementTree.parse(networks.export(tmp_path / "n.graphml")).getroot()
+    declared = {key.get("id") for key in root.iter(f"{space}key")}
+    used = {data.get("key") for data in root.iter(f"{space}data")}
+    assert used <= declared
+    assert root.find(f"{space}graph").get("edgedefault") == "undirected"
+
+
+def test_unknown_stability_is_left_out_and_known_one_kept(networks, tmp_path):
+    unknown = jgl.JointNetworks(networks.precision, CLASSES, NAMES)
+    for known, stored in ((networks, True), (unknown, False)):
+        document = json.loads(known.export(tmp_path / "n.cx2").read_text("utf-8"))
+        assert ("stability" in document[2]["attributeDeclarations"][0]["edges"]) is stored
+        assert pd.read_csv(known.export(tmp_path / "n.csv"))["stability"].notna().all() == stored
+        assert pd.read_parquet(known.export(tmp_path / "n.parquet"))["stability"].notna().all() == stored
+
+
+def test_parquet_remembers_isolated_variables(networks, tmp_path):
+    from pyarrow import parquet
+
+    schema = parquet.read_schema(networks.export(tmp_path / "n.pq"))
+    assert json.loads(schema.metadata[b"jointglasso"]) == {"variable_names": NAMES, "class_names": CLASSES}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_networks_without_edges_can_be_written(tmp_path, format):
+    networks = jgl.JointNetworks([sparse.eye_array(3)], ["x"], list("abc"))
+    path = networks.export(tmp_path / "n", format=format)
+    assert READERS[format](path)[1] == set()
+
+
+# Choosing the format, and failing
+
+
+def test_the_ending_tells_the_format_in_any_case(networks, tmp_path):
+    assert read_cx2(networks.export(str(tmp_path / "n.CX2")))[0] == NAMES
+    assert read_cx2(networks.export(tmp_path / "n.txt", format="cx2"))[0] == NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "message"),
+    [
+        ("n.xls", None, r"'n.xls' has the ending '.xls', which tells no format: .*'cx2'"),
+        ("n", None, "has no ending"),
+        ("n.cx2", "gml", "format 'gml' is not known; choose one of 'graphml'"),
+    ],
+)
+def test_unknown_formats_are_refused_with_the_known_ones(networks, tmp_path, name, format, message):
+    with pytest.raises(ValueError, match=message):
+        networks.export(tmp_path / name, format)
+
+
+def test_unknown_class_and_folder_are_named(networks, tmp_path):
+    with pytest.raises(ValueError, match="no class 'q'"):
+        networks.export(tmp_path / "n.cx2", class_name="q")
+    with pytest.raises(OSError, match="no folder"):
+        networks.export(tmp_path / "missing" / "n.cx2")
+
+
+def test_a_failed_export_leaves_the_old_file(networks, tmp_path, monkeypatch):
+    path = tmp_path / "n.parquet"
+    path.write_bytes(b"old")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"jointglasso\[parquet\]"):
+        networks.export(path)
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+# Graphs of other packages
+
+
+def test_networkx_graphs_by_class(networks):
+    graphs = networks.to_networkx()
+    assert list(graphs) == CLASSES
+    for name, graph in graphs.items():
+        assert [graph.nodes[i]["name"] for i in range(len(NAMES))] == NAMES
+        assert {row(*ends, values) for *ends, values in graph.edges(data=True)} == rows(networks, name)
+        assert networkx.utils.graphs_equal(graph, networks.to_networkx(name))
+        assert graph.number_of_edges() == networks.n_edges[networks.class_index(name)]
+        assert [graph.nodes[i]["degree"] for i in graph] == [degree for _, degree in graph.degree()]
+    assert {"precision", "partial_correlation", "kind", "differential", "stability", "certified"} <= set(
+        next(iter(graphs[CLASSES[0]].edges(data=True)))[2]
+    )
+
+
+def test_networkx_multigraph_holds_all_classes(networks):
+    graph = networks.to_networkx(multigraph=True)
+    assert graph.is_multigraph() and len(graph) == len(NAMES)
+    assert {key for *_, key in graph.edges(keys=True)} == set(CLASSES)
+    assert {row(*ends, values) for *ends, values in graph.edges(data=True)} == rows(networks)
+
+
+def test_igraph_graphs_by_class(networks):
+    graphs = networks.to_igraph()
+    assert list(graphs) == CLASSES and graphs[CLASSES[0]].vs["name"] == NAMES
+    one = networks.to_igraph(CLASSES[1])
+    assert {row(*edge.tuple, edge.attributes()) for edge in one.es} == rows(networks, CLASSES[1])
+    assert networks.to_igraph(multigraph=True).ecount() == sum(networks.n_edges)
+
+
+@pytest.mark.parametrize(
+    ("package", "call"),
+    [
+        ("networkx", lambda networks: networks.to_networkx()),
+        ("igraph", lambda networks: networks.to_igraph()),
+        ("pandas", lambda networks: networks.edges()),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(networks, monkeypatch, package, call):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"package {package}: install it with pip install 'jointglasso\["):
+        call(networks)
