@@ -17,6 +17,7 @@ _HOME = {
     "CovarianceSource": "jointglasso.covariance",
     "datasets": "jointglasso.datasets",
     "DenseCovariance": "jointglasso.covariance",
+    "io": "jointglasso.io",
     "Iteration": "jointglasso.solution",
     "JointProblem": "jointglasso.problem",
     "Newton": "jointglasso.solvers",
@@ -35,6 +36,7 @@ __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from jointglasso import datasets as datasets
+    from jointglasso import io as io
     from jointglasso.covariance import (
         CovarianceSource as CovarianceSource,
     )
@@ -74,7 +76,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'jointglasso' has no attribute {name!r}")
     module = importlib.import_module(_HOME[name])
-    value = module if name == "datasets" else getattr(module, name)
+    value = module if module.__name__ == f"jointglasso.{name}" else getattr(module, name)
     globals()[name] = value
     return value
 
