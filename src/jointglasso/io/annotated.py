@@ -25,7 +25,9 @@ def read_h5ad(file: Path, options: Options) -> Draft:
         warnings.simplefilter("ignore")  # remarks about the layout of older files, which are read all the same
         try:
             stored = anndata.read_h5ad(file)
-        except (OSError, KeyError, ValueError, anndata.io.IORegistryError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # anndata lets the errors of several libraries through
             raise ValueError(f"{path} is not an AnnData file or is damaged: write it again with write_h5ad.") from error
         names, values = _layer(stored, options.layer, path)
         X = require_no_infinity(_dense(values), path)

@@ -14,7 +14,7 @@ from jointglasso.io.draft import Draft, numbered
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import read_bytes
 from jointglasso.io.options import Options
-from jointglasso.io.wording import listed
+from jointglasso.io.wording import count, listed
 
 
 def read_npy(file: Path, options: Options) -> Draft:
@@ -104,8 +104,8 @@ def require_no_infinity(X: FloatArray, path: str) -> FloatArray:
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
         raise ValueError(
-            f"{path}: sample {row + 1}, variable {column + 1} is {X[row, column]} ({int(infinite.sum())} such values): "
-            "correct it, or make it NaN if it is missing."
+            f"{path}: sample {row + 1}, variable {column + 1} is {X[row, column]} "
+            f"({count(int(infinite.sum()), 'such value')}): correct it, or make it NaN if it is missing."
         )
     return X
 

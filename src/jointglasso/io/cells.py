@@ -15,6 +15,9 @@ from jointglasso._typing import FloatArray
 #: Cells read as missing, in upper or lower case, with or without blanks around them.
 MISSING_MARKERS = ("", "NA", "N/A", "#N/A", "NaN", "null", "None", "-", "?", ".")
 
+#: A character that no table has inside its cells; where one has, its cells are read one by one.
+_SEPARATOR = "\x1f"
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _GROUPED = {mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}({re.escape(mark)}\d{{3}})+(?!\d)", re.ASCII) for mark in ",. '"}
 _COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
@@ -35,10 +38,20 @@ class NumberFormat:
         return frozenset(marker.strip().casefold() for marker in (*MISSING_MARKERS, *self.missing))
 
     @cached_property
-    def _plain(self) -> bool:
-        # A marker such as -999 looks like a number: then no cell may be read without asking for the markers.
-        numeric = any(_NUMBER.fullmatch(marker.strip()) for marker in self.missing)
-        return self.decimal == "." and self.thousands is None and not numeric
+    def _needs_care(self) -> bool:
+        """Whether float() could take a cell for a number that is none, or another one."""
+        numeric = any(self._number(marker.strip()) is not None for marker in self.missing)  # such as -999
+        return self.thousands is not None or numeric
+
+    def _readable(self, cells: Sequence[str]) -> Sequence[str]:
+        """Cells that float() reads as `number` does; words in place of those that it must not read."""
+        joined = _SEPARATOR.join(cells)
+        # float() is fast and almost strict, but takes 1_000 and digits of other scripts for numbers.
+        if self._needs_care or "_" in joined or not joined.isascii() or (self.decimal == "," and "." in joined):
+            return ["word"] * len(cells)
+        if self.decimal == "." or joined.count(_SEPARATOR) != len(cells) - 1:
+            return cells
+        return joined.replace(",", ".").split(_SEPARATOR)
 
     def is_missing(self, cell: str) -> bool:
         """Whether the cell is one of the missing markers."""
@@ -47,8 +60,9 @@ class NumberFormat:
     def number(self, cell: str) -> float | None:
         """Value of a cell, NaN where missing, None where it is neither number nor missing (or infinite)."""
         text = cell.strip()
-        if text.casefold() in self._markers:
-            return math.nan
+        return math.nan if text.casefold() in self._markers else self._number(text)
+
+    def _number(self, text: str) -> float | None:
         if self.thousands is not None and (grouped := _GROUPED[self.thousands].match(text)):
             whole, rest = grouped[0], text[grouped.end() :]
             if self.thousands in rest:
@@ -65,16 +79,13 @@ class NumberFormat:
 
     def row(self, cells: Sequence[str]) -> tuple[FloatArray, dict[int, str]]:
         """Values of many cells, and the cells that are words by position; words have the value NaN."""
-        # float() is fast and almost strict: besides our numbers it takes 1_000, which must not pass, and infinities.
-        if self._plain and "_" not in "".join(cells):
-            try:
-                values = np.array(list(map(float, cells)))
-            except ValueError:
-                values = np.array([_float_or_infinity(cell) for cell in cells])
-        else:
-            values = np.full(len(cells), np.inf)
+        readable = self._readable(cells)
+        try:
+            values = np.array(list(map(float, readable)))
+        except ValueError:
+            values = np.array([_float_or_infinity(cell) for cell in readable])
         words: dict[int, str] = {}
-        for i in np.flatnonzero(np.isinf(values)).tolist():  # not read yet, or refused
+        for i in np.flatnonzero(~np.isfinite(values)).tolist():  # also what float() refused
             number = self.number(cells[i])
             if number is None:
                 words[i] = cells[i].strip()

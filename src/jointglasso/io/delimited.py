@@ -38,7 +38,7 @@ def read_delimited(file: Path, options: Options) -> Grid:
         ahead = [first, *ahead]
         header = [f"x{i + 1}" for i in range(len(first[1]))]
     elif not ahead:
-        raise ValueError(f"{path} has a header line but no rows below it: add the samples, or say header=False.")
+        raise ValueError(f"{path} has a header line but no rows below it: add the samples.")
     else:
         header = first[1]
         if len(ahead[0][1]) == len(header) + 1:  # R leaves out the name of the column of row names

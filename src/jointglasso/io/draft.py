@@ -42,6 +42,10 @@ class Draft:
     def annotation(self, name: str, option: str) -> list[str | None]:
         """Words of one annotation; `option` asked for it."""
         if name not in self.annotations:
+            if not self.annotations:
+                raise ValueError(
+                    f"{self.path} has no labels, so {option}={name!r} cannot be found: give them with labels=."
+                )
             known = nearest(name, list(self.annotations))
             raise ValueError(f"{self.path} does not tell {name!r} of its samples ({known}): correct {option}.")
         return self.annotations[name]

@@ -14,8 +14,26 @@ from jointglasso.io.labels import LabelFile, as_label
 from jointglasso.io.options import Options
 from jointglasso.io.wording import count, listed, nearest
 
-#: Headers of a first column that holds names even if they are numbers, case ignored.
-NAME_HEADERS = frozenset({"", "sample", "samples", "sample_id", "sampleid", "sample_name", "id", "index", "id_ref"})
+#: Headers of a first column that names samples, or variables, even if the names are numbers; case ignored.
+SAMPLE_HEADERS = frozenset(
+    {"sample", "samples", "sample_id", "sampleid", "sample_name", "patient", "patient_id", "cell"}
+)
+VARIABLE_HEADERS = frozenset(
+    {
+        "variable",
+        "feature",
+        "gene",
+        "gene_id",
+        "gene_name",
+        "gene_symbol",
+        "symbol",
+        "probe",
+        "probe_id",
+        "id_ref",
+        "protein",
+    }
+)
+NAME_HEADERS = SAMPLE_HEADERS | VARIABLE_HEADERS | {"", "id", "index", "name"}
 
 
 @dataclass(frozen=True)
@@ -56,9 +74,11 @@ def _names_column(grid: Grid, options: Options) -> int | None:
         return None
     if grid.named and first.casefold() in NAME_HEADERS:
         return 0
-    wordy = any((row, 0) in grid.words for row in range(len(grid.lines)))
-    # Words that come again are classes rather than names; the check of the cells will ask what they are.
-    return 0 if wordy and len(set(grid.columns[0])) == len(grid.lines) else None
+    n_rows = len(grid.lines)
+    wordy = sum((row, 0) in grid.words for row in range(n_rows)) > n_rows / 2
+    # Words that come again are classes rather than names, and a few words among numbers are mistakes: the check of the
+    # cells will ask what they are.
+    return 0 if wordy and len(set(grid.columns[0])) == n_rows else None
 
 
 def _detect_side(layout: _Layout, labels: LabelFile | None) -> str:
@@ -68,6 +88,10 @@ def _detect_side(layout: _Layout, labels: LabelFile | None) -> str:
         return _side_of_labels(layout, labels)
     if layout.grid.named and layout.names_column is None:
         return "rows"  # the columns have names and the rows have none: variables have names
+    if layout.names_column is not None:
+        title = layout.grid.header[layout.names_column].casefold()
+        if title in SAMPLE_HEADERS or title in VARIABLE_HEADERS:
+            return "rows" if title in SAMPLE_HEADERS else "columns"
     both = "its rows and its columns have names" if layout.grid.named else "its columns have no names"
     raise ValueError(
         f"{layout.grid.path}: {both} ({count(len(layout.grid.lines), 'row')}, "

@@ -81,6 +81,8 @@ def check_options(given: dict[str, Any]) -> Options:
         check_choice("thousands", given["thousands"], (",", ".", " ", "'"))
     if given.get("decimal", ".") == given.get("thousands"):
         raise ValueError(f"decimal and thousands are both {given['thousands']!r}: they must differ.")
+    if given.get("names") is True:
+        raise TypeError("names must be the name of a column, or False if none holds names, not True.")
     delimiter = given.get("delimiter", ",")
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise ValueError(f"delimiter={delimiter!r} must be one character, such as ',' or '\\t'.")

@@ -80,7 +80,8 @@ def read_table(
         of the samples. A label column of more than two is chosen by `label`.
     samples_in : {"rows", "columns"}, optional
         Where the samples are. Detected from where `label` is, or which side the label file names; without
-        labels the samples are in rows if only the columns have names. NumPy arrays have samples in rows unless told.
+        labels the samples are in rows if only the columns have names; if both have names, the header of the first
+        column decides where it is "sample", "gene" or alike. NumPy arrays have samples in rows unless told.
     sheet : str or int, optional
         Sheet of an Excel file that has several.
     delimiter : str, optional
@@ -91,9 +92,9 @@ def read_table(
         Classes to keep; or, as ``{name: value or values}``, conditions on other annotations of the samples, found like
         `label`. Conditions keep the annotation out of the variables.
     names : str or False, optional
-        Column that names the rows. If left out it is the first column when this has no header, is called "sample", "id"
-        or alike, or holds words that are all different. False: no column does. With samples in columns the
-        first column names the variables.
+        Column that names the rows. If left out it is the first column when this has no header, is called "sample",
+        "gene", "id" or alike, or holds words that are all different. False: no column does. With samples in columns
+        the first column names the variables.
     drop : list of str, optional
         Columns or rows to leave out.
     decimal : {".", ","}, optional

@@ -101,6 +101,8 @@ def _table(
             if not rows:
                 raise ValueError(f"{path}: the table has no probes: download it again.")
             return probes, genes, np.ascontiguousarray(np.array(rows).T)
+        if not line:
+            continue
         cells = line.split("\t")
         if len(cells) != len(header):
             raise ValueError(
