@@ -388,6 +388,15 @@ CASES = [
         {"drop": ["kind"], "samples_in": "rows", "subset": ["u"]},
         "subset=['u'] names classes, but no label is given: say label= or labels=.",
     ),
+    (
+        "stocks.csv",
+        "A,B,C\n1,2,3\n4,5,6\n",
+        {"samples_in": "columns"},
+        (
+            "{path}: the samples are in columns, but the first column 'A' holds numbers instead of names of variables: "
+            "say names=False if it is a sample, names='A' if these are names."
+        ),
+    ),
     # Labels in a file of their own
     (
         "plain.csv",
@@ -410,7 +419,7 @@ CASES = [
         PLAIN,
         {"labels": "who,kind\nx,u\ny,v\n"},
         (
-            "{labels} fits neither the rows nor the columns of {path} (4 rows, 2 columns): give the label file of "
+            "{labels} names neither the rows nor the columns of {path}: give the label file of "
             "this table, or say samples_in= if it is."
         ),
     ),
@@ -479,8 +488,8 @@ CASES = [
         "id,s1,s2\na,1,2\nb,3,4\n",
         {"labels": "u\nv\n"},
         (
-            "{labels} fits both the rows and the columns of {path} (2 rows, 2 columns): give the label file of "
-            "this table, or say samples_in= if it is."
+            "{path}: its rows and its columns have names (2 rows, 2 columns), so either can be the samples: "
+            "say samples_in='rows' or samples_in='columns'."
         ),
     ),
     # NumPy files
@@ -676,7 +685,7 @@ def message_of(folder, name, content, options):
     return text.replace(str(path), "{path}").replace(str(labels), "{labels}").replace(str(folder), "{folder}")
 
 
-@pytest.mark.parametrize(("name", "content", "options", "message"), CASES)
+@pytest.mark.parametrize(("name", "content", "options", "message"), CASES, ids=[case[0] for case in CASES])
 def test_bad_input_gets_its_sentence(tmp_path, name, content, options, message):
     for package in NEEDS.get(name.rpartition(".")[2], ()):
         pytest.importorskip(package)
@@ -687,7 +696,7 @@ def test_every_sentence_is_one_and_ends_like_one():
     """The rule itself: it ends with a full stop, and a remedy follows a colon or semicolon."""
     for name, _, _, message in CASES:
         assert message.endswith("."), name
-        assert ":" in message.replace("{path}:", "", 1) or ";" in message or "must" in message, message
+        assert ":" in message.removeprefix("{path}:") or ";" in message or "must" in message, message
         assert "\n" not in message
 
 

@@ -41,20 +41,19 @@ def finish(draft: Draft, options: Options, labels: LabelFile | None) -> Labelled
 
 def unique_names(names: list[str], path: str) -> tuple[str, ...]:
     """Make names unique by a number behind every later copy, with a warning; nameless ones are called by position."""
-    taken = set(names)
-    seen: Counter[str] = Counter()
+    taken, used = set(names), set()
+    number: Counter[str] = Counter()
     result, renamed = [], []
     for position, given in enumerate(names):
         name = given or f"x{position + 1}"
-        seen[name] += 1
-        if seen[name] > 1 or (not given and name in taken):
-            number = max(seen[name], 2)
-            while f"{name}.{number}" in taken:
-                number += 1
+        if name in used or (not given and name in taken):
             renamed.append(name)
-            seen[name] = number
-            name = f"{name}.{number}"
-            taken.add(name)
+            number[name] = max(number[name] + 1, 2)
+            while f"{name}.{number[name]}" in taken:
+                number[name] += 1
+            name = f"{name}.{number[name]}"
+        taken.add(name)
+        used.add(name)
         result.append(name)
     if renamed:
         warnings.warn(

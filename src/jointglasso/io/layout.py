@@ -74,29 +74,46 @@ def _names_column(grid: Grid, options: Options) -> int | None:
         return None
     if grid.named and first.casefold() in NAME_HEADERS:
         return 0
-    n_rows = len(grid.lines)
-    wordy = sum((row, 0) in grid.words for row in range(n_rows)) > n_rows / 2
     # Words that come again are classes rather than names, and a few words among numbers are mistakes: the check of the
     # cells will ask what they are.
-    return 0 if wordy and len(set(grid.columns[0])) == n_rows else None
+    return 0 if _begins_with_words(grid) and len(set(grid.columns[0])) == len(grid.lines) else None
+
+
+def _begins_with_words(grid: Grid) -> bool:
+    return sum((row, 0) in grid.words for row in range(len(grid.lines))) > len(grid.lines) / 2
+
+
+def _require_variable_names(grid: Grid) -> int:
+    """With samples in columns words in the first column are names even if they come again; numbers may be data."""
+    if _begins_with_words(grid):
+        return 0
+    name = grid.header[0]
+    raise ValueError(
+        f"{grid.path}: the samples are in columns, but the first column {name!r} holds numbers instead of names of "
+        f"variables: say names=False if it is a sample, names={name!r} if these are names."
+    )
 
 
 def _detect_side(layout: _Layout, labels: LabelFile | None) -> str:
+    """The side of the samples by what is certain: labels, names in the label file, titles, one side without names."""
     if layout.options.annotations:
         return _side_of_annotations(layout)
-    if labels is not None:
-        return _side_of_labels(layout, labels)
+    if labels is not None and labels.width > 1:
+        return _side_of_names(layout, labels)
+    title = "" if layout.names_column is None else layout.grid.header[layout.names_column].casefold()
+    if title in SAMPLE_HEADERS or title in VARIABLE_HEADERS:
+        return "rows" if title in SAMPLE_HEADERS else "columns"
     if layout.grid.named and layout.names_column is None:
         return "rows"  # the columns have names and the rows have none: variables have names
-    if layout.names_column is not None:
-        title = layout.grid.header[layout.names_column].casefold()
-        if title in SAMPLE_HEADERS or title in VARIABLE_HEADERS:
-            return "rows" if title in SAMPLE_HEADERS else "columns"
+    n_rows, n_columns = len(layout.grid.lines), len(layout.column_names)
+    if labels is not None:
+        fits = [side for side, n in (("rows", n_rows), ("columns", n_columns)) if len(labels.rows) in (n, n + 1)]
+        if len(fits) == 1:
+            return fits[0]
     both = "its rows and its columns have names" if layout.grid.named else "its columns have no names"
     raise ValueError(
-        f"{layout.grid.path}: {both} ({count(len(layout.grid.lines), 'row')}, "
-        f"{count(len(layout.column_names), 'column')}), "
-        "so either can be the samples: say samples_in='rows' or samples_in='columns'."
+        f"{layout.grid.path}: {both} ({count(n_rows, 'row')}, {count(n_columns, 'column')}), so either can be the "
+        "samples: say samples_in='rows' or samples_in='columns'."
     )
 
 
@@ -123,23 +140,19 @@ def _side_of_annotations(layout: _Layout) -> str:
     return sides.pop()
 
 
-def _side_of_labels(layout: _Layout, labels: LabelFile) -> str:
-    """The side whose names the label file has, or whose length it has when it is one column."""
-    n_rows, n_columns = len(layout.grid.lines), len(layout.column_names)
-    if labels.width == 1:
-        fits = [side for side, n in (("rows", n_rows), ("columns", n_columns)) if len(labels.rows) in (n, n + 1)]
-    else:
-        known = set(labels.first_column)
-        sides = (("rows", layout.row_names), ("columns", layout.column_names))
-        fits = [side for side, names in sides if known & set(names)]
+def _side_of_names(layout: _Layout, labels: LabelFile) -> str:
+    known = set(labels.first_column)
+    fits = [
+        side for side, names in (("rows", layout.row_names), ("columns", layout.column_names)) if known & set(names)
+    ]
     if len(fits) == 1:
         return fits[0]
-    if not fits and layout.grid.named and layout.names_column is None:
-        return "rows"  # the match of labels and samples will say what is wrong
+    if not fits and layout.names_column is None:
+        return "rows"  # the match of labels and samples will say that there are no names
     found = "both the rows and the columns" if fits else "neither the rows nor the columns"
     raise ValueError(
-        f"{labels.path} fits {found} of {layout.grid.path} ({count(n_rows, 'row')}, {count(n_columns, 'column')}): "
-        "give the label file of this table, or say samples_in= if it is."
+        f"{labels.path} names {found} of {layout.grid.path}: give the label file of this table, or say samples_in= if "
+        "it is."
     )
 
 
@@ -173,7 +186,7 @@ def _samples_in_rows(layout: _Layout) -> Draft:
 
 def _samples_in_columns(layout: _Layout) -> Draft:
     if layout.names_column is None and layout.options.names is not False:
-        layout = _Layout(layout.grid, layout.options, 0)  # variables are named by the first column, numbers or not
+        layout = _Layout(layout.grid, layout.options, _require_variable_names(layout.grid))
     grid, options, names = layout.grid, layout.options, layout.row_names
     for name in options.annotations:
         _require_in(name, names, layout.column_names, _option_of(layout, name), "row", layout)

@@ -94,7 +94,7 @@ def read_table(
     names : str or False, optional
         Column that names the rows. If left out it is the first column when this has no header, is called "sample",
         "gene", "id" or alike, or holds words that are all different. False: no column does. With samples in columns
-        the first column names the variables.
+        words in the first column name the variables even if they come again.
     drop : list of str, optional
         Columns or rows to leave out.
     decimal : {".", ","}, optional
