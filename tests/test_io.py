@@ -148,6 +148,36 @@ def test_row_names_without_a_header_of_their_own(tmp_path):
     assert table.variable_names == ("g1", "g2")
 
 
+def test_a_delimiter_too_many_in_every_line(tmp_path):
+    table = read_text(tmp_path, ROWS.replace("\n", ",,\n"), label="kind")
+    assert_is_the_table(table)
+    assert "2 empty columns left out" in table.source
+
+
+def test_numbered_rows_as_r_writes_them(tmp_path):
+    table = read_text(tmp_path, '"g1" "g2"\n"1" 5 6\n"2" 7 8\n', delimiter=" ", samples_in="rows")
+    assert (table.sample_names, table.X.tolist()) == (("1", "2"), [[5, 6], [7, 8]])
+
+
+def test_geo_series_matrix_as_a_text_table(tmp_path):
+    """Its remarks begin with an exclamation mark; the rest is a table with samples in columns."""
+    text = '!Series_title\t"x"\n\n!series_matrix_table_begin\n"ID_REF"\t"GSM1"\t"GSM2"\n"p1"\t1\t2\n"p2"\t\t4\n!end\n'
+    table = read_text(tmp_path, text, name="GSE1_series_matrix.txt", comment="!")
+    assert (table.sample_names, table.variable_names) == (("GSM1", "GSM2"), ("p1", "p2"))
+    np.testing.assert_array_equal(table.X, [[1, np.nan], [2, 4]])
+
+
+def test_values_are_those_of_another_parser(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(30, 7)) * 10.0 ** rng.integers(-300, 300, size=(30, 7))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    path = tmp_path / "table.csv"
+    pandas.DataFrame(values, columns=list("abcdefg")).to_csv(path, index=False)
+    expected = pandas.read_csv(path, float_precision="round_trip").to_numpy()
+    np.testing.assert_array_equal(jgl.io.read_table(path).X, expected)
+
+
 def test_without_a_header(tmp_path):
     table = read_text(tmp_path, "1,2\n3,4\n5,6\n", header=False, samples_in="rows")
     assert table.X.tolist() == [[1, 2], [3, 4], [5, 6]]

@@ -6,9 +6,12 @@ import io
 import lzma
 import os
 import sys
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import jointglasso as jgl
 
@@ -138,10 +141,20 @@ CASES = [
         ),
     ),
     (
+        "comma_too_many.csv",
+        "g1,g2\n1.5,2,\n3,4,\n",
+        {},
+        (
+            "{path}, line 2 has 3 cells, the header 2 (separated by comma): correct that line, or say delimiter= if it "
+            "is another one."
+        ),
+    ),
+    (
         "quote.csv",
         'sample,g1\n"a,1\nb,2\n',
         {"delimiter": ","},
-        "{path}, line 2: a quoted cell does not end properly (unexpected end of data): close the quote.",
+        "{path}, line 2: a cell does not end properly (unexpected end of data): close the quote, or say "
+        "delimiter= if it is another one.",
     ),
     (
         "word.csv",
@@ -698,6 +711,53 @@ def test_every_sentence_is_one_and_ends_like_one():
         assert message.endswith("."), name
         assert ":" in message.removeprefix("{path}:") or ";" in message or "must" in message, message
         assert "\n" not in message
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.one_of(st.binary(max_size=200), st.text('ab1.,;|\t\n"#-', max_size=80).map(str.encode)),
+    st.sampled_from(["csv", "soft", "npz", "npy", "csv.gz"]),
+    st.sampled_from([{}, {"label": "a"}, {"samples_in": "columns"}, {"samples_in": "rows"}]),
+)
+def test_junk_is_refused_in_words_or_read(tmp_path, content, end, options):
+    """No other exception than ours comes through, whatever the bytes; what is read has the shape of its names."""
+    path = write(tmp_path / f"junk.{end}", content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.io.TableWarning)
+        try:
+            table = jgl.io.read_table(path, **{} if end == "soft" and "samples_in" in options else options)
+        except ValueError as error:
+            assert str(error).endswith(".")
+            assert str(path) in str(error)
+        else:
+            assert table.X.shape == (len(table.sample_names), len(table.variable_names))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_damaged_file_is_refused_in_words_or_read(tmp_path, data):
+    """One byte of a good file changed, or its end lost."""
+    name, whole = data.draw(
+        st.sampled_from(
+            [
+                ("good.csv", GOOD.encode()),
+                ("good.csv.gz", gzip.compress(GOOD.encode())),
+                ("good.csv.xz", lzma.compress(GOOD.encode())),
+                ("good.npz", npz(X=np.ones((4, 2)), y=["u", "u", "v", "v"], features=["a", "b"])),
+                ("good.npy", npy(np.ones((4, 2)))),
+                ("good.soft", SOFT.encode()),
+            ]
+        )
+    )
+    at = data.draw(st.integers(0, len(whole) - 1))
+    byte = data.draw(st.one_of(st.none(), st.integers(0, 255)))
+    path = write(tmp_path / name, whole[:at] + (b"" if byte is None else bytes([byte]) + whole[at + 1 :]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.io.TableWarning)
+        try:
+            jgl.io.read_table(path, label={"csv": "kind", "soft": "agent"}.get(name.split(".")[1]))
+        except ValueError as error:
+            assert str(path) in str(error)
 
 
 def test_a_missing_file_is_told_with_its_neighbours(tmp_path):

@@ -31,8 +31,7 @@ def read_h5ad(file: Path, options: Options) -> Draft:
             raise ValueError(f"{path} is not an AnnData file or is damaged: write it again with write_h5ad.") from error
         names, values = _layer(stored, options.layer, path)
         X = require_no_infinity(_dense(values), path)
-        wanted = [name for name in options.annotations if name in stored.obs]
-        annotations = {str(name): _words(stored.obs[name]) for name in (wanted or stored.obs.columns)}
+        annotations = {name: _words(stored.obs[name]) for name in options.annotations if name in stored.obs}
     for name in options.annotations:
         if name not in annotations:
             known = [str(column) for column in stored.obs.columns]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -68,22 +67,23 @@ def _ask_for_label(draft: Draft, options: Options) -> Draft:
 
 def _load(file: Path) -> Any:
     """Content of a NumPy file, read at once so that a damaged part shows here; pickled objects are refused."""
+    content = io.BytesIO(read_bytes(file))
     try:
-        loaded = np.load(io.BytesIO(read_bytes(file)), allow_pickle=False)
-        if not isinstance(loaded, np.ndarray):
-            with loaded:
-                return {key: loaded[key] for key in loaded.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        if "pickle" in str(error).lower() and "Object arrays" in str(error):
+        loaded = np.load(content, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            return {key: loaded[key] for key in loaded.files}
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged header gets as far as Python's tokenizer
+        if "Object arrays" in str(error):
             raise ValueError(
                 f"{file} holds Python objects, which are not loaded for safety: store names as arrays of strings."
             ) from error
-        if isinstance(error, PermissionError) or str(file) in str(error):
-            raise
         raise ValueError(
             f"{file} is not a NumPy file or is damaged: write it again with numpy.savez or save."
         ) from error
-    return loaded
 
 
 def _matrix(array: Any, what: str, path: str, options: Options) -> FloatArray:

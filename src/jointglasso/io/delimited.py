@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,8 @@ from jointglasso.io.wording import count, listed
 
 #: Delimiters that are looked for, with their names in messages.
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 #: Number of rows, and of cells in each, that decide about the delimiter.
 _SNIFFED = 30
@@ -32,7 +34,7 @@ def read_delimited(file: Path, options: Options) -> Grid:
     if first is None:
         raise ValueError(f"{path} has no lines besides blank and comment lines: copy or download it again.")
     number_format = _number_format(text, delimiter, path, options)
-    ahead = list(islice(rows, 1))
+    ahead = list(islice(rows, 2))
     named = has_header(first[1], number_format, path, options.header)
     if not named:
         ahead = [first, *ahead]
@@ -41,7 +43,7 @@ def read_delimited(file: Path, options: Options) -> Grid:
         raise ValueError(f"{path} has a header line but no rows below it: add the samples.")
     else:
         header = first[1]
-        if len(ahead[0][1]) == len(header) + 1:  # R leaves out the name of the column of row names
+        if _has_row_names(header, [cells for _, cells in ahead], number_format):
             header = ["", *header]
     names = (options.names,) if isinstance(options.names, str) else ()
     builder = GridBuilder(header, number_format, (*options.annotations, *names, *options.drop))
@@ -59,7 +61,7 @@ class Records:
     """Rows of a text table with the line they begin on; blank and comment lines are left out."""
 
     def __init__(self, text: str, delimiter: str, path: str, comment: str | bool | None) -> None:
-        self._lines = io.StringIO(text, newline="")
+        self._lines = (match[0] for match in _LINE.finditer(text))  # one by one: no second copy of a big text
         self._delimiter = delimiter
         self._path = path
         self._told = comment is not None
@@ -80,7 +82,8 @@ class Records:
                 return
             except csv.Error as error:
                 raise ValueError(
-                    f"{self._path}, line {self._start}: a quoted cell does not end properly ({error}): close the quote."
+                    f"{self._path}, line {self._start}: a cell does not end properly ({error}): close the quote, or "
+                    "say delimiter= if it is another one."
                 ) from error
             if self._first_row is None:
                 self._first_row = self._start
@@ -177,6 +180,17 @@ def has_header(cells: list[str], number_format: NumberFormat, path: str, told: b
             "header=False if it is data, header=True if these are names."
         )
     return True
+
+
+def _has_row_names(header: list[str], rows: list[list[str]], number_format: NumberFormat) -> bool:
+    """Whether the first column has no place in the header, as R writes row names: words, or 1, 2, ...
+
+    Anything else, such as a delimiter too many at the end of each row, is a row of a wrong length.
+    """
+    if any(len(cells) != len(header) + 1 for cells in rows):
+        return False
+    first = [cells[0].strip() for cells in rows]
+    return all(number_format.number(cell) is None for cell in first) or first == ["1", "2"][: len(first)]
 
 
 def _ragged(path: str, line: int, found: int, wanted: int, delimiter: str) -> str:

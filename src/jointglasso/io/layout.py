@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,9 +55,22 @@ class _Layout:
 
 def arrange(grid: Grid, options: Options, labels: LabelFile | None) -> Draft:
     """Turn a grid into a draft with samples in rows."""
-    layout = _Layout(grid, options, _names_column(grid, options))
+    layout = _Layout(_without_empty_columns(grid), options, _names_column(grid, options))
     side = options.samples_in or _detect_side(layout, labels)
     return _samples_in_rows(layout) if side == "rows" else _samples_in_columns(layout)
+
+
+def _without_empty_columns(grid: Grid) -> Grid:
+    """Leave out columns at the right end without a name or any value, as a delimiter too many makes them."""
+    width = len(grid.header)
+    while width > 1 and not grid.header[width - 1] and not any(place[1] == width - 1 for place in grid.words):
+        if not np.isnan(grid.values[:, width - 1]).all():
+            break
+        width -= 1
+    if width == len(grid.header):
+        return grid
+    note = f"{count(len(grid.header) - width, 'empty column')} left out"
+    return replace(grid, header=grid.header[:width], values=grid.values[:, :width], notes=[*grid.notes, note])
 
 
 def _names_column(grid: Grid, options: Options) -> int | None:
