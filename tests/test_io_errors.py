@@ -549,7 +549,7 @@ CASES = [
         "table.npz",
         npz(X=np.ones((2, 2)), features=np.array(["a", None], dtype=object)),
         {},
-        "{path} holds Python objects, which are not loaded for safety: store names as arrays of strings.",
+        "{path}: 'features' holds Python objects, which are not loaded for safety: store names as arrays of strings.",
     ),
     (
         "table.npz",

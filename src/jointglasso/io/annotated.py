@@ -13,6 +13,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.io.arrays import require_no_infinity
 from jointglasso.io.draft import Draft
 from jointglasso.io.labels import as_label
+from jointglasso.io.opening import foreign_reader
 from jointglasso.io.options import Options
 from jointglasso.io.wording import nearest
 
@@ -23,12 +24,8 @@ def read_h5ad(file: Path, options: Options) -> Draft:
     anndata = require("anndata", "anndata")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # remarks about the layout of older files, which are read all the same
-        try:
+        with foreign_reader(f"{path} is not an AnnData file or is damaged: write it again with write_h5ad."):
             stored = anndata.read_h5ad(file)
-        except MemoryError:
-            raise
-        except Exception as error:  # anndata lets the errors of several libraries through
-            raise ValueError(f"{path} is not an AnnData file or is damaged: write it again with write_h5ad.") from error
         names, values = _layer(stored, options.layer, path)
         X = require_no_infinity(_dense(values), path)
         annotations = {name: _words(stored.obs[name]) for name in options.annotations if name in stored.obs}

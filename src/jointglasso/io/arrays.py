@@ -11,7 +11,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.io.draft import Draft, numbered
 from jointglasso.io.labels import as_label
-from jointglasso.io.opening import read_bytes
+from jointglasso.io.opening import foreign_reader, read_bytes
 from jointglasso.io.options import Options
 from jointglasso.io.wording import count, listed
 
@@ -31,6 +31,12 @@ def read_npz(file: Path, options: Options) -> Draft:
     stored = _load(file)
     if not isinstance(stored, dict):
         raise ValueError(f"{path} holds one array, as .npy files do: rename it, or say format='npy'.")
+    objects = [key for key, array in stored.items() if array is None]
+    if objects:
+        raise ValueError(
+            f"{path}: {objects[0]!r} holds Python objects, which are not loaded for safety: store names as arrays of "
+            "strings."
+        )
     if "X" not in stored:
         raise ValueError(
             f"{path} has no array 'X' (it has {listed(stored)}): store the samples x variables under that name."
@@ -68,22 +74,22 @@ def _ask_for_label(draft: Draft, options: Options) -> Draft:
 def _load(file: Path) -> Any:
     """Content of a NumPy file, read at once so that a damaged part shows here; pickled objects are refused."""
     content = io.BytesIO(read_bytes(file))
-    try:
+    with foreign_reader(f"{file} is not a NumPy file or is damaged: write it again with numpy.savez or save."):
         loaded = np.load(content, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             return loaded
         with loaded:
-            return {key: loaded[key] for key in loaded.files}
-    except MemoryError:
-        raise
-    except Exception as error:  # a damaged header gets as far as Python's tokenizer
-        if "Object arrays" in str(error):
-            raise ValueError(
-                f"{file} holds Python objects, which are not loaded for safety: store names as arrays of strings."
-            ) from error
-        raise ValueError(
-            f"{file} is not a NumPy file or is damaged: write it again with numpy.savez or save."
-        ) from error
+            return {key: _stored(loaded, key) for key in loaded.files}
+
+
+def _stored(archive: Any, key: str) -> Any:
+    """One array of an archive; None where it holds Python objects, which could run code when loaded."""
+    try:
+        return archive[key]
+    except ValueError as error:
+        if "Object arrays" not in str(error):
+            raise
+        return None
 
 
 def _matrix(array: Any, what: str, path: str, options: Options) -> FloatArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import zipfile
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from jointglasso.io.cells import NumberFormat
 from jointglasso.io.delimited import has_header
 from jointglasso.io.draft import numbered
 from jointglasso.io.grid import Grid, GridBuilder
+from jointglasso.io.opening import foreign_reader
 from jointglasso.io.options import Options
 from jointglasso.io.wording import listed, nearest
 
@@ -24,16 +24,14 @@ def read_excel(file: Path, options: Options) -> Grid:
     """Read one sheet; numbers stored as text are read like those of a text table."""
     path = str(file)
     pandas = require("pandas", "tables")
-    if file.suffix.lower() != ".xls":
-        require("openpyxl", "tables")
-    try:
-        with pandas.ExcelFile(file) as book:
-            sheet = _sheet(book.sheet_names, options.sheet, path)
+    require("openpyxl", "tables")
+    damaged = f"{path} is not an Excel file or is damaged: save it again, or export it as .csv."
+    with foreign_reader(damaged):
+        book = pandas.ExcelFile(file, engine="openpyxl")
+    with book:
+        sheet = _sheet(book.sheet_names, options.sheet, path)
+        with foreign_reader(damaged):
             frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
-    except (zipfile.BadZipFile, KeyError, OSError, ValueError) as error:
-        if isinstance(error, ValueError) and str(error).startswith(path):
-            raise
-        raise ValueError(f"{path} is not an Excel file or is damaged: save it again, or export it as .csv.") from error
     number_format = NumberFormat(options.decimal or ".", options.thousands, options.missing)
     rows = [[cell_text(value, number_format.decimal) for value in row] for row in frame.to_numpy().tolist()]
     filled = [(line, cells) for line, cells in enumerate(rows, start=1) if any(cells)]
@@ -56,11 +54,9 @@ def read_parquet(file: Path, options: Options) -> Grid:
     """Read a data frame; an index with names becomes the first column."""
     path = str(file)
     pandas = require("pandas", "tables")
-    arrow = require("pyarrow", "tables")
-    try:
+    require("pyarrow", "tables")
+    with foreign_reader(f"{path} is not a Parquet file or is damaged: write it again."):
         frame = pandas.read_parquet(file, engine="pyarrow")
-    except (arrow.ArrowException, OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a Parquet file or is damaged: write it again.") from error
     if 0 in frame.shape:
         raise ValueError(f"{path} has {frame.shape[0]} rows and {frame.shape[1]} columns: write it again with data.")
     if not isinstance(frame.index, pandas.RangeIndex):

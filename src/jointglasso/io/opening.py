@@ -8,6 +8,8 @@ import gzip
 import lzma
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,6 @@ KINDS = {
     ".pq": "parquet",
     ".xlsx": "excel",
     ".xlsm": "excel",
-    ".xls": "excel",
 }
 
 #: Compressions by the end of the name: what they are called, how their files begin, how they are opened.
@@ -72,6 +73,17 @@ def kind_of(file: Path) -> str:
         f"{file}: the kind of file cannot be told from its name: rename it, or say format='text' (or another of "
         f"{listed(sorted(set(KINDS.values())), most=9)})."
     )
+
+
+@contextmanager
+def foreign_reader(message: str) -> Iterator[None]:
+    """Say `message` when the reader of another package fails, which may let any exception through."""
+    try:
+        yield
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:
+        raise ValueError(message) from error
 
 
 def read_bytes(file: Path) -> bytes:
