@@ -31,7 +31,7 @@ def read_excel(file: Path, options: Options) -> Grid:
     with book:
         sheet = _sheet(book.sheet_names, options.sheet, path)
         with foreign_reader(damaged):
-            frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
+            frame = pandas.read_excel(book, sheet_name=sheet, header=None, dtype=object, na_filter=False)
     number_format = NumberFormat(options.decimal or ".", options.thousands, options.missing)
     rows = [[cell_text(value, number_format.decimal) for value in row] for row in frame.to_numpy().tolist()]
     filled = [(line, cells) for line, cells in enumerate(rows, start=1) if any(cells)]
@@ -96,6 +96,8 @@ def _column(column: Any, number_format: NumberFormat) -> tuple[FloatArray, dict[
 
 
 def _sheet(sheets: list[str], asked: str | int | None, path: str) -> str:
+    if not sheets:
+        raise ValueError(f"{path} has no sheets: save it again, or export it as .csv.")
     if asked is None:
         if len(sheets) > 1:
             raise ValueError(f"{path} has {len(sheets)} sheets ({listed(sheets)}): say which with sheet=.")
