@@ -45,6 +45,7 @@ ONLY = {
     "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
     "solution": ("_typing", "_version", "_files", "validation", "screening.partition"),
     "datasets": ("_typing", "validation"),
+    "io": ("_typing", "_files", "_optional", "validation", "covariance"),
 }
 
 #: Who alone may import a third-party package.

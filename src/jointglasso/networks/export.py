@@ -84,8 +84,8 @@ def write_csv(networks: JointNetworks, file: IO[bytes], title: str, class_name: 
 
 def write_parquet(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write the edge table as Parquet; the names of all variables and classes go along as metadata."""
-    arrow = require("pyarrow", "parquet")
-    parquet = require("pyarrow.parquet", "parquet")
+    arrow = require("pyarrow", "tables")
+    parquet = require("pyarrow.parquet", "tables")
     table = _table(networks, class_name)
     # An empty column of words would otherwise get no type at all.
     columns = {

@@ -1,0 +1,96 @@
+"""A rectangle of cells with a header, as text tables and spreadsheets give it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jointglasso._typing import FloatArray
+from jointglasso.io.cells import NumberFormat
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Cells by row and column; numbers as numbers, the rest as it was written.
+
+    Attributes
+    ----------
+    path : str
+        The file, for messages.
+    header : list of str
+        Name of each column.
+    named : bool
+        Whether the header comes from the file.
+    values : array (rows, columns)
+        Numbers; NaN where a cell is missing or a word.
+    words : dict
+        Text of the cells (row, column) that are words.
+    columns : dict
+        Columns that are also kept as they were written, since numbers can be names.
+    rows : dict
+        The same for rows.
+    lines : list of int
+        Line of the file where each row begins.
+    unit : str
+        "line" or "row", as one counts in such files.
+    format : NumberFormat
+        How its numbers are written.
+    notes : list of str
+        What was found out about the file, in words.
+    """
+
+    path: str
+    header: list[str]
+    named: bool
+    values: FloatArray
+    words: dict[tuple[int, int], str]
+    columns: dict[int, list[str]]
+    rows: dict[int, list[str]]
+    lines: list[int]
+    unit: str = "line"
+    format: NumberFormat = field(default_factory=NumberFormat)
+    notes: list[str] = field(default_factory=list)
+
+    def at(self, row: int) -> str:
+        """Say where a row is in the file."""
+        return f"{self.path}, {self.unit} {self.lines[row]}"
+
+
+class GridBuilder:
+    """Collects rows of text into a grid without keeping the text of every number."""
+
+    def __init__(self, header: Sequence[str], number_format: NumberFormat, annotations: Sequence[str]) -> None:
+        self.header = [name.strip() for name in header]
+        self.format = number_format
+        self.annotations = frozenset(annotations)
+        kept = {0, *(i for i, name in enumerate(self.header) if name in self.annotations)}
+        self.columns: dict[int, list[str]] = {i: [] for i in sorted(kept)}
+        self.rows: dict[int, list[str]] = {}
+        self.lines: list[int] = []
+        self._pieces: list[FloatArray] = []
+        self._words: dict[tuple[int, int], str] = {}
+
+    def add(self, cells: Sequence[str], line: int) -> None:
+        """Add one row with as many cells as the header has names."""
+        row = len(self.lines)
+        self.lines.append(line)
+        for column, kept in self.columns.items():
+            kept.append(cells[column].strip())
+        # The first cell is often a name; converted apart, it does not slow down the numbers beside it.
+        for start, part in ((0, cells[:1]), (1, cells[1:])):
+            values, words = self.format.row(part)
+            self._pieces.append(values)
+            self._words.update({(row, start + i): word for i, word in words.items()})
+        if any(cells[column].strip() in self.annotations for column in self.columns):
+            self.rows[row] = [cell.strip() for cell in cells]
+
+    def build(self, path: str, *, named: bool, unit: str, notes: list[str]) -> Grid:
+        """Put the rows together."""
+        shape = (len(self.lines), len(self.header))
+        values = np.concatenate(self._pieces).reshape(shape) if self._pieces else np.empty(shape)
+        self._pieces.clear()
+        return Grid(
+            path, self.header, named, values, self._words, self.columns, self.rows, self.lines, unit, self.format, notes
+        )

@@ -1,0 +1,105 @@
+"""What the caller of `read_table` decided, checked once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jointglasso.validation import check_choice
+
+#: Options that only some formats understand, and how those formats are called in messages.
+FORMATS_OF_OPTION = {
+    "sheet": ("excel",),
+    "layer": ("h5ad",),
+    "delimiter": ("text",),
+    "encoding": ("text",),
+    "comment": ("text",),
+    "header": ("text", "excel"),
+    "decimal": ("text", "excel", "tables"),
+    "thousands": ("text", "excel", "tables"),
+    "missing": ("text", "excel", "parquet", "soft"),
+    "names": ("text", "excel", "tables"),
+    "drop": ("text", "excel", "tables"),
+    "samples_in": ("text", "excel", "parquet", "npz", "npy"),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keyword arguments of `read_table`; see there."""
+
+    label: str | None = None
+    labels: str | os.PathLike[str] | None = None
+    samples_in: str | None = None
+    sheet: str | int | None = None
+    delimiter: str | None = None
+    layer: str | None = None
+    classes: tuple[str, ...] | None = None
+    where: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    names: str | bool | None = None
+    drop: tuple[str, ...] = ()
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
+    encoding: str | None = None
+    header: bool | None = None
+    comment: str | bool | None = None
+    unmatched: str = "error"
+
+    @property
+    def annotations(self) -> tuple[str, ...]:
+        """Names inside the table that describe samples and are no variables."""
+        own_label = () if self.label is None or self.labels is not None else (self.label,)
+        return tuple(dict.fromkeys((*own_label, *self.where)))
+
+    def require_fit(self, kind: str, path: str) -> None:
+        """Refuse options that a file of this kind cannot use, since ignoring them would hide a mistake."""
+        unset = Options()
+        for name, kinds in FORMATS_OF_OPTION.items():
+            value = getattr(self, name)
+            if value != getattr(unset, name) and kind not in kinds:
+                raise ValueError(
+                    f"{path} is read as {kind}, where {name}={value!r} means nothing ({name} is for "
+                    f"{' and '.join(kinds)}): leave it out."
+                )
+
+
+def check_options(given: dict[str, Any]) -> Options:
+    """Check the keyword arguments of `read_table` and sort `subset` into classes and other columns."""
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in ("label", "layer"):
+        if name in given and not isinstance(given[name], str):
+            raise TypeError(f"{name} must be the name of a column, not {type(given[name]).__name__} {given[name]!r}.")
+    if "samples_in" in given:
+        check_choice("samples_in", given["samples_in"], ("rows", "columns"))
+    check_choice("unmatched", given["unmatched"], ("error", "drop"))
+    if "decimal" in given:
+        check_choice("decimal", given["decimal"], (".", ","))
+    if "thousands" in given:
+        check_choice("thousands", given["thousands"], (",", ".", " ", "'"))
+    if given.get("decimal", ".") == given.get("thousands"):
+        raise ValueError(f"decimal and thousands are both {given['thousands']!r}: they must differ.")
+    if given.get("names") is True:
+        raise TypeError("names must be the name of a column, or False if none holds names, not True.")
+    delimiter = given.get("delimiter", ",")
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"delimiter={delimiter!r} must be one character, such as ',' or '\\t'.")
+    for name in ("drop", "missing"):
+        if name in given:
+            given[name] = _words(name, given[name])
+    subset = given.pop("subset", None)
+    if isinstance(subset, Mapping):
+        given["where"] = {str(key): _words(f"subset[{key!r}]", value) for key, value in subset.items()}
+    elif subset is not None:
+        given["classes"] = _words("subset", subset)
+    return Options(**given)
+
+
+def _words(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a word or a list of words, not {type(value).__name__} {value!r}.")
+    return tuple(str(word) for word in value)

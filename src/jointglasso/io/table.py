@@ -1,0 +1,167 @@
+"""The table that readers return."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.covariance import SampleCovariance
+from jointglasso.io.wording import count, listed, nearest
+from jointglasso.validation import check_choice
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTable:
+    """Samples in rows, variables in columns, and the class of each sample.
+
+    Attributes
+    ----------
+    X : array (n, p)
+        Values; missing = NaN.
+    y : array of n str, or None
+        Class of each sample; None if the file was read without a label.
+    variable_names : tuple of p str
+        Unique names.
+    sample_names : tuple of n str
+        Names from the file, or running numbers.
+    source : str
+        The file and how it was understood, in words.
+    """
+
+    X: FloatArray
+    y: NDArray[np.str_] | None
+    variable_names: tuple[str, ...]
+    sample_names: tuple[str, ...]
+    source: str
+
+    def __repr__(self) -> str:
+        n, p = self.X.shape
+        classes = "" if self.y is None else f", {count(len(self.classes), 'class')}"
+        return f"<LabelledTable: {count(n, 'sample')}, {count(p, 'variable')}{classes}, from {self.source}>"
+
+    @property
+    def classes(self) -> dict[str, int]:
+        """Number of samples of each class, in order of appearance; empty without labels."""
+        return {} if self.y is None else dict(Counter(self.y.tolist()))
+
+    def select(self, variables: Sequence[str] | None = None, classes: Sequence[str] | None = None) -> LabelledTable:
+        """Keep some variables, in the order given, and the samples of some classes.
+
+        Parameters
+        ----------
+        variables, classes : sequence of str, optional
+            Names to keep; all where left out.
+
+        Returns
+        -------
+        LabelledTable
+        """
+        table = self
+        if classes is not None:
+            if self.y is None:
+                raise ValueError(f"{self.source} was read without labels: there are no classes to select.")
+            wanted = _known("classes", classes, list(self.classes))
+            table = table._rows(np.isin(self.y, wanted))
+        if variables is not None:
+            names = _known("variables", variables, list(self.variable_names))
+            position = {name: i for i, name in enumerate(self.variable_names)}
+            X = table.X[:, [position[name] for name in names]]
+            table = replace(table, X=X, variable_names=tuple(names))
+        return table
+
+    def drop_missing(self, what: str) -> LabelledTable:
+        """Leave out the variables, or the samples, that have a missing value.
+
+        Parameters
+        ----------
+        what : {"variables", "samples"}
+            Which to leave out.
+
+        Returns
+        -------
+        LabelledTable
+        """
+        check_choice("what", what, ("variables", "samples"))
+        missing = np.isnan(self.X)
+        keep: BoolArray = np.logical_not(missing.any(axis=0 if what == "variables" else 1))
+        if not keep.any():
+            other = "samples" if what == "variables" else "variables"
+            raise ValueError(f"All {what} of {self.source} have missing values: drop {other}, or fill the values in.")
+        if what == "samples":
+            return self._rows(keep)
+        names = tuple(name for name, kept in zip(self.variable_names, keep, strict=True) if kept)
+        return replace(self, X=self.X[:, keep], variable_names=names)
+
+    def missing_report(self) -> str:
+        """Say how much is missing, where, and what each way of dropping it would leave."""
+        missing = np.isnan(self.X)
+        total = int(missing.sum())
+        n, p = missing.shape
+        if total == 0:
+            return f"No value is missing ({count(n, 'sample')}, {count(p, 'variable')})."
+        by_variable, by_sample = missing.sum(axis=0), missing.sum(axis=1)
+        worst = [self.variable_names[i] for i in np.argsort(-by_variable, kind="stable")[:3] if by_variable[i]]
+        lines = [
+            f"{total:,} of {count(missing.size, 'value')} missing ({100 * total / missing.size:.2g} %), in "
+            f"{int((by_variable > 0).sum()):,} of {count(p, 'variable')} (most in {listed(worst)}) and "
+            f"{int((by_sample > 0).sum()):,} of {count(n, 'sample')}."
+        ]
+        for name in self.classes:
+            part = missing[self.y == name]
+            lines.append(
+                f"Class {name!r}: {int(part.sum()):,} missing, {int(part.all(axis=0).sum()):,} of "
+                f"{count(p, 'variable')} without any value."
+            )
+        left = int((by_variable == 0).sum()), int((by_sample == 0).sum())
+        lines.append(
+            f"drop_missing('variables') leaves {count(left[0], 'variable')}, drop_missing('samples') "
+            f"{count(left[1], 'sample')}."
+        )
+        return "\n".join(lines)
+
+    def to_source(self, *, correlation: bool = True) -> SampleCovariance:
+        """Covariances of the classes, in order of appearance, for `solve` and `screen`.
+
+        Parameters
+        ----------
+        correlation : bool, default True
+            Give correlations instead of covariances.
+
+        Returns
+        -------
+        SampleCovariance
+            One class for each label; a table without labels is one class called "all".
+        """
+        missing = np.isnan(self.X)
+        if missing.any():
+            sample, variable = (int(i) for i in np.argwhere(missing)[0])
+            raise ValueError(
+                f"{count(int(missing.sum()), 'value')} of {self.source} missing, the first in variable "
+                f"{self.variable_names[variable]!r} of sample {self.sample_names[sample]!r}: see missing_report(), and "
+                "use drop_missing('variables') or drop_missing('samples')."
+            )
+        by_class = {"all": self.X} if self.y is None else {name: self.X[self.y == name] for name in self.classes}
+        return SampleCovariance(by_class, correlation=correlation, variable_names=self.variable_names)
+
+    def _rows(self, keep: BoolArray) -> LabelledTable:
+        names = tuple(name for name, kept in zip(self.sample_names, keep, strict=True) if kept)
+        return replace(self, X=self.X[keep], y=None if self.y is None else self.y[keep], sample_names=names)
+
+
+def _known(option: str, names: Sequence[str], known: list[str]) -> list[str]:
+    """Names that are all known and given once."""
+    if isinstance(names, str):
+        raise TypeError(f"{option} must be a list of names, not the word {names!r}: put it in brackets.")
+    chosen, valid = [str(name) for name in names], set(known)
+    for name in chosen:
+        if name not in valid:
+            raise ValueError(f"{name!r} is not among the {option} of the table ({nearest(name, known)}).")
+    if not chosen or len(set(chosen)) < len(chosen):
+        problem = "a name twice" if chosen else "no names"
+        raise ValueError(f"{option} holds {problem}: give every name to keep once.")
+    return chosen

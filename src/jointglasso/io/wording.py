@@ -1,0 +1,34 @@
+"""Words shared by the messages of the readers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class TableWarning(UserWarning):
+    """Something in a file was changed while reading it, such as a name that occurred twice."""
+
+
+def count(number: int, noun: str) -> str:
+    """Write ``1 sample``, ``2 samples``, ``12,488 samples``."""
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def listed(names: Iterable[str], most: int = 6) -> str:
+    """Write names in quotes, the first few of a long list."""
+    every = [repr(str(name)) for name in names]
+    shown = ", ".join(every[:most])
+    return shown if len(every) <= most else f"{shown} and {len(every) - most:,} more"
+
+
+def nearest(name: str, choices: Sequence[str]) -> str:
+    """Say which of `choices` look like `name`, or else what they are."""
+    if not choices:
+        return "there are none"
+    folded = {choice.casefold(): choice for choice in reversed(choices)}
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)
+    if close:
+        return f"similar: {listed(folded[key] for key in close)}"
+    return f"there {'is' if len(choices) == 1 else 'are'} {listed(choices)}"
