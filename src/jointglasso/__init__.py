@@ -22,6 +22,7 @@ _HOME = {
     "Iteration": "jointglasso.solution",
     "JointProblem": "jointglasso.problem",
     "Newton": "jointglasso.solvers",
+    "PairWeights": "jointglasso.penalties",
     "Partition": "jointglasso.screening",
     "ProximalGradient": "jointglasso.solvers",
     "RichProgress": "jointglasso.progress_bar",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         SampleCovariance as SampleCovariance,
     )
     from jointglasso.engine import solve as solve
+    from jointglasso.penalties import PairWeights as PairWeights
     from jointglasso.problem import JointProblem as JointProblem
     from jointglasso.progress_bar import RichProgress as RichProgress
     from jointglasso.screening import (

@@ -20,6 +20,7 @@ from jointglasso.engine.assemble import isolated_objective, sparse_precisions
 from jointglasso.engine.groups import GroupRunner, Options, Outcome, SpentBudget
 from jointglasso.engine.progress import Control
 from jointglasso.engine.recheck import groups_with_unproved_cuts, violated_pairs
+from jointglasso.penalties import PairWeights
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DynamicScreen
@@ -55,6 +56,7 @@ def solve(
     penalty: str = "group",
     weights: Any = None,
     penalize_diagonal: bool = True,
+    pair_weights: Any = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
@@ -80,6 +82,11 @@ def solve(
         Weight of each class in the likelihood; equal by default.
     penalize_diagonal : bool, default True
         As in the paper; False is the convention of JGL and GGLasso.
+    pair_weights : array (p, p), sparse matrix, dict or PairWeights, optional
+        Factor on the penalty of each pair of variables, 1 by default: below 1 where prior knowledge speaks for an edge,
+        0 to leave it unpenalised, above 1 where it speaks against, ``inf`` to forbid it. An array is symmetric and its
+        diagonal is not looked at; of a sparse matrix the stored entries count, zeros included, in one triangle or both;
+        a dict has the form ``{(variable, variable): weight}`` with names or numbers.
     screening : {"dynamic", "hybrid", "global", "class", "none"}
         Rule that finds zero entries before solving. All are exact. "hybrid" is the paper's Algorithm 1; "dynamic" is
         finer still: it cuts more, checks the solution, and merges only what the check asks for.
@@ -125,7 +132,13 @@ def solve(
     )
     with clock.stage("covariance"):
         problem = make_problem(
-            S, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal
+            S,
+            lambda1,
+            lambda2,
+            penalty=penalty,
+            weights=weights,
+            penalize_diagonal=penalize_diagonal,
+            pair_weights=pair_weights,
         )
         start = _warm_matrices(problem, warm_start)
     with clock.stage("screening"):
@@ -210,10 +223,10 @@ class _Screen:
         self.problem = problem
         self.dynamic: DynamicScreen | None = None
         if rule == "dynamic":
-            pairs = scan_pairs(problem.source, problem.penalty, problem.weights)
+            pairs = scan_pairs(problem.source, problem.penalty, problem.weights, problem.pair_weights)
             self.dynamic = DynamicScreen(pairs, problem.penalty)
         else:
-            self._partition = partition_by(rule, problem.source, problem.penalty, problem.weights)
+            self._partition = partition_by(rule, problem.source, problem.penalty, problem.weights, problem.pair_weights)
 
     @property
     def partition(self) -> Partition:
@@ -228,7 +241,8 @@ class _Screen:
         if self.dynamic is None:
             return 0
         safe = hybrid_partition(self.dynamic.pairs)
-        return _n_inside(safe) - _n_inside(self.partition)
+        pair_weights = self.problem.pair_weights
+        return _n_inside(safe, pair_weights) - _n_inside(self.partition, pair_weights)
 
     def merge_violated(self, outcomes: list[Outcome]) -> bool:
         """Merge the pairs that fail the check; whether there were any."""
@@ -242,11 +256,14 @@ class _Screen:
         return bool(len(i))
 
 
-def _n_inside(partition: Partition) -> int:
-    """Number of entries i < j inside the blocks."""
-    return sum(
-        int((sizes * (sizes - 1) // 2).sum()) for sizes in map(partition.block_sizes, range(partition.n_classes))
-    )
+def _n_inside(partition: Partition, pair_weights: PairWeights | None) -> int:
+    """Number of entries i < j inside the blocks, without the forbidden ones."""
+    sizes = map(partition.block_sizes, range(partition.n_classes))
+    inside = sum(int((size * (size - 1) // 2).sum()) for size in sizes)
+    if pair_weights is None:
+        return inside
+    i, j = pair_weights.forbidden
+    return inside - int((partition.labels[:, i] == partition.labels[:, j]).sum())
 
 
 def _method(solver: str | GroupSolver) -> GroupSolver:

@@ -16,15 +16,16 @@ from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import bound_groups
-from jointglasso.engine.assemble import flat_from_precisions
+from jointglasso.engine.assemble import flat_from_precisions, without_forbidden
 from jointglasso.engine.plan import BATCHED_BLOCK, gap_shares, start_objectives, work_items
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.recheck import groups_with_unproved_cuts
+from jointglasso.engine.solvable import require_minimum
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 from jointglasso.solvers.base import diagonal_start
-from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
+from jointglasso.validation import indefinite_start, not_semidefinite, semidefinite
 
 #: Tells, for pairs of variables i < j, the part of their dual budget used by classes where they are cut.
 SpentBudget = Callable[[IntArray, IntArray], FloatArray]
@@ -152,7 +153,8 @@ class GroupRunner:
     def _run_item(self, number: int, rest: float, start: FloatArray | None) -> Outcome:
         groups = self.items[number]
         began = time.perf_counter()
-        system = build_system(self.problem.source, self.blocks.select(groups), self.problem.weights)
+        problem = self.problem
+        system = build_system(problem.source, self.blocks.select(groups), problem.weights, problem.pair_weights)
         spent = np.zeros(system.n_pairs) if self.spent is None else self.spent(*system.pair_variables)
         require_solvable(self.problem, system)
         with self._lock:
@@ -169,6 +171,7 @@ class GroupRunner:
         if start is None and self.warm_start is not None:
             start = flat_from_precisions(system, self.warm_start, problem.source.n_variables)
             require_definite_start(problem, system, start)
+            start = without_forbidden(system, start)
         elif start is None:
             start = diagonal_start(system, problem.diagonal_penalty)
         return SolverTask(
@@ -194,15 +197,12 @@ def _unsolved(task: SolverTask) -> SolverResult:
 
 def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
     """Refuse blocks whose S is not a covariance matrix, and unpenalised problems without a minimum."""
-    unpenalised = problem.penalty.lambda1 == 0 and problem.penalty.lambda2 == 0
     names = problem.source.class_names
     for blocks, (stack,) in system.stacks(system.S):
         for m in np.flatnonzero(~semidefinite(stack)):
             name = names[system.block_class[blocks.start + m]]
             raise not_semidefinite(name, f"in a block of {stack.shape[1]} of its variables")
-        for m in np.arange(len(stack) if unpenalised else 0):
-            if np.linalg.matrix_rank(stack[m], hermitian=True) < stack.shape[1]:
-                raise no_minimum(names[system.block_class[blocks.start + m]])
+    require_minimum(problem, system)
 
 
 def require_definite_start(problem: JointProblem, system: BlockSystem, start: FloatArray) -> None:

@@ -147,6 +147,7 @@ def newton_on_small_groups(
         pair_start,
         group_pairs,
         system.pair_start,
+        system.pair_factor,
         system.upper,
         system.entry_block,
         row,
