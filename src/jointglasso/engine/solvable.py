@@ -24,15 +24,16 @@ def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     from jointglasso.kernels.components import components
 
     row, column = system.entry_members(entries)
-    component = components(len(system.members), row, column)
-    n_pairs = np.bincount(component[row], minlength=component.max() + 1)
-    size = np.bincount(component)
-    for c in np.flatnonzero((size > 1) & (n_pairs == size * (size - 1) // 2)):
-        _require_definite(problem, system, np.flatnonzero(component == c))
     variance = system.S[system.diagonal]
     perfect = system.S[system.upper[entries]] ** 2 >= variance[row] * variance[column] * (1.0 - 1e-12)
     for e in np.flatnonzero(perfect):
         _require_definite(problem, system, np.array([row[e], column[e]]))
+    component = components(len(system.members), row, column)
+    size = np.bincount(component)
+    n_pairs = np.bincount(component[row], minlength=len(size))
+    by_component = np.split(np.argsort(component, kind="stable"), np.cumsum(size)[:-1])
+    for c in np.flatnonzero((size > 2) & (n_pairs == size * (size - 1) // 2)):
+        _require_definite(problem, system, by_component[c])
 
 
 def _require_definite(problem: JointProblem, system: BlockSystem, members: IntArray) -> None:

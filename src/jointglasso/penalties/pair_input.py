@@ -144,7 +144,7 @@ def _canonical(
     again = np.flatnonzero(np.diff(key) == 0)
     one, other = values[again], values[again + 1]
     with np.errstate(invalid="ignore"):
-        differ = again[(one != other) & ~(np.abs(one - other) <= _SAME * np.maximum(one, other))]
+        differ = again[(one != other) & (np.abs(one - other) > _SAME * np.minimum(one, other))]
     if len(differ):
         a, b = divmod(int(key[differ[0]]), len(names))
         raise ValueError(
