@@ -266,3 +266,11 @@ def test_unpenalised_entries_cross_zero_on_a_face():
     assert face[1].tolist() == [0.0, 1.0] and face[3, 0] == 0.0
     moved, crossed = faces.step_on_face(2, x, np.array([-1.0, -1.0]), face)
     assert moved.tolist() == [-0.5, 0.0] and crossed == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_limits_that_shrink_with_the_objective_are_met(seed):
+    """The gap allowed is relative to the objective, which falls on the way from the start to the optimum."""
+    rng = np.random.default_rng(seed)
+    X = 0.6 * rng.standard_normal((30, 6)) + 1.2 * rng.standard_normal((30, 1))
+    assert jgl.solve(np.cov(X.T)[None], 0.03, 0.0, solver="newton", screening="none", tol=1e-7).status.converged
