@@ -239,7 +239,7 @@ def test_a_failed_export_leaves_the_old_file(networks, tmp_path, monkeypatch):
     path = tmp_path / "n.parquet"
     path.write_bytes(b"old")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"jointglasso\[parquet\]"):
+    with pytest.raises(ImportError, match=r"jointglasso\[tables\]"):
         networks.export(path)
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import optimize, sparse
 
 from jointglasso.kernels import components, forest, group_penalty, newton, pair_index, reference, scan, small_blocks
+from jointglasso.penalties import UNIFORM
 
 EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
 
@@ -64,6 +65,16 @@ def pairs_of_entries(draw, values=grid_numbers):
     pairs = draw(st.lists(st.lists(values, min_size=1, max_size=4), max_size=6))
     start = np.concatenate([[0], np.cumsum([len(pair) for pair in pairs])]).astype(np.int64)
     return np.array([x for pair in pairs for x in pair], dtype=np.float64), start
+
+
+def draw_factor(rng, start):
+    """Weights of the pairs, zeros among them, or none at all."""
+    return UNIFORM if rng.random() < 0.3 else rng.choice([0.0, 0.5, 1.0, 3.0], size=len(start) - 1)
+
+
+def each(factor, start):
+    """Weight of each pair."""
+    return factor if len(factor) else np.ones(len(start) - 1)
 
 
 @st.composite
@@ -368,31 +379,42 @@ def test_soft_agrees_with_reference(value, threshold):
     assert group_penalty.soft(value, threshold) == reference.soft(np.float64(value), threshold)
 
 
+@pytest.mark.parametrize("factor", [UNIFORM, np.array([0.5, 3.0])], ids=["uniform", "weights"])
+def test_of_pair_agrees_with_reference(factor):
+    assert group_penalty.of_pair(factor, 1, 0.25, 0.5) == reference.of_pair(factor, 1, 0.25, 0.5)
+    assert group_penalty.of_pair(factor, 1, 0.25, 0.5) == ((0.75, 1.5) if len(factor) else (0.25, 0.5))
+
+
 @EXAMPLES
-@given(pairs_of_entries(), penalties, penalties)
-def test_value_agrees_with_reference_and_formula(entries, lambda1, lambda2):
+@given(pairs_of_entries(), penalties, penalties, seeds)
+def test_value_agrees_with_reference_and_formula(entries, lambda1, lambda2, seed):
     values, start = entries
-    found = group_penalty.value(values, start, lambda1, lambda2)
-    np.testing.assert_allclose(found, reference.penalty_value(values, start, lambda1, lambda2), rtol=1e-14)
-    np.testing.assert_allclose(found, [phi(values[s], lambda1, lambda2) for s in slices(start)], rtol=1e-14)
+    factor = draw_factor(np.random.default_rng(seed), start)
+    found = group_penalty.value(values, start, factor, lambda1, lambda2)
+    np.testing.assert_allclose(found, reference.penalty_value(values, start, factor, lambda1, lambda2), rtol=1e-14)
+    expected = [v * phi(values[s], lambda1, lambda2) for v, s in zip(each(factor, start), slices(start), strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 @EXAMPLES
 @given(pairs_of_entries(), penalties, penalties, seeds)
 def test_prox_agrees_with_reference(entries, lambda1, lambda2, seed):
     values, start = entries
-    step = np.random.default_rng(seed).choice([0.3, 1.0, 2.0], size=len(start) - 1)
-    found = group_penalty.prox(values, start, step, lambda1, lambda2)
-    expected = reference.penalty_prox(values, start, step, lambda1, lambda2)
-    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
-    np.testing.assert_array_equal(found == 0, expected == 0)
+    rng = np.random.default_rng(seed)
+    step, factor = rng.choice([0.25, 1.0, 2.0], size=len(start) - 1), draw_factor(rng, start)
+    found = group_penalty.prox(values, start, factor, step, lambda1, lambda2)
+    expected = reference.penalty_prox(values, start, factor, step, lambda1, lambda2)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(
+        found, group_penalty.prox(values, start, UNIFORM, step * each(factor, start), lambda1, lambda2), atol=1e-14
+    )
 
 
 @settings(EXAMPLES, max_examples=60)
 @given(pairs_of_entries(), penalties, penalties, st.sampled_from([0.3, 1.0, 2.0]), seeds)
 def test_prox_is_better_than_any_point_around(entries, lambda1, lambda2, step, seed):
     values, start = entries
-    found = group_penalty.prox(values, start, np.full(len(start) - 1, step), lambda1, lambda2)
+    found = group_penalty.prox(values, start, UNIFORM, np.full(len(start) - 1, step), lambda1, lambda2)
     rng = np.random.default_rng(seed)
     for s in slices(start):
 
@@ -410,7 +432,7 @@ def test_prox_agrees_with_numerical_minimisation(seed):
     rng = np.random.default_rng(seed)
     values, start = one_pair(*rng.normal(scale=2.0, size=1 + seed % 4))
     step, lambda1, lambda2 = 0.7, 0.4, 0.6
-    found = group_penalty.prox(values, start, np.array([step]), lambda1, lambda2)
+    found = group_penalty.prox(values, start, UNIFORM, np.array([step]), lambda1, lambda2)
     result = optimize.minimize(
         lambda x: 0.5 * ((x - values) ** 2).sum() + step * phi(x, lambda1, lambda2),
         values,
@@ -426,8 +448,9 @@ def test_prox_and_projection_on_the_dual_ball_add_up(entries, lambda1, lambda2):
     """Moreau: at theta = 0 the nearest subgradient is the projection on the dual ball."""
     values, start = entries
     ones, zeros = np.ones(len(start) - 1), np.zeros(len(start) - 1)
-    prox = group_penalty.prox(values, start, ones, lambda1, lambda2)
-    projection = group_penalty.nearest_subgradient(np.zeros_like(values), values, start, lambda1, lambda2, zeros)
+    prox = group_penalty.prox(values, start, UNIFORM, ones, lambda1, lambda2)
+    nothing = np.zeros_like(values)
+    projection = group_penalty.nearest_subgradient(nothing, values, start, UNIFORM, lambda1, lambda2, zeros)
     np.testing.assert_allclose(prox + projection, values, atol=1e-14)
     for s in slices(start):
         assert excess(projection[s], lambda1) <= lambda2**2 + 1e-12
@@ -440,8 +463,15 @@ def subgradient_problems(draw):
     rng = np.random.default_rng(draw(seeds))
     wanted = 0.25 * rng.integers(-10, 11, size=theta.shape)
     lambda1, lambda2 = draw(penalties), draw(penalties)
-    spent = rng.choice([0.0, 0.5, 1.0], size=len(start) - 1) * lambda2**2
-    return theta, wanted, start, lambda1, lambda2, spent
+    factor = draw_factor(rng, start)
+    spent = rng.choice([0.0, 0.5, 1.0], size=len(start) - 1) * (each(factor, start) * lambda2) ** 2
+    return theta, wanted, start, factor, lambda1, lambda2, spent
+
+
+def pairs_with_penalties(problem):
+    """Each pair of such a problem: its slice, its own two penalties, and what is spent."""
+    _, _, start, factor, lambda1, lambda2, spent = problem
+    return zip(slices(start), each(factor, start) * lambda1, each(factor, start) * lambda2, spent, strict=True)
 
 
 @EXAMPLES
@@ -454,27 +484,27 @@ def test_nearest_subgradient_agrees_with_reference(problem):
 @EXAMPLES
 @given(subgradient_problems(), seeds)
 def test_nearest_subgradient_is_a_subgradient(problem, seed):
-    theta, _, start, lambda1, lambda2, spent = problem
+    theta = problem[0]
     found = group_penalty.nearest_subgradient(*problem)
     rng = np.random.default_rng(seed)
-    for pair, s in enumerate(slices(start)):
+    for s, lambda1, lambda2, spent in pairs_with_penalties(problem):
         at_theta, u = phi(theta[s], lambda1, lambda2), found[s]
         for x in rng.normal(size=(30, u.size)) * rng.choice([1e-3, 1.0, 100.0], size=(30, 1)):
             assert phi(x, lambda1, lambda2) >= at_theta + u @ (x - theta[s]) - 1e-9
             y = theta[s] + 1e-3 * x
             assert phi(y, lambda1, lambda2) >= at_theta + u @ (y - theta[s]) - 1e-9
         if not theta[s].any():
-            assert excess(u, lambda1) <= lambda2**2 - spent[pair] + 1e-12
+            assert excess(u, lambda1) <= lambda2**2 - spent + 1e-12
 
 
 @settings(EXAMPLES, max_examples=60)
 @given(subgradient_problems(), seeds)
 def test_no_subgradient_is_nearer(problem, seed):
     """Random members of the subdifferential: signs and direction fixed where theta is not zero, free in the rest."""
-    theta, wanted, start, lambda1, lambda2, spent = problem
+    theta, wanted = problem[:2]
     found = group_penalty.nearest_subgradient(*problem)
     rng = np.random.default_rng(seed)
-    for pair, s in enumerate(slices(start)):
+    for s, lambda1, lambda2, spent in pairs_with_penalties(problem):
         t, distance = theta[s], np.linalg.norm(found[s] - wanted[s])
         for _ in range(30):
             near = wanted[s] + rng.normal(size=t.size) * rng.choice([0.01, 0.3, 2.0])
@@ -487,25 +517,26 @@ def test_no_subgradient_is_nearer(problem, seed):
             else:
                 inner = np.clip(near, -lambda1, lambda1)
                 outer = near - inner
-                radius = np.sqrt(lambda2**2 - spent[pair])
+                radius = np.sqrt(lambda2**2 - spent)
                 other = inner + outer * min(1.0, radius / max(np.linalg.norm(outer), 1e-300))
             assert distance <= np.linalg.norm(other - wanted[s]) + 1e-12
 
 
 @EXAMPLES
-@given(pairs_of_entries(), penalties, penalties.filter(bool))
-def test_gauge_agrees_with_reference(entries, lambda1, lambda2):
+@given(pairs_of_entries(), penalties, penalties.filter(bool), seeds)
+def test_gauge_agrees_with_reference(entries, lambda1, lambda2, seed):
     values, start = entries
+    factor = draw_factor(np.random.default_rng(seed), start)
     for first, second in ((lambda1, lambda2), (lambda2, lambda1)):
-        found = group_penalty.gauge(values, start, first, second)
-        np.testing.assert_allclose(found, reference.gauge(values, start, first, second), rtol=1e-9, atol=1e-12)
+        found = group_penalty.gauge(values, start, factor, first, second)
+        np.testing.assert_allclose(found, reference.gauge(values, start, factor, first, second), rtol=1e-9, atol=1e-12)
 
 
 @EXAMPLES
 @given(pairs_of_entries(st.floats(-3, 3).map(lambda x: round(x, 6))), penalties.filter(bool), penalties.filter(bool))
 def test_gauge_puts_the_values_on_the_boundary_of_the_dual_ball(entries, lambda1, lambda2):
     values, start = entries
-    for g, s in zip(group_penalty.gauge(values, start, lambda1, lambda2), slices(start), strict=True):
+    for g, s in zip(group_penalty.gauge(values, start, UNIFORM, lambda1, lambda2), slices(start), strict=True):
         if values[s].any():
             assert excess(values[s] / g, lambda1) == pytest.approx(lambda2**2, rel=1e-7)
         else:
@@ -514,43 +545,43 @@ def test_gauge_puts_the_values_on_the_boundary_of_the_dual_ball(entries, lambda1
 
 def test_gauge_where_nothing_is_penalised_is_infinite():
     values, start = np.array([0.0, 0.0, 1e-9]), np.array([0, 2, 3])
-    assert group_penalty.gauge(values, start, 0.0, 0.0).tolist() == [0.0, np.inf]
+    assert group_penalty.gauge(values, start, UNIFORM, 0.0, 0.0).tolist() == [0.0, np.inf]
 
 
 def test_gauge_of_one_class_is_the_ratio_to_the_sum_of_the_penalties():
     """K = 1: the threshold is lambda1 + lambda2."""
-    assert group_penalty.gauge(*one_pair(-3.0), 0.5, 1.0)[0] == pytest.approx(2.0)
+    assert group_penalty.gauge(*one_pair(-3.0), UNIFORM, 0.5, 1.0)[0] == pytest.approx(2.0)
 
 
 def test_penalty_kernels_accept_no_pairs_and_pairs_without_entries():
     none, start = np.empty(0), np.zeros(1, dtype=np.int64)
     for at in (start, np.zeros(3, dtype=np.int64)):
         n = len(at) - 1
-        assert group_penalty.value(none, at, 1.0, 1.0).tolist() == [0.0] * n
-        assert group_penalty.gauge(none, at, 1.0, 1.0).tolist() == [0.0] * n
-        assert group_penalty.prox(none, at, np.ones(n), 1.0, 1.0).shape == (0,)
-        assert group_penalty.nearest_subgradient(none, none, at, 1.0, 1.0, np.zeros(n)).shape == (0,)
+        assert group_penalty.value(none, at, UNIFORM, 1.0, 1.0).tolist() == [0.0] * n
+        assert group_penalty.gauge(none, at, UNIFORM, 1.0, 1.0).tolist() == [0.0] * n
+        assert group_penalty.prox(none, at, UNIFORM, np.ones(n), 1.0, 1.0).shape == (0,)
+        assert group_penalty.nearest_subgradient(none, none, at, UNIFORM, 1.0, 1.0, np.zeros(n)).shape == (0,)
 
 
 def test_prox_at_the_edge_of_the_dual_ball_is_exactly_zero():
     values, start = one_pair(1.0 + 0.6, -1.0 - 0.8, 0.3)
-    assert group_penalty.prox(values, start, np.ones(1), 1.0, 1.0).tolist() == [0.0, 0.0, 0.0]
-    assert group_penalty.prox(values * (1 + 1e-9), start, np.ones(1), 1.0, 1.0).any()
+    assert group_penalty.prox(values, start, UNIFORM, np.ones(1), 1.0, 1.0).tolist() == [0.0, 0.0, 0.0]
+    assert group_penalty.prox(values * (1 + 1e-9), start, UNIFORM, np.ones(1), 1.0, 1.0).any()
 
 
 @EXAMPLES
 @given(seeds, st.integers(1, 4), penalties, penalties.filter(bool))
 def test_prox_is_zero_inside_the_dual_ball_and_only_there(seed, n_classes, lambda1, lambda2):
     values, start = one_pair(*np.random.default_rng(seed).normal(size=n_classes))
-    on_the_edge = values / group_penalty.gauge(values, start, lambda1, lambda2)[0]
-    assert not group_penalty.prox(0.97 * on_the_edge, start, np.ones(1), lambda1, lambda2).any()
-    assert group_penalty.prox(1.03 * on_the_edge, start, np.ones(1), lambda1, lambda2).any()
+    on_the_edge = values / group_penalty.gauge(values, start, UNIFORM, lambda1, lambda2)[0]
+    assert not group_penalty.prox(0.97 * on_the_edge, start, UNIFORM, np.ones(1), lambda1, lambda2).any()
+    assert group_penalty.prox(1.03 * on_the_edge, start, UNIFORM, np.ones(1), lambda1, lambda2).any()
 
 
 def test_prox_sends_zero_and_unpenalised_values_to_themselves():
     values, start = one_pair(0.0, 2.0)
-    assert group_penalty.prox(values, start, np.ones(1), 0.0, 0.0).tolist() == [0.0, 2.0]
-    assert group_penalty.prox(0 * values, start, np.ones(1), 0.0, 1.0).tolist() == [0.0, 0.0]
+    assert group_penalty.prox(values, start, UNIFORM, np.ones(1), 0.0, 0.0).tolist() == [0.0, 2.0]
+    assert group_penalty.prox(0 * values, start, UNIFORM, np.ones(1), 0.0, 1.0).tolist() == [0.0, 0.0]
 
 
 # small_blocks
@@ -701,5 +732,5 @@ def test_minimise_pair_meets_the_optimality_conditions(seed, n, lambda1, lambda2
     newton.minimise_pair(target, curvature, lambda1, lambda2, x, n)
     assert x[n] == 7.0
     u, start = (curvature * (target - x))[:n], np.array([0, n])
-    nearest = group_penalty.nearest_subgradient(x[:n].copy(), u, start, lambda1, lambda2, np.zeros(1))
+    nearest = group_penalty.nearest_subgradient(x[:n].copy(), u, start, UNIFORM, lambda1, lambda2, np.zeros(1))
     np.testing.assert_allclose(u, nearest, rtol=1e-9, atol=1e-9)

@@ -15,22 +15,37 @@ from jointglasso.certificate import bound_groups
 from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.kernels import face, faces, group_state, hessian, newton
 from jointglasso.kernels.working_set import mark_active
+from jointglasso.penalties import UNIFORM
 from jointglasso.problem import make_problem
 from jointglasso.screening.rules import partition_by
 from jointglasso.solvers.newton import _entry_slots
 from jointglasso.solvers.working_set import HessianProduct, build_working_set
 
+#: Weights of some pairs: unpenalised, likelier, less likely, and forbidden.
+PAIR_WEIGHTS = {(0, 1): 0.0, (1, 2): 0.3, (2, 5): 4.0, (3, 4): np.inf, (0, 6): np.inf}
 
-@pytest.fixture(scope="module", params=[(0.1, 0.05, 1e-2), (0.1, 0.05, 1e-6), (0.0, 0.2, 1e-3), (0.15, 0.0, 1e-3)])
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        (0.1, 0.05, 1e-2, None),
+        (0.1, 0.05, 1e-6, None),
+        (0.0, 0.2, 1e-3, None),
+        (0.15, 0.0, 1e-3, None),
+        (0.1, 0.05, 1e-2, PAIR_WEIGHTS),
+        (0.1, 0.05, 1e-3, PAIR_WEIGHTS),
+    ],
+)
 def state(request):
     """One coupled group of three classes near its optimum, with everything the kernels take."""
-    lambda1, lambda2, tol = request.param
+    lambda1, lambda2, tol, pair_weights = request.param
     rng = np.random.default_rng(5)
     samples = [rng.standard_normal((40, 7)) + 0.6 * rng.standard_normal((40, 1)) for _ in range(3)]
-    problem = make_problem(jgl.SampleCovariance(samples), lambda1, lambda2, weights=[1.0, 0.5, 2.0])
+    options = {"weights": [1.0, 0.5, 2.0], "pair_weights": pair_weights}
+    problem = make_problem(jgl.SampleCovariance(samples), lambda1, lambda2, **options)
     partition = partition_by("none", problem.source, problem.penalty, problem.weights)
-    system = build_system(problem.source, partition.class_blocks, problem.weights)
-    rough = jgl.solve(problem.source, lambda1, lambda2, weights=[1.0, 0.5, 2.0], solver="proximal_gradient", tol=tol)
+    system = build_system(problem.source, partition.class_blocks, problem.weights, problem.pair_weights)
+    rough = jgl.solve(problem.source, lambda1, lambda2, solver="proximal_gradient", tol=tol, **options)
     theta = flat_from_precisions(system, rough.precision, 7)
     row, column = _entry_slots(system)
     inverse = np.concatenate([np.linalg.inv(T.toarray()).ravel() for T in rough.precision])
@@ -58,8 +73,8 @@ def objective(state, theta):
     s = state.system
     L = np.zeros_like(theta)
     value = group_state.group_objective(
-        state.blocks, state.pairs, s.pair_start, s.upper, s.offset, s.size, s.block_weight, s.S, theta, L,
-        *state.penalties,
+        state.blocks, state.pairs, s.pair_start, s.pair_factor, s.upper, s.offset, s.size, s.block_weight, s.S,
+        theta, L, *state.penalties,
     )  # fmt: skip
     return value, L
 
@@ -70,8 +85,9 @@ def test_objective_and_gap_agree_with_the_certificate(state):
     value, L = objective(state, state.theta)
     assert value == pytest.approx(bounds.total_objective, rel=1e-13)
     gap = group_state.group_gap(
-        state.blocks, state.pairs, s.pair_start, s.upper, s.entry_block, state.row, state.column, s.offset, s.size,
-        s.block_weight, s.S, state.W, state.theta, L, np.zeros_like(L), np.zeros((7, 7)), *state.penalties,
+        state.blocks, state.pairs, s.pair_start, s.pair_factor, s.upper, s.entry_block, state.row, state.column,
+        s.offset, s.size, s.block_weight, s.S, state.W, state.theta, L, np.zeros_like(L), np.zeros((7, 7)),
+        *state.penalties,
     )  # fmt: skip
     assert gap >= bounds.total_gap * (1 - 1e-6)  # a bound, tight near the optimum
     assert gap <= bounds.total_gap * 1.5 + 1e-12
@@ -90,8 +106,8 @@ def test_expected_change_is_the_slope_of_the_objective(state):
     s = state.system
     D = small_direction(state, 1e-6)
     change = group_state.expected_change(
-        state.blocks, state.pairs, s.pair_start, s.upper, s.offset, s.size, s.block_weight, s.S, state.W, state.theta,
-        D, *state.penalties,
+        state.blocks, state.pairs, s.pair_start, s.pair_factor, s.upper, s.offset, s.size, s.block_weight, s.S,
+        state.W, state.theta, D, *state.penalties,
     )  # fmt: skip
     forward, backward = objective(state, state.theta + D)[0], objective(state, state.theta - D)[0]
     assert change == pytest.approx(
@@ -110,7 +126,8 @@ def model_gradient(state, D):
     z = s.gather(state.theta + D)
     norm = np.sqrt(np.bincount(s.pair_of_entry, z**2))[s.pair_of_entry]
     group = np.divide(z, norm, out=np.zeros_like(z), where=norm > 0)
-    off_diagonal = np.where(z != 0, s.gather(smooth) + lambda1 * np.sign(z) + lambda2 * group, 0.0)
+    factor = s.entry_factor if len(s.entry_factor) else 1.0
+    off_diagonal = np.where(z != 0, s.gather(smooth) + factor * (lambda1 * np.sign(z) + lambda2 * group), 0.0)
     return off_diagonal, smooth[s.diagonal] + lambda_d
 
 
@@ -119,8 +136,9 @@ def test_solving_on_the_face_removes_the_gradient_there(state):
     D, DW = np.zeros_like(state.theta), np.zeros_like(state.theta)
     for _ in range(6):  # the model is not quadratic in the group norm: each call is one Newton step on the face
         face.solve_on_face(
-            state.blocks, state.pairs, s.pair_start, s.upper, s.entry_block, state.row, state.column, s.offset, s.size,
-            s.block_weight, s.S, state.W, state.theta, D, DW, np.zeros((8, len(D))), 1e-20, *state.penalties,
+            state.blocks, state.pairs, s.pair_start, s.pair_factor, s.upper, s.entry_block, state.row, state.column,
+            s.offset, s.size, s.block_weight, s.S, state.W, state.theta, D, DW, np.zeros((8, len(D))), 1e-20,
+            *state.penalties,
         )  # fmt: skip
     before = np.abs(np.concatenate(model_gradient(state, np.zeros_like(D)))).max()
     after = np.abs(np.concatenate(model_gradient(state, D))).max()
@@ -168,8 +186,8 @@ def test_big_group_solver_agrees_with_the_small_one(problem, solver, screening, 
 def working_set(state):
     s = state.system
     mark = np.empty(s.n_pairs, dtype=bool)
-    mark_active(0, s.n_pairs, s.pair_start, s.upper, s.entry_block, s.block_weight, s.S, state.W, state.theta,
-                *state.penalties[:2], mark)  # fmt: skip
+    mark_active(0, s.n_pairs, s.pair_start, s.pair_factor, s.upper, s.entry_block, s.block_weight, s.S, state.W,
+                state.theta, *state.penalties[:2], mark)  # fmt: skip
     return build_working_set(s, mark, state.W, state.theta, state.penalties[0])
 
 
@@ -211,28 +229,48 @@ def test_balanced_bounds_cover_all_tasks_in_order():
     assert hessian.balanced_bounds(cost, 1).tolist() == [0, 6]
 
 
-def test_faces_agree_with_plain_formulas():
-    start, lambda1, lambda2 = np.array([0, 2, 3]), 0.3, 0.4
+@pytest.mark.parametrize("factor", [UNIFORM, np.array([0.5, 1.5])], ids=["uniform", "weights"])
+def test_faces_agree_with_plain_formulas(factor):
+    start, base1, base2 = np.array([0, 2, 3]), 0.3, 0.4
+    v = factor if len(factor) else np.ones(2)
+    lambda1, lambda2 = np.append(base1 * v[[0, 0, 1]], 0.0), np.append(base2 * v[[0, 0, 1]], 0.0)
     x = np.array([0.5, -1.0, 0.0, 2.0])  # two pairs, one diagonal entry
     gradient, curvature = np.array([0.1, 0.2, -2.0, 0.3]), np.array([1.0, 2.0, 4.0, 1.0])
-    face = faces.enter_face(start, x, gradient, curvature, lambda1, lambda2)
+    face = faces.enter_face(start, factor, x, gradient, curvature, base1, base2)
     norm = np.hypot(0.5, 1.0)
     np.testing.assert_allclose(face[1, :3], [1.0, -1.0, 1.0])
     np.testing.assert_allclose(face[2, :3], [0.5 / norm, -1.0 / norm, 1.0])
-    entering = (2.0 - lambda1 - lambda2) / 4.0  # the zero pair enters at its own minimiser
-    np.testing.assert_allclose(face[3, :3], [lambda2 / norm, lambda2 / norm, lambda2 / entering])
+    entering = (2.0 - lambda1[2] - lambda2[2]) / 4.0  # the zero pair enters at its own minimiser
+    np.testing.assert_allclose(face[3, :3], lambda2[:3] / [norm, norm, entering])
     slope = gradient + lambda1 * face[1] + lambda2 * face[2] + np.array([0, 0, 0, 0.7])
-    np.testing.assert_allclose(faces.face_residual(3, gradient, lambda1, lambda2, 0.7, face), -slope)
+    np.testing.assert_allclose(faces.face_residual(start, factor, gradient, base1, base2, 0.7, face), -slope)
     assert faces.inner(3, x, x) == pytest.approx(2 * (0.25 + 1.0) + 4.0)
-    assert faces.penalty_of(start, x, lambda1, lambda2, 0.7) == pytest.approx(2 * (0.3 * 1.5 + 0.4 * norm) + 1.4)
-    v = np.array([1.0, 1.0, 1.0, 1.0])
+    expected = 2 * v[0] * (0.3 * 1.5 + 0.4 * norm) + 1.4
+    assert faces.penalty_of(start, factor, x, base1, base2, 0.7) == pytest.approx(expected)
+    curve = lambda2[0] / norm
     along = (0.5 - 1.0) / norm
-    expected = [lambda2 / norm * (1 - 0.5 / norm * along), lambda2 / norm * (1 + 1.0 / norm * along), 0.0, 0.0]
-    np.testing.assert_allclose(faces.add_group_curvature(start, face, v, np.zeros(4)), expected, atol=1e-15)
+    expected = [curve * (1 - 0.5 / norm * along), curve * (1 + 1.0 / norm * along), 0.0, 0.0]
+    np.testing.assert_allclose(faces.add_group_curvature(start, face, np.ones(4), np.zeros(4)), expected, atol=1e-15)
     moved, crossed = faces.step_on_face(3, x, np.array([-0.7, -1.0, 0.2, -0.5]), face)
     assert crossed == 1 and moved.tolist() == [0.0, -2.0, 0.2, 1.5] and face[0, 0] == 0.0
-    faces.update_face(start, moved, lambda2, face)
+    faces.update_face(start, factor, moved, base2, face)
     np.testing.assert_allclose(face[2, :3], [0.0, -1.0, 1.0])
     end = np.array([0, 0, 0])
     w = np.array([0.1, 0.2, 0.3, 2.0])
     np.testing.assert_allclose(faces.curvature_of(np.ones(4), end, end, w), [0.01 + 4.0, 0.04 + 4.0, 0.09 + 4.0, 4.0])
+
+
+def test_unpenalised_entries_cross_zero_on_a_face():
+    start, x = np.array([0, 1, 2]), np.array([0.5, 0.5])
+    face = faces.enter_face(start, np.array([0.0, 1.0]), x, np.zeros(2), np.ones(2), 0.1, 0.1)
+    assert face[1].tolist() == [0.0, 1.0] and face[3, 0] == 0.0
+    moved, crossed = faces.step_on_face(2, x, np.array([-1.0, -1.0]), face)
+    assert moved.tolist() == [-0.5, 0.0] and crossed == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_limits_that_shrink_with_the_objective_are_met(seed):
+    """The gap allowed is relative to the objective, which falls on the way from the start to the optimum."""
+    rng = np.random.default_rng(seed)
+    X = 0.6 * rng.standard_normal((30, 6)) + 1.2 * rng.standard_normal((30, 1))
+    assert jgl.solve(np.cov(X.T)[None], 0.03, 0.0, solver="newton", screening="none", tol=1e-7).status.converged

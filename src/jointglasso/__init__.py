@@ -24,6 +24,7 @@ _HOME = {
     "solve": "engine",
     "solve_path": "engine",
     "JointNetworks": "networks",
+    "PairWeights": "penalties",
     "JointProblem": "problem",
     "RichProgress": "progress_bar",
     "ComponentCurve": "screening",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         solve_path as solve_path,
     )
     from jointglasso.networks import JointNetworks as JointNetworks
+    from jointglasso.penalties import PairWeights as PairWeights
     from jointglasso.problem import JointProblem as JointProblem
     from jointglasso.progress_bar import RichProgress as RichProgress
     from jointglasso.screening import (

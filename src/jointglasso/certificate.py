@@ -11,6 +11,9 @@ set W = S + u / w. Then the penalty's own gap vanishes and what is left is, with
 
 second order in R: rounding in R hardly shows and nothing cancels. Entries between blocks have W = 0, which
 condition (8) makes feasible, so the gaps of the groups add up to a gap of the whole problem.
+
+With weights of pairs B is scaled pair by pair. A forbidden pair, zero in Theta, puts no constraint on W: there W is the
+inverse of Theta and R is zero.
 """
 
 from __future__ import annotations
@@ -93,8 +96,8 @@ def bound_groups(
     objective = _objective(system, theta, entries, factor, penalty, diagonal_penalty)
     weight = system.block_weight[system.entry_block]
     wanted = weight * (system.gather(factor.inverse) - system.gather(system.S))
-    subgradient = penalty.nearest_subgradient(entries, wanted, system.pair_start, spent)
-    dual = _dual_point(system, subgradient / weight, diagonal_penalty)
+    subgradient = penalty.nearest_subgradient(entries, wanted, system.pair_start, spent, system.pair_factor)
+    dual = _dual_point(system, subgradient / weight, factor.inverse[system.forbidden], diagonal_penalty)
     # Computed as a difference of subgradients R is an exact zero wherever the gradient is one already.
     residual = (subgradient - wanted) / weight
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
@@ -158,10 +161,10 @@ def certain_edges(
         reach = (np.maximum(r, s) / (1.0 - s))[system.entry_block] * np.sqrt(precision[row] * precision[column])
     present = np.abs(system.gather(theta)) > reach
     largest = largest_subgradient(system, dual, gap)
-    absent = largest < penalty.lambda1
+    absent = penalty.below(largest, system.entry_factor)
     if cuts_proved:
-        used = bincount(system.pair_of_entry, penalty.excess(largest), system.n_pairs)
-        absent |= (used < penalty.lambda2**2)[system.pair_of_entry]
+        used = bincount(system.pair_of_entry, penalty.excess(largest, system.entry_factor), system.n_pairs)
+        absent |= (used < penalty.budget(system.pair_factor))[system.pair_of_entry]
     return CertainEdges(present & ~absent, absent)
 
 
@@ -192,14 +195,16 @@ def _objective(
     likelihood = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
     diagonal = bincount(system.diagonal_block, np.abs(theta[system.diagonal]), system.n_blocks)
     per_block = np.where(factor.definite, likelihood + diagonal_penalty * diagonal, np.inf)
-    pairs = 2.0 * penalty.value(entries, system.pair_start)
+    pairs = 2.0 * penalty.value(entries, system.pair_start, system.pair_factor)
     return system.sum_per_group(per_block) + bincount(system.pair_group, pairs, system.n_groups)
 
 
-def _dual_point(system: BlockSystem, shift: FloatArray, diagonal_penalty: float) -> FloatArray:
-    """W = S + shift off the diagonal, the known optimal variances on it."""
+def _dual_point(system: BlockSystem, shift: FloatArray, forbidden: FloatArray, diagonal_penalty: float) -> FloatArray:
+    """W = S + shift off the diagonal, the known optimal variances on it, and what is given at forbidden places."""
     variance = system.optimal_variance(diagonal_penalty)
-    return system.scatter(system.gather(system.S) + shift, variance)
+    W = system.scatter(system.gather(system.S) + shift, variance)
+    W[system.forbidden] = forbidden
+    return W
 
 
 def _block_gaps(
@@ -209,12 +214,18 @@ def _block_gaps(
     factor: Factorization,
     dual: FloatArray,
     residual: FloatArray,
+    *,
+    exactly: bool = False,
 ) -> FloatArray:
-    """``tr(R Theta) - log det(I + R Theta)`` of each block, never negative; infinite where W is not definite."""
+    """``tr(R Theta) - log det(I + R Theta)`` of each block, never negative; infinite where W is not definite.
+
+    R is given where Theta may be non-zero. Where it is not zero at forbidden places either it must be done `exactly`,
+    by a second factorisation: the trace alone does not see them.
+    """
     diagonal = dual[system.diagonal] - factor.inverse[system.diagonal]
     trace, squares = _trace_and_squares(system, theta, entries, residual, diagonal, factor.definite)
     norm = np.sqrt(squares)
-    near = (norm < np.where(system.size > _BIG, _NEAR_IF_BIG, _NEAR)) & factor.definite
+    near = (norm < np.where(system.size > _BIG, _NEAR_IF_BIG, _NEAR)) & factor.definite & (not exactly)
     # The eigenvalues m of R Theta satisfy sum m^2 = squares, and m - log(1 + m) <= m^2 / (2 (1 - |m|)) for |m| < 1.
     gaps = np.where(near, 0.5 * squares / (1.0 - np.where(near, norm, 0.0)), np.inf)
     far = factor.definite & ~near
@@ -275,9 +286,8 @@ def _rescue(
     """Replace dual points that are no use by mixtures with a safe one; B is convex, so they stay feasible."""
     S = system.gather(system.S)
     weight = system.block_weight[system.entry_block]
-    worst = np.ones(system.n_groups)
-    np.maximum.at(worst, system.pair_group, _safe_gauge(system, weight * S, penalty, spent))
-    safe_shift = -S / worst[system.pair_group][system.pair_of_entry]
+    safe_shift, safe_forbidden = _safe_point(system, S, weight, penalty, spent)
+    face_forbidden = bounds.dual[system.forbidden]
     torn = _torn_pairs(system, entries, spent)[system.pair_of_entry]
     face_shift = np.where(torn, safe_shift, system.gather(bounds.dual) - S)
     gap, dual = bounds.gap.copy(), bounds.dual.copy()
@@ -286,15 +296,51 @@ def _rescue(
         if not bad.any():
             break
         shift = share * face_shift + (1.0 - share) * safe_shift
-        W = _dual_point(system, shift, diagonal_penalty)
+        W = _dual_point(system, shift, share * face_forbidden + (1.0 - share) * safe_forbidden, diagonal_penalty)
         residual = S + shift - system.gather(factor.inverse)
-        block_gap = system.block_weight * _block_gaps(system, theta, entries, factor, W, residual)
+        exactly = len(system.forbidden) > 0
+        block_gap = system.block_weight * _block_gaps(system, theta, entries, factor, W, residual, exactly=exactly)
         group_gap = system.sum_per_group(block_gap) + _fenchel_gap(system, entries, weight * shift, penalty)
         better = bad & np.isfinite(group_gap)
         gap[better] = group_gap[better]
         inside = np.repeat(better[system.block_group], system.size**2)
         dual[inside] = W[inside]
     return Bounds(bounds.objective, gap, dual, bounds.inverse)
+
+
+def _safe_point(
+    system: BlockSystem, S: FloatArray, weight: FloatArray, penalty: PairPenalty, spent: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """A definite dual point: its shift from S on the entries, and itself at forbidden places.
+
+    Shrinking what is off the diagonal of S towards zero brings it into the dual ball and makes it definite. Unpenalised
+    entries may not be touched: between the components that they form, S is shrunk instead.
+    """
+    component = _unpenalised_components(system, penalty)
+    row, column = system.entry_members()
+    between = component[row] != component[column]
+    worst = np.ones(system.n_groups)
+    gauge = _safe_gauge(system, np.where(between, weight * S, 0.0), penalty, spent)
+    np.maximum.at(worst, system.pair_group, gauge)
+    shift = np.where(between, -S / worst[system.pair_group][system.pair_of_entry], 0.0)
+    row, column = system.forbidden_members()
+    shrunk = 1.0 - 1.0 / worst[system.block_group[system.forbidden_block]]
+    factor = np.where(component[row] != component[column], shrunk, 1.0)
+    return shift, factor * system.S[system.forbidden]
+
+
+def _unpenalised_components(system: BlockSystem, penalty: PairPenalty) -> IntArray:
+    """Component of each member in the graph of the unpenalised pairs."""
+    from jointglasso.kernels.components import components
+
+    return components(len(system.members), *system.entry_members(unpenalised_entries(system, penalty)))
+
+
+def unpenalised_entries(system: BlockSystem, penalty: PairPenalty) -> IntArray:
+    """Entries of pairs that are not penalised at all."""
+    if penalty.lambda1 == 0 and penalty.lambda2 == 0:
+        return np.arange(len(system.upper))
+    return np.flatnonzero(system.entry_factor == 0.0)
 
 
 def _torn_pairs(system: BlockSystem, entries: FloatArray, spent: FloatArray) -> BoolArray:
@@ -306,21 +352,23 @@ def _torn_pairs(system: BlockSystem, entries: FloatArray, spent: FloatArray) -> 
 
 def _safe_gauge(system: BlockSystem, weighted: FloatArray, penalty: PairPenalty, spent: FloatArray) -> FloatArray:
     """A factor for each pair that is large enough to bring ``w S`` into what is left of its dual ball."""
-    gauge = penalty.gauge(weighted, system.pair_start)
+    gauge = penalty.gauge(weighted, system.pair_start, system.pair_factor)
     waiting = spent > 0
     if waiting.any():
+        lambda1 = penalty.lambda1 * (system.pair_factor if len(system.pair_factor) else 1.0)
         largest = np.zeros(system.n_pairs)
         np.maximum.at(largest, system.pair_of_entry, np.abs(weighted))
         norm = np.sqrt(bincount(system.pair_of_entry, weighted**2, system.n_pairs))
-        left = np.sqrt(np.maximum(penalty.lambda2**2 - spent, 0.0))
+        left = np.sqrt(np.maximum(penalty.budget(system.pair_factor) - spent, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             # Either every entry stays below lambda1, or their norm below what the waiting classes leave.
-            enough = np.fmin(largest / penalty.lambda1, norm / left)
+            enough = np.fmin(largest / lambda1, norm / left)
         gauge = np.where(waiting, np.where(norm > 0, enough, 0.0), gauge)
     return gauge
 
 
 def _fenchel_gap(system: BlockSystem, entries: FloatArray, u: FloatArray, penalty: PairPenalty) -> FloatArray:
     """``2 (phi(theta) - <u, theta>)`` of each group, zero where u is a subgradient at theta."""
-    loss = penalty.value(entries, system.pair_start) - bincount(system.pair_of_entry, u * entries, system.n_pairs)
+    value = penalty.value(entries, system.pair_start, system.pair_factor)
+    loss = value - bincount(system.pair_of_entry, u * entries, system.n_pairs)
     return bincount(system.pair_group, 2.0 * np.maximum(loss, 0.0), system.n_groups)

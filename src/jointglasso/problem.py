@@ -6,6 +6,9 @@ From K covariance matrices S_k, weights w_k and penalties lambda1, lambda2 >= 0 
                             + lambda1 sum_k |Theta_k|_1
                             + lambda2 * 2 sum_{i<j} ( sum_k Theta_k,ij^2 )^(1/2)
 
+With weights v_ij >= 0 of the pairs, i != j, each pair's share of the two penalties is multiplied by v_ij; an infinite
+weight forbids the pair, which is then zero in all classes. The diagonal is not affected.
+
 The paper penalises the diagonal through ``|Theta_k|_1``; with ``penalize_diagonal=False`` the sum runs over i != j
 only, the convention of the R package JGL and of GGLasso.
 """
@@ -21,7 +24,7 @@ from scipy import sparse
 
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.penalties import GroupPenalty, PairPenalty
+from jointglasso.penalties import UNIFORM, GroupPenalty, PairPenalty, PairWeights, as_pair_weights
 from jointglasso.validation import check_choice, check_nonnegative, check_switch, check_weights, require_bounded
 
 PENALTIES = ("group",)
@@ -35,6 +38,8 @@ class JointProblem:
     penalty: PairPenalty
     weights: FloatArray
     penalize_diagonal: bool = True
+    pair_weights: PairWeights | None = None
+    """Weights of the pairs in the penalty; None where all are 1."""
 
     @property
     def diagonal_penalty(self) -> float:
@@ -47,7 +52,10 @@ class JointProblem:
         return variance
 
     def objective(self, precision: Sequence[Any]) -> float:
-        """Value of the objective at K precision matrices, dense or sparse; infinite if one is not definite."""
+        """Value of the objective at K precision matrices, dense or sparse.
+
+        Infinite if one of them is not positive definite or has a forbidden entry.
+        """
         total = 0.0
         off_diagonal = []
         for k, matrix in enumerate(precision):
@@ -66,19 +74,35 @@ class JointProblem:
         keys = np.concatenate([key for key, _ in off_diagonal])
         values = np.concatenate([value for _, value in off_diagonal])
         order = np.argsort(keys, kind="stable")
-        start = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
-        return float(self.penalty.value(values[order], start).sum()) if len(keys) else 0.0
+        keys, values = keys[order], values[order]
+        factor = UNIFORM
+        if self.pair_weights is not None:
+            weight = self.pair_weights.factors(*np.divmod(keys, self.source.n_variables))
+            if (np.isinf(weight) & (values != 0)).any():
+                return np.inf
+            keys, values, weight = (part[np.isfinite(weight)] for part in (keys, values, weight))
+            factor = weight[np.flatnonzero(np.diff(keys, prepend=-1))]
+        start = np.flatnonzero(np.diff(keys, prepend=-1, append=-1))
+        return float(self.penalty.value(values, start, factor).sum()) if len(keys) else 0.0
 
 
 def make_problem(
-    S: Any, lambda1: Any, lambda2: Any, *, penalty: str = "group", weights: Any = None, penalize_diagonal: bool = True
+    S: Any,
+    lambda1: Any,
+    lambda2: Any,
+    *,
+    penalty: str = "group",
+    weights: Any = None,
+    penalize_diagonal: bool = True,
+    pair_weights: Any = None,
 ) -> JointProblem:
     """Check the arguments of a problem and put it together."""
     check_choice("penalty", penalty, PENALTIES)
     chosen = GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
     source = as_source(S)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    problem = JointProblem(source, chosen, w, check_switch("penalize_diagonal", penalize_diagonal))
+    factors = as_pair_weights(pair_weights, source.variable_names)
+    problem = JointProblem(source, chosen, w, check_switch("penalize_diagonal", penalize_diagonal), factors)
     for k, name in enumerate(source.class_names):
         require_bounded(source.diagonal(k), problem.diagonal_penalty, name, source.variable_names)
     return problem

@@ -235,10 +235,10 @@ def not_semidefinite(class_name: str, detail: str) -> ValueError:
 
 
 def no_minimum(class_name: str) -> ValueError:
-    """Build the error for an unpenalised problem with a singular covariance matrix."""
+    """Build the error for a singular covariance matrix of variables that are not penalised."""
     return ValueError(
-        f"The covariance matrix of class {class_name!r} is singular and nothing is penalised, so the likelihood has no "
-        "maximum: set lambda1 or lambda2 above 0."
+        f"The covariance matrix of class {class_name!r} is singular where nothing is penalised, so the likelihood has "
+        "no maximum: set lambda1 or lambda2 above 0, and no pair weight to 0."
     )
 
 

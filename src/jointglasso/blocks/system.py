@@ -6,19 +6,22 @@ Two ideas to know:
   size, so that blocks of one size form a stack (m, b, b) without a copy. Nothing is stored between blocks.
 * The penalty sees *entries*: the upper off-diagonal numbers gathered pair by pair, the copies of one pair in
   different classes side by side (`pair_start` is their CSR index). `gather` and `scatter` go there and back.
+  Forbidden pairs are no entries: the index leaves them out, so that nothing can make them non-zero, and only their
+  places are kept.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
+from jointglasso.penalties import UNIFORM, PairWeights
 from jointglasso.screening.groups import ClassBlocks
 
 
@@ -46,6 +49,10 @@ class BlockSystem:
     upper: IntArray
     lower: IntArray
     entry_block: IntArray
+    pair_factor: FloatArray = field(default_factory=lambda: UNIFORM)
+    """(P,): weight of each pair in the penalty; empty where all are 1."""
+    forbidden: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Flat positions, in both triangles, of the pairs that are zero by demand."""
 
     @property
     def n_blocks(self) -> int:
@@ -79,6 +86,16 @@ class BlockSystem:
         return np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
 
     @cached_property
+    def entry_factor(self) -> FloatArray:
+        """Weight of the pair of each entry; empty where all are 1."""
+        return self.pair_factor[self.pair_of_entry] if len(self.pair_factor) else UNIFORM
+
+    @cached_property
+    def forbidden_block(self) -> IntArray:
+        """Block of each forbidden place."""
+        return np.searchsorted(self.offset, self.forbidden, side="right") - 1
+
+    @cached_property
     def pair_group(self) -> IntArray:
         """Independent group of each pair."""
         return self.block_group[self.entry_block[self.pair_start[:-1]]]
@@ -110,6 +127,8 @@ class BlockSystem:
         entry_block = number[self.entry_block[entries]]
         shift = (offset[:-1] - self.offset[blocks])[entry_block]
         members = [np.arange(self.member_start[b], self.member_start[b + 1]) for b in blocks]
+        forbidden_block = number[self.forbidden_block]
+        mine = forbidden_block >= 0
         system = BlockSystem(
             n_classes=self.n_classes,
             block_class=self.block_class[blocks],
@@ -124,6 +143,8 @@ class BlockSystem:
             upper=self.upper[entries] + shift,
             lower=self.lower[entries] + shift,
             entry_block=entry_block,
+            pair_factor=self.pair_factor[pairs] if len(self.pair_factor) else UNIFORM,
+            forbidden=self.forbidden[mine] + (offset[:-1] - self.offset[blocks])[forbidden_block[mine]],
         )
         return system, inside
 
@@ -139,16 +160,23 @@ class BlockSystem:
         row, column = np.divmod(self.upper[entries] - self.offset[block], self.size[block])
         return self.member_start[block] + row, self.member_start[block] + column
 
+    def forbidden_members(self) -> tuple[IntArray, IntArray]:
+        """Positions in `members` of the two variables of each forbidden place."""
+        block = self.forbidden_block
+        row, column = np.divmod(self.forbidden - self.offset[block], self.size[block])
+        return self.member_start[block] + row, self.member_start[block] + column
+
     def gather(self, flat: FloatArray) -> FloatArray:
         """Upper off-diagonal entries, pair by pair."""
         return flat[self.upper]
 
     def scatter(self, entries: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Flat symmetric blocks with the given entries and diagonal."""
+        """Flat symmetric blocks with the given entries and diagonal, zero where an entry is forbidden."""
         flat = np.empty(self.S.shape)
         flat[self.upper] = entries
         flat[self.lower] = entries
         flat[self.diagonal] = diagonal
+        flat[self.forbidden] = 0.0
         return flat
 
     def sum_per_block(self, flat: FloatArray) -> FloatArray:
@@ -160,7 +188,9 @@ class BlockSystem:
         return bincount(self.block_group, per_block, self.n_groups)
 
 
-def build_system(source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray) -> BlockSystem:
+def build_system(
+    source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray, pair_weights: PairWeights | None = None
+) -> BlockSystem:
     """Lay out the given class blocks and read their covariances from the source."""
     from jointglasso.kernels.pair_index import index_pairs
 
@@ -179,7 +209,7 @@ def build_system(source: CovarianceSource, blocks: ClassBlocks, weights: FloatAr
     pair_start, upper, lower, entry_block = index_pairs(block_of, slot_of, member_start, members, offset)
     S = _read_blocks(source, block_class, size, offset, member_start, members)
     S[lower] = S[upper]  # given matrices may be asymmetric in their last digits
-    return BlockSystem(
+    system = BlockSystem(
         n_classes=source.n_classes,
         block_class=block_class,
         block_group=blocks.group[order],
@@ -193,6 +223,24 @@ def build_system(source: CovarianceSource, blocks: ClassBlocks, weights: FloatAr
         upper=upper,
         lower=lower,
         entry_block=entry_block,
+    )
+    return system if pair_weights is None else _with_pair_weights(system, pair_weights)
+
+
+def _with_pair_weights(system: BlockSystem, pair_weights: PairWeights) -> BlockSystem:
+    """Give every pair its weight and take the forbidden ones out of the index."""
+    factor = pair_weights.factors(*system.pair_variables)
+    allowed = np.isfinite(factor)
+    kept = allowed[system.pair_of_entry]
+    counts = np.diff(system.pair_start)[allowed]
+    return replace(
+        system,
+        pair_start=np.concatenate([[0], np.cumsum(counts)]),
+        upper=system.upper[kept],
+        lower=system.lower[kept],
+        entry_block=system.entry_block[kept],
+        pair_factor=factor[allowed] if (factor[allowed] != 1.0).any() else UNIFORM,
+        forbidden=np.concatenate([system.upper[~kept], system.lower[~kept]]),
     )
 
 

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.linalg import factorize
 from jointglasso.engine.outcome import Nonzeros
 from jointglasso.problem import JointProblem
 
@@ -63,3 +64,13 @@ def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variab
         block, i, j = block[inside], slot_of[k, Theta.row[inside]], slot_of[k, Theta.col[inside]]
         flat[system.offset[block] + i * system.size[block] + j] = Theta.data[inside]
     return flat
+
+
+def without_forbidden(system: BlockSystem, flat: FloatArray) -> FloatArray:
+    """Definite blocks with zeros at forbidden places; blocks that are not definite without them keep their diagonal."""
+    if not flat[system.forbidden].any():
+        return flat
+    allowed = system.scatter(system.gather(flat), flat[system.diagonal])
+    lost = np.repeat(~factorize(system, allowed).definite, system.size**2)
+    diagonal = system.scatter(np.zeros(len(system.upper)), flat[system.diagonal])
+    return np.where(lost, diagonal, allowed)

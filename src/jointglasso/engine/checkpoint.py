@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jointglasso._files import DAMAGE, atomic_text, atomic_write
 from jointglasso._typing import FloatArray
@@ -104,6 +105,7 @@ def _manifest(problem: JointProblem) -> dict[str, Any]:
         "lambda2": penalty.lambda2,
         "weights": problem.weights.tolist(),
         "penalize_diagonal": problem.penalize_diagonal,
+        "pair_weights": None if problem.pair_weights is None else _digest(*problem.pair_weights.exceptions),
     }
 
 
@@ -127,9 +129,13 @@ def _require_same(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
 
 def _key(system: BlockSystem) -> str:
     """Name of a piece of work: a digest of its class blocks."""
+    return _digest(system.block_class, system.size, system.members)
+
+
+def _digest(*arrays: NDArray[Any]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for array in (system.block_class, system.size, system.members):
-        digest.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
     return digest.hexdigest()
 
 

@@ -53,6 +53,7 @@ def solve(
     penalty: str = "group",
     weights: Any = None,
     penalize_diagonal: bool = True,
+    pair_weights: Any = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
@@ -80,6 +81,11 @@ def solve(
         Weight of each class in the likelihood; equal by default.
     penalize_diagonal : bool, default True
         As in the paper; False is the convention of JGL and GGLasso.
+    pair_weights : array (p, p), sparse matrix, dict or PairWeights, optional
+        Factor on the penalty of each pair of variables, 1 by default: below 1 where prior knowledge speaks for an edge,
+        0 to leave it unpenalised, above 1 where it speaks against, ``inf`` to forbid it. An array is symmetric and its
+        diagonal is not looked at; of a sparse matrix the stored entries count, zeros included, in one triangle or both;
+        a dict has the form ``{(variable, variable): weight}`` with names or numbers.
     screening : {"dynamic", "hybrid", "global", "class", "none"}
         Rule that finds zero entries before solving. All are exact. "hybrid" is the paper's Algorithm 1; "dynamic" is
         finer still: it cuts more, checks the solution, and merges only what the check asks for.
@@ -124,7 +130,13 @@ def solve(
     )  # fmt: skip
     with clock.stage("covariance"):
         problem = make_problem(
-            S, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal
+            S,
+            lambda1,
+            lambda2,
+            penalty=penalty,
+            weights=weights,
+            penalize_diagonal=penalize_diagonal,
+            pair_weights=pair_weights,
         )
         start = _warm_matrices(problem, warm_start)
         if checkpoint is not None:
@@ -241,6 +253,7 @@ def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
         "penalize_diagonal": problem.penalize_diagonal,
         "tol": options.tol,
         "sample_sizes": None if sizes is None else [int(n) for n in sizes],
+        "pair_weights": 0 if problem.pair_weights is None else len(problem.pair_weights),
     }
 
 

@@ -30,6 +30,7 @@ def solve_path(
     penalty: str = "group",
     weights: Any = None,
     penalize_diagonal: bool = True,
+    pair_weights: Any = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
@@ -52,7 +53,8 @@ def solve_path(
         Penalties, in the order in which the solutions are wanted.
     checkpoint : path, optional
         Folder in which every point gets a checkpoint of its own.
-    S, penalty, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs, callback, on_interrupt, max_memory
+    S, penalty, weights, penalize_diagonal, pair_weights, screening, solver, tol, max_iter, n_jobs, callback,
+    on_interrupt, max_memory
         As in `jointglasso.solve`.
 
     Yields
@@ -74,7 +76,14 @@ def solve_path(
     )  # fmt: skip
     source = as_source(S)
     problems = [
-        make_problem(source, *point, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal)
+        make_problem(
+            source,
+            *point,
+            penalty=penalty,
+            weights=weights,
+            penalize_diagonal=penalize_diagonal,
+            pair_weights=pair_weights,
+        )
         for point in points
     ]
 
@@ -108,7 +117,9 @@ def _scan_once(problems: list[JointProblem], screening: str) -> PairTable | None
     if screening == "none":
         return None
     smallest = min(problem.penalty.lambda1 for problem in problems)
-    return scan_pairs(problems[0].source, GroupPenalty(smallest, 0.0), problems[0].weights)
+    any_of_them = problems[0]
+    penalty = GroupPenalty(smallest, 0.0)
+    return scan_pairs(any_of_them.source, penalty, any_of_them.weights, any_of_them.pair_weights)
 
 
 class _Nearest:

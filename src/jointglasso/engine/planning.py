@@ -79,13 +79,14 @@ def plan(
     penalty: str = "group",
     weights: Any = None,
     penalize_diagonal: bool = True,
+    pair_weights: Any = None,
     screening: str = "dynamic",
 ) -> Plan:
     """Screen only, and estimate what the solve would take.
 
     Parameters
     ----------
-    S, lambda1, lambda2, penalty, weights, penalize_diagonal, screening
+    S, lambda1, lambda2, penalty, weights, penalize_diagonal, pair_weights, screening
         As in `jointglasso.solve`. Dynamic screening may merge blocks later; the plan is that of its first round.
 
     Returns
@@ -93,7 +94,10 @@ def plan(
     Plan
     """
     check_choice("screening", screening, SCREENING)
-    problem = make_problem(S, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal)
+    problem = make_problem(
+        S, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal,
+        pair_weights=pair_weights,
+    )  # fmt: skip
     return plan_of(Screen(problem, screening).partition)
 
 

@@ -24,9 +24,9 @@ def violated_pairs(
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     weight = system.block_weight[system.entry_block]
     u = weight * (system.gather(bounds.inverse) - system.gather(system.S))
-    used = bincount(system.pair_of_entry, penalty.excess(u), system.n_pairs) + spent
+    used = bincount(system.pair_of_entry, penalty.excess(u, system.entry_factor), system.n_pairs) + spent
     nonzero = bincount(system.pair_of_entry, np.abs(system.gather(theta)), system.n_pairs) > 0
-    violated = np.flatnonzero((spent > 0) & (nonzero | (used > penalty.lambda2**2)))
+    violated = np.flatnonzero((spent > 0) & (nonzero | (used > penalty.budget(system.pair_factor))))
     i, j = system.pair_variables
     return i[violated], j[violated]
 
@@ -43,10 +43,12 @@ def groups_with_unproved_cuts(system: BlockSystem, bounds: Bounds, spent: FloatA
     entries = np.flatnonzero(waiting[system.pair_of_entry])
     pair = system.pair_of_entry[entries]
     largest = largest_subgradient(system, bounds.dual, bounds.gap, entries)
-    used = bincount(pair, penalty.excess(largest), system.n_pairs)
+    factor = system.entry_factor[entries] if len(system.entry_factor) else system.entry_factor
+    used = bincount(pair, penalty.excess(largest, factor), system.n_pairs)
+    budget = penalty.budget(system.pair_factor)
     # The pair is zero where it is held if its entries stay inside the dual ball, or each of them below lambda1 ...
-    too_large = bincount(pair, (largest >= penalty.lambda1).astype(float), system.n_pairs) > 0
-    maybe_nonzero = (used >= penalty.lambda2**2) & too_large
+    too_large = bincount(pair, (~penalty.below(largest, factor)).astype(float), system.n_pairs) > 0
+    maybe_nonzero = (used >= budget) & too_large
     # ... and may be cut in the others if all of them together fit into the ball.
-    unproved = waiting & (maybe_nonzero | (used + spent > penalty.lambda2**2))
+    unproved = waiting & (maybe_nonzero | (used + spent > budget))
     return np.unique(system.pair_group[unproved])

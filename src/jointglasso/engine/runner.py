@@ -16,17 +16,18 @@ from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import bound_groups, certain_edges
-from jointglasso.engine.assemble import flat_from_precisions
+from jointglasso.engine.assemble import flat_from_precisions, without_forbidden
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.items import BATCHED_BLOCK, gap_shares, group_sums, start_objectives, work_items
 from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.recheck import groups_with_unproved_cuts, violated_pairs
+from jointglasso.engine.solvable import require_minimum
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 from jointglasso.solvers.base import diagonal_start
-from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
+from jointglasso.validation import indefinite_start, not_semidefinite, semidefinite
 
 #: Tells, for pairs of variables i < j, the part of their dual budget used by classes where they are cut.
 SpentBudget = Callable[[IntArray, IntArray], FloatArray]
@@ -158,7 +159,8 @@ class GroupRunner:
     def _build(self, number: int) -> tuple[BlockSystem, FloatArray]:
         """Blocks of one piece of work, and the dual budget of its pairs that is used elsewhere."""
         began = time.perf_counter()
-        system = build_system(self.problem.source, self.blocks.select(self.items[number]), self.problem.weights)
+        problem, blocks = self.problem, self.blocks.select(self.items[number])
+        system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
         spent = np.zeros(system.n_pairs) if self.spent is None else self.spent(*system.pair_variables)
         with self._lock:
             self.covariance_seconds += time.perf_counter() - began
@@ -258,6 +260,7 @@ class GroupRunner:
         elif self.warm_start is not None:
             theta = flat_from_precisions(system, self.warm_start, problem.source.n_variables)
             require_definite_start(problem, system, theta)
+            theta = without_forbidden(system, theta)
         else:
             theta = diagonal_start(system, problem.diagonal_penalty)
         return SolverTask(
@@ -283,15 +286,12 @@ def _unsolved(task: SolverTask) -> SolverResult:
 
 def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
     """Refuse blocks whose S is not a covariance matrix, and unpenalised problems without a minimum."""
-    unpenalised = problem.penalty.lambda1 == 0 and problem.penalty.lambda2 == 0
     names = problem.source.class_names
     for blocks, (stack,) in system.stacks(system.S):
         for m in np.flatnonzero(~semidefinite(stack)):
             name = names[system.block_class[blocks.start + m]]
             raise not_semidefinite(name, f"in a block of {stack.shape[1]} of its variables")
-        for m in np.arange(len(stack) if unpenalised else 0):
-            if np.linalg.matrix_rank(stack[m], hermitian=True) < stack.shape[1]:
-                raise no_minimum(names[system.block_class[blocks.start + m]])
+    require_minimum(problem, system)
 
 
 def require_definite_start(problem: JointProblem, system: BlockSystem, start: FloatArray) -> None:

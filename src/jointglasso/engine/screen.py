@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.penalties import GroupPenalty
+from jointglasso.penalties import GroupPenalty, PairWeights
 from jointglasso.problem import JointProblem
 from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DynamicScreen
@@ -22,7 +22,7 @@ class Screen:
     """The current partition of a problem; `pairs` is the scan of its covariances, where that was done before."""
 
     def __init__(self, problem: JointProblem, rule: str, pairs: PairTable | None = None) -> None:
-        self.rule = rule
+        self.rule, self.pair_weights = rule, problem.pair_weights
         self.dynamic: DynamicScreen | None = None
         self.pairs = pairs
         source, penalty = problem.source, problem.penalty
@@ -30,7 +30,9 @@ class Screen:
             self._partition = Partition.single_block(source.n_classes, source.n_variables)
             return
         if self.pairs is None:
-            self.pairs = scan_pairs(source, penalty, problem.weights, strong_only=rule == "global")
+            self.pairs = scan_pairs(
+                source, penalty, problem.weights, problem.pair_weights, strong_only=rule == "global"
+            )
         if rule == "dynamic":
             self.dynamic = DynamicScreen(self.pairs, penalty)
         else:
@@ -57,7 +59,8 @@ class Screen:
         """Entries cut by the dynamic screen but not by Algorithm 1, whose cuts need no check."""
         if self.dynamic is None:
             return 0
-        return _n_inside(hybrid_partition(self.dynamic.pairs)) - _n_inside(self.partition)
+        safe = hybrid_partition(self.dynamic.pairs)
+        return _n_inside(safe, self.pair_weights) - _n_inside(self.partition, self.pair_weights)
 
     def first_partition_at(self, penalty: GroupPenalty) -> Partition | None:
         """Partition with which a solve at a larger penalty would begin; None where nothing is screened."""
@@ -67,8 +70,11 @@ class Screen:
         return partition_of_pairs(rule, self.pairs.at(penalty))
 
 
-def _n_inside(partition: Partition) -> int:
-    """Number of entries i < j inside the blocks."""
-    return sum(
-        int((sizes * (sizes - 1) // 2).sum()) for sizes in map(partition.block_sizes, range(partition.n_classes))
-    )
+def _n_inside(partition: Partition, pair_weights: PairWeights | None) -> int:
+    """Number of entries i < j inside the blocks, without the forbidden ones."""
+    sizes = map(partition.block_sizes, range(partition.n_classes))
+    inside = sum(int((size * (size - 1) // 2).sum()) for size in sizes)
+    if pair_weights is None:
+        return inside
+    i, j = pair_weights.forbidden
+    return inside - int((partition.labels[:, i] == partition.labels[:, j]).sum())

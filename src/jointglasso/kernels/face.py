@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.group_penalty import of_pair
 
 
 @njit(cache=True, nogil=True)
@@ -69,6 +70,7 @@ def _curve(
 def _add_group_curvature(
     active: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     row: IntArray,
@@ -90,11 +92,12 @@ def _add_group_curvature(
         if squares == 0.0:
             continue
         norm = np.sqrt(squares)
+        _, l2 = of_pair(factor, pair, 0.0, lambda2)
         for entry in range(start[pair], start[pair + 1]):
             at = upper[entry]
             if z[at] != 0.0:
                 block = entry_block[entry]
-                value = lambda2 / norm * (P[at] - z[at] * along / squares)
+                value = l2 / norm * (P[at] - z[at] * along / squares)
                 out[at] += value
                 out[offset[block] + column[entry] * size[block] + row[entry]] += value
 
@@ -113,6 +116,7 @@ def _slope(
     blocks: IntArray,
     active: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     row: IntArray,
@@ -141,12 +145,13 @@ def _slope(
         for entry in range(start[pair], start[pair + 1]):
             squares += z[upper[entry]] ** 2
         norm = np.sqrt(squares)
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
         for entry in range(start[pair], start[pair + 1]):
             at = upper[entry]
             if z[at] != 0.0:
                 block = entry_block[entry]
                 smooth = weight[block] * (S[at] - W[at]) + curved[at]
-                value = -(smooth + lambda1 * np.sign(z[at]) + lambda2 * z[at] / norm)
+                value = -(smooth + l1 * np.sign(z[at]) + l2 * z[at] / norm)
                 out[at] = value
                 out[offset[block] + column[entry] * size[block] + row[entry]] = value
 
@@ -179,7 +184,13 @@ def _precondition(
 
 @njit(cache=True, nogil=True)
 def _penalty(
-    active: IntArray, start: IntArray, upper: IntArray, z: FloatArray, lambda1: float, lambda2: float
+    active: IntArray,
+    start: IntArray,
+    factor: FloatArray,
+    upper: IntArray,
+    z: FloatArray,
+    lambda1: float,
+    lambda2: float,
 ) -> float:
     total = 0.0
     for pair in active:
@@ -188,7 +199,8 @@ def _penalty(
         for entry in range(start[pair], start[pair + 1]):
             absolute += abs(z[upper[entry]])
             squares += z[upper[entry]] ** 2
-        total += 2.0 * (lambda1 * absolute + lambda2 * np.sqrt(squares))
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        total += 2.0 * (l1 * absolute + l2 * np.sqrt(squares))
     return total
 
 
@@ -218,6 +230,7 @@ def _linear_change(
     blocks: IntArray,
     active: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     offset: IntArray,
     size: IntArray,
@@ -238,10 +251,11 @@ def _linear_change(
         for entry in range(start[pair], start[pair + 1]):
             squares += z[upper[entry]] ** 2
         norm = np.sqrt(squares)
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
         for entry in range(start[pair], start[pair + 1]):
             at = upper[entry]
             if z[at] != 0.0:
-                smooth = -slope[at] - lambda1 * np.sign(z[at]) - lambda2 * z[at] / norm
+                smooth = -slope[at] - l1 * np.sign(z[at]) - l2 * z[at] / norm
                 total += 2.0 * smooth * change[at]
     return total
 
@@ -251,6 +265,7 @@ def solve_on_face(
     blocks: IntArray,
     active: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     row: IntArray,
@@ -281,7 +296,7 @@ def solve_on_face(
             step[at] = 0.0
     _curve(blocks, active, start, upper, entry_block, row, column, offset, size, weight, W, z, D, product, curved)
     _slope(
-        blocks, active, start, upper, entry_block, row, column, offset, size, weight, S, W, z, curved,
+        blocks, active, start, factor, upper, entry_block, row, column, offset, size, weight, S, W, z, curved,
         lambda1, lambda2, lambda_d, R,
     )  # fmt: skip
     for block in blocks:
@@ -295,7 +310,9 @@ def solve_on_face(
         if not rho > first * wanted:
             break
         _curve(blocks, active, start, upper, entry_block, row, column, offset, size, weight, W, z, P, product, curved)
-        _add_group_curvature(active, start, upper, entry_block, row, column, offset, size, z, P, lambda2, curved)
+        _add_group_curvature(
+            active, start, factor, upper, entry_block, row, column, offset, size, z, P, lambda2, curved
+        )
         length = rho / _dot(blocks, offset, P, curved)
         for block in blocks:
             for at in range(offset[block], offset[block + 1]):
@@ -307,13 +324,13 @@ def solve_on_face(
         for block in blocks:
             for at in range(offset[block], offset[block + 1]):
                 P[at] = conditioned[at] + rho / previous * P[at]
-    before = _penalty(active, start, upper, z, lambda1, lambda2)
+    before = _penalty(active, start, factor, upper, z, lambda1, lambda2)
     for _ in range(20):
         _trial(blocks, offset, size, z, step, P, conditioned)
         _curve(blocks, active, start, upper, entry_block, row, column, offset, size, weight, W, z, P, product, curved)
-        change = _linear_change(blocks, active, start, upper, offset, size, z, slope, P, lambda1, lambda2)
+        change = _linear_change(blocks, active, start, factor, upper, offset, size, z, slope, P, lambda1, lambda2)
         change += 0.5 * _dot(blocks, offset, P, curved)
-        change += _penalty(active, start, upper, conditioned, lambda1, lambda2) - before
+        change += _penalty(active, start, factor, upper, conditioned, lambda1, lambda2) - before
         if change < 0.0:
             for block in blocks:
                 for at in range(offset[block], offset[block + 1]):

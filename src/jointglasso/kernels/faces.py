@@ -1,8 +1,9 @@
 """Faces of the penalty on the vector of unknowns of one Newton iteration (see `working_set` for its layout).
 
 On a face the support and the signs are fixed and the penalty is smooth: its gradient is ``lambda1 sign + lambda2 u``,
-its second derivative ``curve (I - u u')`` in every pair, u the unit vector of the pair. A face is an array of four
-rows: free (1 or 0), sign, u, curve.
+times the factor of the pair, its second derivative ``curve (I - u u')`` in every pair, u the unit vector of the pair. A
+face is an array of four rows: free (1 or 0), sign, u, curve. Unpenalised pairs, which have no kink at zero that they
+could not cross, have sign 0.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.group_penalty import of_pair
 from jointglasso.kernels.newton import minimise_pair
 
 
@@ -27,7 +29,9 @@ def inner(n_entries: int, a: FloatArray, b: FloatArray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def penalty_of(start: IntArray, x: FloatArray, lambda1: float, lambda2: float, lambda_d: float) -> float:
+def penalty_of(
+    start: IntArray, factor: FloatArray, x: FloatArray, lambda1: float, lambda2: float, lambda_d: float
+) -> float:
     """Penalty of all unknowns, each pair counted twice."""
     total = 0.0
     for pair in range(start.shape[0] - 1):
@@ -36,7 +40,8 @@ def penalty_of(start: IntArray, x: FloatArray, lambda1: float, lambda2: float, l
         for e in range(start[pair], start[pair + 1]):
             absolute += abs(x[e])
             squares += x[e] * x[e]
-        total += 2.0 * (lambda1 * absolute + lambda2 * np.sqrt(squares))
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        total += 2.0 * (l1 * absolute + l2 * np.sqrt(squares))
     for e in range(start[-1], x.shape[0]):
         total += lambda_d * x[e]
     return total
@@ -56,7 +61,13 @@ def curvature_of(weight: FloatArray, end_i: IntArray, end_j: IntArray, w: FloatA
 
 @njit(cache=True, nogil=True)
 def enter_face(
-    start: IntArray, x: FloatArray, gradient: FloatArray, curvature: FloatArray, lambda1: float, lambda2: float
+    start: IntArray,
+    factor: FloatArray,
+    x: FloatArray,
+    gradient: FloatArray,
+    curvature: FloatArray,
+    lambda1: float,
+    lambda2: float,
 ) -> FloatArray:
     """Face at x. A zero pair enters with the direction and size of its own one-pair minimiser."""
     n_entries = start[-1]
@@ -69,6 +80,8 @@ def enter_face(
     for pair in range(start.shape[0] - 1):
         first = start[pair]
         n = start[pair + 1] - first
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        has_kink = factor.shape[0] == 0 or factor[pair] > 0.0
         squares = 0.0
         for k in range(n):
             y[k] = x[first + k]
@@ -76,7 +89,7 @@ def enter_face(
         if squares == 0.0:
             for k in range(n):
                 target[k] = -gradient[first + k] / curvature[first + k]
-            minimise_pair(target, curvature[first : first + n], lambda1, lambda2, y, n)
+            minimise_pair(target, curvature[first : first + n], l1, l2, y, n)
             for k in range(n):
                 squares += y[k] * y[k]
         norm = np.sqrt(squares)
@@ -84,41 +97,51 @@ def enter_face(
             continue
         for k in range(n):
             e = first + k
-            if y[k] != 0.0 or abs(gradient[e]) > lambda1:
+            if y[k] != 0.0 or abs(gradient[e]) > l1:
                 face[0, e] = 1.0
-                face[1, e] = 1.0 if y[k] > 0.0 or (y[k] == 0.0 and gradient[e] < 0.0) else -1.0
+                if has_kink:
+                    face[1, e] = 1.0 if y[k] > 0.0 or (y[k] == 0.0 and gradient[e] < 0.0) else -1.0
                 face[2, e] = y[k] / norm
-                face[3, e] = lambda2 / norm
+                face[3, e] = l2 / norm
     face[0, n_entries:] = 1.0
     return face
 
 
 @njit(cache=True, nogil=True)
-def update_face(start: IntArray, z: FloatArray, lambda2: float, face: FloatArray) -> None:
+def update_face(start: IntArray, factor: FloatArray, z: FloatArray, lambda2: float, face: FloatArray) -> None:
     """Unit vectors and curvatures at z; pairs still at zero keep those they entered with."""
     for pair in range(start.shape[0] - 1):
         squares = 0.0
         for e in range(start[pair], start[pair + 1]):
             squares += z[e] * z[e]
         norm = np.sqrt(squares)
+        _, l2 = of_pair(factor, pair, 0.0, lambda2)
         for e in range(start[pair], start[pair + 1]):
             if face[0, e] == 0.0:
                 face[2, e] = 0.0
                 face[3, e] = 0.0
             elif norm > 0.0:
                 face[2, e] = z[e] / norm
-                face[3, e] = lambda2 / norm
+                face[3, e] = l2 / norm
 
 
 @njit(cache=True, nogil=True)
 def face_residual(
-    n_entries: int, gradient: FloatArray, lambda1: float, lambda2: float, lambda_d: float, face: FloatArray
+    start: IntArray,
+    factor: FloatArray,
+    gradient: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    lambda_d: float,
+    face: FloatArray,
 ) -> FloatArray:
     """Minus the gradient of model plus penalty on the face, zero off it."""
     out = np.empty_like(gradient)
-    for e in range(n_entries):
-        out[e] = -face[0, e] * (gradient[e] + lambda1 * face[1, e] + lambda2 * face[2, e])
-    for e in range(n_entries, gradient.shape[0]):
+    for pair in range(start.shape[0] - 1):
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        for e in range(start[pair], start[pair + 1]):
+            out[e] = -face[0, e] * (gradient[e] + l1 * face[1, e] + l2 * face[2, e])
+    for e in range(start[-1], gradient.shape[0]):
         out[e] = -(gradient[e] + lambda_d)
     return out
 
@@ -145,7 +168,7 @@ def step_on_face(n_entries: int, z: FloatArray, v: FloatArray, face: FloatArray)
     crossed = 0
     for e in range(z.shape[0]):
         moved = z[e] + face[0, e] * v[e]
-        if e < n_entries and face[0, e] != 0.0 and moved * face[1, e] <= 0.0:
+        if e < n_entries and face[0, e] != 0.0 and face[1, e] != 0.0 and moved * face[1, e] <= 0.0:
             moved = 0.0
             face[0, e] = 0.0
             crossed += 1

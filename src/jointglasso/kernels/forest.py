@@ -7,6 +7,7 @@ from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.components import _find
+from jointglasso.kernels.group_penalty import of_pair
 
 
 @njit(cache=True, nogil=True)
@@ -116,6 +117,7 @@ def pair_covariance(
 @njit(cache=True, nogil=True)
 def forest_covariances(
     start: IntArray,
+    factor: FloatArray,
     taken: BoolArray,
     S: FloatArray,
     weight: FloatArray,
@@ -138,5 +140,6 @@ def forest_covariances(
             if taken[entry]:
                 index[n] = entry
                 n += 1
-        W[index] = pair_covariance(S[index], weight[index], product[index], lambda1, lambda2)
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        W[index] = pair_covariance(S[index], weight[index], product[index], l1, l2)
     return W

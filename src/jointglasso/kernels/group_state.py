@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.group_penalty import soft
+from jointglasso.kernels.group_penalty import of_pair, soft
 
 
 @njit(cache=True, nogil=True)
@@ -60,6 +60,7 @@ def group_objective(
     blocks: IntArray,
     pairs: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     offset: IntArray,
     size: IntArray,
@@ -91,7 +92,8 @@ def group_objective(
             value = theta[upper[entry]]
             absolute += abs(value)
             squares += value * value
-        total += 2.0 * (lambda1 * absolute + lambda2 * np.sqrt(squares))
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        total += 2.0 * (l1 * absolute + l2 * np.sqrt(squares))
     return total
 
 
@@ -100,6 +102,7 @@ def expected_change(
     blocks: IntArray,
     active: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     offset: IntArray,
     size: IntArray,
@@ -131,7 +134,8 @@ def expected_change(
             after += abs(new)
             squares_before += old * old
             squares_after += new * new
-        change += 2.0 * (lambda1 * (after - before) + lambda2 * (np.sqrt(squares_after) - np.sqrt(squares_before)))
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        change += 2.0 * (l1 * (after - before) + l2 * (np.sqrt(squares_after) - np.sqrt(squares_before)))
     return change
 
 
@@ -140,6 +144,7 @@ def group_gap(
     blocks: IntArray,
     pairs: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     row: IntArray,
@@ -161,25 +166,26 @@ def group_gap(
     for pair in pairs:
         first = start[pair]
         last = start[pair + 1]
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
         squares = 0.0
         used = 0.0
         for entry in range(first, last):
             at = upper[entry]
             squares += theta[at] * theta[at]
-            excess = soft(weight[entry_block[entry]] * (W[at] - S[at]), lambda1)
+            excess = soft(weight[entry_block[entry]] * (W[at] - S[at]), l1)
             used += excess * excess
         norm = np.sqrt(squares)
-        outside = 1.0 - lambda2 / np.sqrt(used) if used > lambda2 * lambda2 else 0.0
+        outside = 1.0 - l2 / np.sqrt(used) if used > l2 * l2 else 0.0
         for entry in range(first, last):
             at = upper[entry]
             w = weight[entry_block[entry]]
             u = w * (W[at] - S[at])
             if norm == 0.0:
-                shift = -outside * soft(u, lambda1)
+                shift = -outside * soft(u, l1)
             elif theta[at] == 0.0:
-                shift = -soft(u, lambda1)
+                shift = -soft(u, l1)
             else:
-                shift = lambda1 * np.sign(theta[at]) + lambda2 * theta[at] / norm - u
+                shift = l1 * np.sign(theta[at]) + l2 * theta[at] / norm - u
             block = entry_block[entry]
             R[at] = shift / w
             R[offset[block] + column[entry] * size[block] + row[entry]] = shift / w
@@ -187,7 +193,7 @@ def group_gap(
     for block in blocks:
         b = size[block]
         A = block_of(R, offset, size, block)
-        factor = block_of(L, offset, size, block)
+        lower = block_of(L, offset, size, block)
         for i in range(b):
             at = offset[block] + i * (b + 1)
             A[i, i] = S[at] + lambda_d / weight[block] - W[at]
@@ -196,14 +202,14 @@ def group_gap(
             for j in range(b):
                 value = 0.0
                 for t in range(j, b):
-                    value += A[i, t] * factor[t, j]
+                    value += A[i, t] * lower[t, j]
                 scratch[i, j] = value
         squares = 0.0
         for i in range(b):
             for j in range(b):
                 value = 0.0
                 for t in range(i, b):
-                    value += factor[t, i] * scratch[t, j]
+                    value += lower[t, i] * scratch[t, j]
                 squares += value * value
         norm = np.sqrt(squares)
         if not norm < 0.5:

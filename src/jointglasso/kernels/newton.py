@@ -12,7 +12,7 @@ from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.face import solve_on_face
-from jointglasso.kernels.group_penalty import soft
+from jointglasso.kernels.group_penalty import of_pair, soft
 from jointglasso.kernels.group_state import block_of, expected_change, group_gap, group_objective, invert
 
 _MAX_HALVINGS = 40
@@ -64,6 +64,7 @@ def minimise_pair(
 def _active_pairs(
     pairs: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     weight: FloatArray,
@@ -77,14 +78,15 @@ def _active_pairs(
     kept = np.empty(pairs.shape[0], np.int64)
     n = 0
     for pair in pairs:
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
         used = 0.0
         nonzero = False
         for entry in range(start[pair], start[pair + 1]):
             at = upper[entry]
             nonzero = nonzero or theta[at] != 0.0
-            excess = soft(weight[entry_block[entry]] * (S[at] - W[at]), lambda1)
+            excess = soft(weight[entry_block[entry]] * (S[at] - W[at]), l1)
             used += excess * excess
-        if nonzero or used > lambda2 * lambda2:
+        if nonzero or used > l2 * l2:
             kept[n] = pair
             n += 1
     return kept[:n]
@@ -95,6 +97,7 @@ def _sweep(
     blocks: IntArray,
     active: IntArray,
     start: IntArray,
+    factor: FloatArray,
     entry_block: IntArray,
     row: IntArray,
     column: IntArray,
@@ -146,7 +149,8 @@ def _sweep(
             w = weight[block]
             curvatures[k] = w * (W[at] * W[at] + W[base + i * b + i] * W[base + j * b + j])
             target[k] = theta[at] + D[at] - w * (S[at] - W[at] + product) / curvatures[k]
-        minimise_pair(target, curvatures, lambda1, lambda2, x, n)
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        minimise_pair(target, curvatures, l1, l2, x, n)
         for k in range(n):
             entry = first + k
             block = entry_block[entry]
@@ -172,6 +176,7 @@ def _direction(
     blocks: IntArray,
     active: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     row: IntArray,
@@ -204,15 +209,15 @@ def _direction(
     for _ in range(min(2 + number, 8)):
         for _ in range(5):
             decrease = _sweep(
-                blocks, active, start, entry_block, row, column, offset, size, weight, S, W, theta, D, DW,
+                blocks, active, start, factor, entry_block, row, column, offset, size, weight, S, W, theta, D, DW,
                 lambda1, lambda2, lambda_d, vectors,
             )  # fmt: skip
             first = max(first, decrease)
             if decrease <= first * wanted:
                 return
         solve_on_face(
-            blocks, active, start, upper, entry_block, row, column, offset, size, weight, S, W, theta, D, DW, face,
-            wanted, lambda1, lambda2, lambda_d,
+            blocks, active, start, factor, upper, entry_block, row, column, offset, size, weight, S, W, theta, D, DW,
+            face, wanted, lambda1, lambda2, lambda_d,
         )  # fmt: skip
 
 
@@ -223,6 +228,7 @@ def solve_groups(
     pairs_start: IntArray,
     group_pairs: IntArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     row: IntArray,
@@ -261,7 +267,7 @@ def solve_groups(
         blocks = group_blocks[block_start[group] : block_start[group + 1]]
         pairs = group_pairs[pairs_start[group] : pairs_start[group + 1]]
         objective = group_objective(
-            blocks, pairs, start, upper, offset, size, weight, S, theta, L, lambda1, lambda2, lambda_d
+            blocks, pairs, start, factor, upper, offset, size, weight, S, theta, L, lambda1, lambda2, lambda_d
         )
         idle = 0
         for number in range(max_iter + 1):
@@ -269,19 +275,19 @@ def solve_groups(
                 b = size[block]
                 invert(block_of(L, offset, size, block), block_of(W, offset, size, block), square[:b, :b])
             gaps[group] = group_gap(
-                blocks, pairs, start, upper, entry_block, row, column, offset, size, weight, S, W, theta, L, D,
+                blocks, pairs, start, factor, upper, entry_block, row, column, offset, size, weight, S, W, theta, L, D,
                 square, lambda1, lambda2, lambda_d,
             )  # fmt: skip
             if gaps[group] <= gap_limit[group] or number == max_iter:
                 break
             iterations[group] = number + 1
-            active = _active_pairs(pairs, start, upper, entry_block, weight, S, W, theta, lambda1, lambda2)
+            active = _active_pairs(pairs, start, factor, upper, entry_block, weight, S, W, theta, lambda1, lambda2)
             _direction(
-                blocks, active, start, upper, entry_block, row, column, offset, size, weight, S, W, theta, D, DW, face,
-                vectors, number, lambda1, lambda2, lambda_d,
+                blocks, active, start, factor, upper, entry_block, row, column, offset, size, weight, S, W, theta, D,
+                DW, face, vectors, number, lambda1, lambda2, lambda_d,
             )  # fmt: skip
             change = expected_change(
-                blocks, active, start, upper, offset, size, weight, S, W, theta, D, lambda1, lambda2, lambda_d
+                blocks, active, start, factor, upper, offset, size, weight, S, W, theta, D, lambda1, lambda2, lambda_d
             )
             step = 1.0
             moved = False
@@ -290,7 +296,7 @@ def solve_groups(
                     for at in range(offset[block], offset[block + 1]):
                         trial[at] = theta[at] + step * D[at]
                 value = group_objective(
-                    blocks, pairs, start, upper, offset, size, weight, S, trial, L, lambda1, lambda2, lambda_d
+                    blocks, pairs, start, factor, upper, offset, size, weight, S, trial, L, lambda1, lambda2, lambda_d
                 )
                 if value <= objective + _ARMIJO * step * change + 1e-13 * abs(objective):
                     moved = True

@@ -84,54 +84,78 @@ def soft(values: FloatArray, threshold: FloatArray | float) -> FloatArray:
     return shrunk
 
 
-def penalty_value(values: FloatArray, start: IntArray, lambda1: float, lambda2: float) -> FloatArray:
-    """``lambda1*|x|_1 + lambda2*|x|_2`` of each pair."""
+def _factors(factor: FloatArray, start: IntArray) -> FloatArray:
+    """Weight of each pair; an empty array stands for ones."""
+    return factor if len(factor) else np.ones(len(start) - 1)
+
+
+def of_pair(factor: FloatArray, pair: int, lambda1: float, lambda2: float) -> tuple[float, float]:
+    """Penalties of one pair."""
+    v = float(factor[pair]) if len(factor) else 1.0
+    return v * lambda1, v * lambda2
+
+
+def penalty_value(
+    values: FloatArray, start: IntArray, factor: FloatArray, lambda1: float, lambda2: float
+) -> FloatArray:
+    """``factor * (lambda1*|x|_1 + lambda2*|x|_2)`` of each pair."""
     absolute = np.bincount(_pair_of_entry(start), np.abs(values), minlength=len(start) - 1)
-    total: FloatArray = lambda1 * absolute + lambda2 * _pair_norm(values, start)
+    total: FloatArray = _factors(factor, start) * (lambda1 * absolute + lambda2 * _pair_norm(values, start))
     return total
 
 
-def penalty_prox(values: FloatArray, start: IntArray, step: FloatArray, lambda1: float, lambda2: float) -> FloatArray:
+def penalty_prox(
+    values: FloatArray, start: IntArray, factor: FloatArray, step: FloatArray, lambda1: float, lambda2: float
+) -> FloatArray:
     """Soft-threshold every entry, then shrink the norm of every pair."""
     pair = _pair_of_entry(start)
-    shrunk = soft(values, step[pair] * lambda1)
+    length = step * _factors(factor, start)
+    shrunk = soft(values, length[pair] * lambda1)
     norm = _pair_norm(shrunk, start)
-    limit = step * lambda2
-    factor = np.where(norm > limit, 1.0 - limit / np.where(norm > 0, norm, 1.0), 0.0)
-    result: FloatArray = shrunk * factor[pair]
+    limit = length * lambda2
+    shrink = np.where(norm > limit, 1.0 - limit / np.where(norm > 0, norm, 1.0), 0.0)
+    result: FloatArray = shrunk * shrink[pair]
     return result
 
 
 def nearest_subgradient(
-    theta: FloatArray, wanted: FloatArray, start: IntArray, lambda1: float, lambda2: float, spent: FloatArray
+    theta: FloatArray,
+    wanted: FloatArray,
+    start: IntArray,
+    factor: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    spent: FloatArray,
 ) -> FloatArray:
     """Nearest point of the subdifferential of the penalty at `theta`."""
     pair = _pair_of_entry(start)
+    v = _factors(factor, start)
     norm = _pair_norm(theta, start)[pair]
-    gradient = lambda1 * np.sign(theta) + lambda2 * theta / np.where(norm > 0, norm, 1.0)
-    on_nonzero_pair = np.where(theta != 0, gradient, np.clip(wanted, -lambda1, lambda1))
-    excess = soft(wanted, lambda1)
+    gradient = v[pair] * (lambda1 * np.sign(theta) + lambda2 * theta / np.where(norm > 0, norm, 1.0))
+    on_nonzero_pair = np.where(theta != 0, gradient, np.clip(wanted, -v[pair] * lambda1, v[pair] * lambda1))
+    excess = soft(wanted, v[pair] * lambda1)
     excess_norm = _pair_norm(excess, start)
-    radius = np.sqrt(np.maximum(lambda2**2 - spent, 0.0))
+    radius = np.sqrt(np.maximum((v * lambda2) ** 2 - spent, 0.0))
     outside = np.where(excess_norm > radius, 1.0 - radius / np.where(excess_norm > 0, excess_norm, 1.0), 0.0)
     return np.where(norm > 0, on_nonzero_pair, wanted - outside[pair] * excess)
 
 
-def gauge(values: FloatArray, start: IntArray, lambda1: float, lambda2: float) -> FloatArray:
+def gauge(values: FloatArray, start: IntArray, factor: FloatArray, lambda1: float, lambda2: float) -> FloatArray:
     """Smallest g with the values of each pair inside g times the dual ball, by bisection."""
     result = np.zeros(len(start) - 1)
     for pair in range(len(start) - 1):
         u = np.abs(values[start[pair] : start[pair + 1]])
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
         # Inside the ball as soon as every entry is below g lambda1, or their norm below g lambda2.
-        enough = [u.max(initial=0.0) / lambda1] if lambda1 else []
-        enough += [float(np.linalg.norm(u)) / lambda2] if lambda2 else []
+        enough = [u.max(initial=0.0) / l1] if l1 else []
+        enough += [float(np.linalg.norm(u)) / l2] if l2 else []
         low, high = 0.0, min(enough, default=np.inf if u.any() else 0.0)
         if not np.isfinite(high):
             result[pair] = high
             continue
         for _ in range(200):
             middle = 0.5 * (low + high)
-            inside = np.sum(np.maximum(u - middle * lambda1, 0.0) ** 2) <= (middle * lambda2) ** 2
+            inside = np.sum(np.maximum(u - middle * l1, 0.0) ** 2) <= (middle * l2) ** 2
             low, high = (low, middle) if inside else (middle, high)
         result[pair] = high
     return result

@@ -11,6 +11,7 @@ from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.components import _find
+from jointglasso.kernels.group_penalty import of_pair
 
 
 @njit(cache=True, nogil=True)
@@ -18,6 +19,7 @@ def mark_active(
     first: int,
     last: int,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     weight: FloatArray,
@@ -30,6 +32,7 @@ def mark_active(
 ) -> None:
     """Mark the pairs first..last-1 that are not zero, or not allowed to stay zero."""
     for pair in range(first, last):
+        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
         nonzero = False
         used = 0.0
         for entry in range(start[pair], start[pair + 1]):
@@ -37,16 +40,17 @@ def mark_active(
             if theta[at] != 0.0:
                 nonzero = True
                 break
-            excess = weight[entry_block[entry]] * abs(S[at] - W[at]) - lambda1
+            excess = weight[entry_block[entry]] * abs(S[at] - W[at]) - l1
             if excess > 0.0:
                 used += excess * excess
-        mark[pair] = nonzero or used > lambda2 * lambda2
+        mark[pair] = nonzero or used > l2 * l2
 
 
 @njit(cache=True, nogil=True)
 def active_entries(
     mark: BoolArray,
     start: IntArray,
+    factor: FloatArray,
     upper: IntArray,
     entry_block: IntArray,
     weight: FloatArray,
@@ -71,9 +75,10 @@ def active_entries(
     m = 0
     for pair in range(mark.shape[0]):
         if mark[pair]:
+            l1, _ = of_pair(factor, pair, lambda1, 0.0)
             for entry in range(start[pair], start[pair + 1]):
                 at = upper[entry]
-                if theta[at] != 0.0 or weight[entry_block[entry]] * abs(S[at] - W[at]) > lambda1:
+                if theta[at] != 0.0 or weight[entry_block[entry]] * abs(S[at] - W[at]) > l1:
                     kept[n] = entry
                     n += 1
             m += 1

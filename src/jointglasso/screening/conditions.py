@@ -14,55 +14,61 @@ from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.penalties import GroupPenalty
+from jointglasso.penalties import GroupPenalty, PairWeights, as_pair_weights
 from jointglasso.validation import check_nonnegative, check_weights
 
 _SIDE = 256
 
-PairCheck = Callable[[slice, slice, FloatArray, BoolArray], bool]
+#: Rows and columns of a tile, ``w S`` (K, r, c), the pairs' weights (r, c), and which pairs are joined in which class.
+PairCheck = Callable[[slice, slice, FloatArray, FloatArray, BoolArray], bool]
 
 
-def sufficient_condition_holds(labels: IntArray, S: Any, lambda1: float, lambda2: float, weights: Any) -> bool:
+def sufficient_condition_holds(
+    labels: IntArray, S: Any, lambda1: float, lambda2: float, weights: Any, pair_weights: Any = None
+) -> bool:
     """Condition (8) for every pair: Theorem 3."""
     penalty = _penalty(lambda1, lambda2)
 
-    def holds(rows: slice, columns: slice, weighted: FloatArray, joined: BoolArray) -> bool:
+    def holds(rows: slice, columns: slice, weighted: FloatArray, factor: FloatArray, joined: BoolArray) -> bool:
         cut_everywhere = ~joined.any(axis=0)
         cut_here_only = ~joined & joined.any(axis=0)
         return (
-            _ball_holds(penalty, weighted, cut_everywhere)
-            and not (np.abs(weighted) > penalty.lambda1)[cut_here_only].any()
+            _ball_holds(penalty, weighted, factor, cut_everywhere)
+            and not (np.abs(weighted) > factor * penalty.lambda1)[cut_here_only].any()
         )
 
-    return _every_tile(labels, as_source(S), weights, holds)
+    return _every_tile(labels, as_source(S), weights, pair_weights, holds)
 
 
 def necessary_condition_holds(
-    labels: IntArray, S: Any, lambda1: float, lambda2: float, precision: Any, weights: Any
+    labels: IntArray, S: Any, lambda1: float, lambda2: float, precision: Any, weights: Any, pair_weights: Any = None
 ) -> bool:
     """Condition (7) for every pair, given the optimal precision matrices: Theorem 2."""
     penalty = _penalty(lambda1, lambda2)
     matrices = [sparse.csr_array(Theta) for Theta in precision]
 
-    def holds(rows: slice, columns: slice, weighted: FloatArray, joined: BoolArray) -> bool:
+    def holds(rows: slice, columns: slice, weighted: FloatArray, factor: FloatArray, joined: BoolArray) -> bool:
         nonzero = np.stack([Theta[rows, columns].toarray() != 0 for Theta in matrices])
         elsewhere = (nonzero.sum(axis=0) - nonzero) > 0
-        Z = penalty.lambda1 + penalty.lambda2 * ~elsewhere
+        Z = factor * (penalty.lambda1 + penalty.lambda2 * ~elsewhere)
+        cut_everywhere = ~joined.any(axis=0)
         cut_here_only = ~joined & joined.any(axis=0)
-        return _ball_holds(penalty, weighted, ~joined.any(axis=0)) and not (np.abs(weighted) > Z)[cut_here_only].any()
+        return (
+            _ball_holds(penalty, weighted, factor, cut_everywhere) and not (np.abs(weighted) > Z)[cut_here_only].any()
+        )
 
-    return _every_tile(labels, as_source(S), weights, holds)
+    return _every_tile(labels, as_source(S), weights, pair_weights, holds)
 
 
 def _penalty(lambda1: float, lambda2: float) -> GroupPenalty:
     return GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
 
 
-def _ball_holds(penalty: GroupPenalty, weighted: FloatArray, where: Any) -> bool:
-    return not penalty.strong(weighted[:, where].T).any()
+def _ball_holds(penalty: GroupPenalty, weighted: FloatArray, factor: FloatArray, where: Any) -> bool:
+    return not penalty.strong(weighted[:, where].T, factor[where]).any()
 
 
-def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, holds: PairCheck) -> bool:
+def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, pair_weights: Any, holds: PairCheck) -> bool:
     n_classes, p = labels.shape
     if (source.n_classes, source.n_variables) != (n_classes, p):
         raise ValueError(
@@ -70,6 +76,7 @@ def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, holds:
             f"S of {source.n_classes} and {source.n_variables}."
         )
     w = check_weights(weights, source.class_names, source.sample_sizes)
+    factors = as_pair_weights(pair_weights, source.variable_names)
     for top in range(0, p, _SIDE):
         for left in range(top, p, _SIDE):
             rows, columns = slice(top, min(top + _SIDE, p)), slice(left, min(left + _SIDE, p))
@@ -80,6 +87,18 @@ def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, holds:
             joined = labels[:, rows, None] == labels[:, None, columns]
             if top == left:  # the diagonal is no pair
                 np.einsum("kii->ki", weighted)[:] = 0.0
-            if not holds(rows, columns, weighted, joined):
+            factor = _tile_factors(factors, i, j, weighted)
+            if not holds(rows, columns, weighted, factor, joined):
                 return False
     return True
+
+
+def _tile_factors(factors: PairWeights | None, i: IntArray, j: IntArray, weighted: FloatArray) -> FloatArray:
+    """Weights of the pairs of a tile; forbidden pairs, of which nothing is asked, lose their covariances."""
+    if factors is None:
+        return np.ones(i.shape)
+    factor = factors.factors(np.minimum(i, j).ravel(), np.maximum(i, j).ravel()).reshape(i.shape)
+    forbidden = np.isinf(factor)
+    weighted[:, forbidden] = 0.0
+    factor[forbidden] = 1.0
+    return factor

@@ -46,7 +46,9 @@ class DynamicScreen:
 
     def _spent_budget(self, waits: BoolArray) -> FloatArray:
         """Dual budget that the classes where a waiting pair is cut use up."""
-        spent: FloatArray = self.penalty.excess(np.where(waits, self.pairs.weighted[self._waiting], 0.0)).sum(axis=1)
+        factor = self.pairs.factor[self._waiting] if len(self.pairs.factor) else self.pairs.factor
+        weighted = np.where(waits, self.pairs.weighted[self._waiting], 0.0)
+        spent: FloatArray = self.penalty.excess(weighted, factor).sum(axis=1)
         return spent
 
     def spent(self, i: IntArray, j: IntArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import local
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, StreamedSource
-from jointglasso.penalties import PairPenalty
+from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.validation import impossible_pair
 
 #: Rows and columns of a tile: small enough that the scratch arrays stay in cache.
@@ -20,7 +20,7 @@ TILE = 512
 
 @dataclass(frozen=True)
 class PairTable:
-    """Pairs i < j with some class above lambda1, in the order of the tiles."""
+    """Pairs i < j with some class above lambda1, times the weight of the pair, in the order of the tiles."""
 
     n_variables: int
     rows: IntArray
@@ -31,30 +31,37 @@ class PairTable:
     """(m, K): the pair may not be cut in this class while another class keeps it (condition 8b)."""
     strong: BoolArray
     """(m,): the pair may not be cut in all classes at once (condition 8a)."""
+    factor: FloatArray = field(default_factory=lambda: UNIFORM)
+    """(m,): weight of the pair in the penalty; empty where all are 1."""
 
     def at(self, penalty: PairPenalty) -> PairTable:
         """Table of a larger penalty, without another look at the covariances.
 
         Partitions are nested along lambda: a pair that matters at a larger lambda1 matters at a smaller one.
         """
-        above = penalty.above(self.weighted)
+        above = penalty.above(self.weighted, self.factor)
         kept = np.flatnonzero(above.any(axis=1))
         weighted = self.weighted[kept]
-        return PairTable(
-            self.n_variables, self.rows[kept], self.columns[kept], weighted, above[kept], penalty.strong(weighted)
-        )
+        factor = self.factor[kept] if len(self.factor) else self.factor
+        strong = penalty.strong(weighted, factor)
+        return PairTable(self.n_variables, self.rows[kept], self.columns[kept], weighted, above[kept], strong, factor)
 
 
 def scan_pairs(
-    source: CovarianceSource, penalty: PairPenalty, weights: FloatArray, *, strong_only: bool = False
+    source: CovarianceSource,
+    penalty: PairPenalty,
+    weights: FloatArray,
+    pair_weights: PairWeights | None = None,
+    *,
+    strong_only: bool = False,
 ) -> PairTable:
-    """Read every tile of S once and keep the pairs that are above lambda1 in some class.
+    """Read every tile of S once and keep the pairs that are above lambda1 in some class; forbidden ones never are.
 
     With `strong_only` the weak ones among them, which only Algorithm 1's merge step and the class rule ask
     for, are dropped at once.
     """
     p = source.n_variables
-    scan = _TileScan(source, penalty, weights, strong_only)
+    scan = _TileScan(source, penalty, weights, pair_weights, strong_only)
     parts = map_on_threads(scan, list(_tiles(p)))
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -69,21 +76,37 @@ def _tiles(p: int) -> Iterator[tuple[slice, slice]]:
 class _TileScan:
     """Scan of one tile in all classes; each thread owns its scratch arrays."""
 
-    def __init__(self, source: CovarianceSource, penalty: PairPenalty, weights: FloatArray, strong_only: bool) -> None:
+    def __init__(
+        self,
+        source: CovarianceSource,
+        penalty: PairPenalty,
+        weights: FloatArray,
+        pair_weights: PairWeights | None,
+        strong_only: bool,
+    ) -> None:
         self.source, self.penalty, self.weights, self.strong_only = source, penalty, weights, strong_only
+        self.pair_weights = pair_weights
         self.deviations = np.sqrt(np.column_stack([source.diagonal(k) for k in range(source.n_classes)]))
         self._local = local()
 
-    def __call__(self, tile: tuple[slice, slice]) -> tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray]:
+    def __call__(
+        self, tile: tuple[slice, slice]
+    ) -> tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]:
         if isinstance(self.source, StreamedSource):
             i, j, values = self._streamed(self.source, *tile)
         else:
             i, j, values = self._exact(*tile)
             self._require_possible(i, j, values)
+        factor = UNIFORM
+        if self.pair_weights is not None:
+            factor = self.pair_weights.factors(i, j)
+            allowed = np.isfinite(factor)
+            i, j, values, factor = i[allowed], j[allowed], values[allowed], factor[allowed]
         weighted = values * self.weights
-        above, strong = self.penalty.above(weighted), self.penalty.strong(weighted)
+        above, strong = self.penalty.above(weighted, factor), self.penalty.strong(weighted, factor)
         keep = strong if self.strong_only else above.any(axis=1)
-        return i[keep], j[keep], weighted[keep], above[keep], strong[keep]
+        factor = factor[keep] if len(factor) else factor
+        return i[keep], j[keep], weighted[keep], above[keep], strong[keep], factor
 
     def _exact(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
         """Pairs above lambda1 in some class, and their covariances (m, K), read off the tiles."""
@@ -92,8 +115,11 @@ class _TileScan:
         seen, hits = self._scratch()
         pieces = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
         n_hits = 0
+        easier, threshold = self._easier_pairs(rows, columns)
         for k, piece in enumerate(pieces):
             n_hits = mark_above(piece, self.weights[k], self.penalty.lambda1, rows == columns, seen, hits, n_hits)
+            above = self.weights[k] * np.abs(piece[easier]) > threshold
+            n_hits = self._mark(easier, above, columns, n_hits)
         i, j = self._collect(n_hits, columns)
         return i + rows.start, j + columns.start, np.column_stack([piece[i, j] for piece in pieces])
 
@@ -103,6 +129,7 @@ class _TileScan:
 
         seen, hits = self._scratch()
         n_hits = 0
+        easier, threshold = self._easier_pairs(rows, columns)
         for k in range(self.source.n_classes):
             piece = source.rough_correlations(k, rows, columns)
             scale = self.weights[k] * self.deviations[rows, k], self.deviations[columns, k]
@@ -110,10 +137,36 @@ class _TileScan:
             n_hits = mark_possibly_above(
                 piece, *scale, error, self.penalty.lambda1, rows == columns, seen, hits, n_hits
             )
+            deviation = scale[0][easier[0]] * (1.0 + 1e-12) * scale[1][easier[1]]
+            possible = deviation * (np.abs(piece[easier].astype(np.float64)) + error) > threshold
+            n_hits = self._mark(easier, possible, columns, n_hits)
         i, j = self._collect(n_hits, columns)
         i, j = i + rows.start, j + columns.start
         exact = [self.source.entries(k, i, j) for k in range(self.source.n_classes)]
         return i, j, np.column_stack(exact)
+
+    def _easier_pairs(self, rows: slice, columns: slice) -> tuple[tuple[IntArray, IntArray], FloatArray]:
+        """Pairs of the tile with a weight below 1, counted from its corner, and the lambda1 of each.
+
+        The kernels compare with lambda1 itself, which finds all other pairs; weights above 1 only take some away again.
+        """
+        if self.pair_weights is None:
+            nothing = np.empty(0, dtype=np.int64)
+            return (nothing, nothing), UNIFORM
+        i, j, factor = self.pair_weights.exceptions_in(rows, columns)
+        easier = factor < 1.0
+        return (i[easier], j[easier]), self.penalty.lambda1 * factor[easier]
+
+    def _mark(self, places: tuple[IntArray, IntArray], chosen: BoolArray, columns: slice, n_hits: int) -> int:
+        """Add the chosen places of a tile to its hits unless they are there already."""
+        if not chosen.any():
+            return n_hits
+        seen, hits = self._scratch()
+        position = (places[0] * (columns.stop - columns.start) + places[1])[chosen]
+        new = position[~seen[position]]
+        seen[new] = True
+        hits[n_hits : n_hits + len(new)] = new
+        return n_hits + len(new)
 
     def _scratch(self) -> tuple[BoolArray, IntArray]:
         if not hasattr(self._local, "seen"):

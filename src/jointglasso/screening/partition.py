@@ -90,15 +90,24 @@ class Partition:
         united = components(self.n_variables, np.tile(variables, self.n_classes), np.concatenate(links))
         return Partition(np.tile(united, (self.n_classes, 1)))
 
-    def is_feasible(self, S: Any, lambda1: float, lambda2: float, *, weights: Any = None) -> bool:
+    def is_feasible(
+        self, S: Any, lambda1: float, lambda2: float, *, weights: Any = None, pair_weights: Any = None
+    ) -> bool:
         """Whether condition (8) holds for every pair: cutting along this partition changes nothing (Theorem 3)."""
-        return conditions.sufficient_condition_holds(self.labels, S, lambda1, lambda2, weights)
+        return conditions.sufficient_condition_holds(self.labels, S, lambda1, lambda2, weights, pair_weights)
 
     def satisfies_necessary(
-        self, S: Any, lambda1: float, lambda2: float, precision: Any, *, weights: Any = None
+        self,
+        S: Any,
+        lambda1: float,
+        lambda2: float,
+        precision: Any,
+        *,
+        weights: Any = None,
+        pair_weights: Any = None,
     ) -> bool:
         """Whether condition (7) holds for every pair, given the solution's precision matrices (Theorem 2)."""
-        return conditions.necessary_condition_holds(self.labels, S, lambda1, lambda2, precision, weights)
+        return conditions.necessary_condition_holds(self.labels, S, lambda1, lambda2, precision, weights, pair_weights)
 
     @cached_property
     def class_blocks(self) -> ClassBlocks:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.penalties import GroupPenalty, PairPenalty
+from jointglasso.penalties import GroupPenalty, PairPenalty, PairWeights, as_pair_weights
 from jointglasso.screening.hybrid import hybrid_partition
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
@@ -53,7 +53,9 @@ _FROM_PAIRS = {
 RULES = (*_FROM_PAIRS, "none")
 
 
-def screen(S: Any, lambda1: float, lambda2: float, *, rule: str = "hybrid", weights: Any = None) -> Partition:
+def screen(
+    S: Any, lambda1: float, lambda2: float, *, rule: str = "hybrid", weights: Any = None, pair_weights: Any = None
+) -> Partition:
     """Partition the variables of each class so that entries between blocks are zero in the solution.
 
     Parameters
@@ -68,6 +70,8 @@ def screen(S: Any, lambda1: float, lambda2: float, *, rule: str = "hybrid", weig
         but only a candidate that must be checked after solving. ``"none"`` keeps all variables together.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Weight of each class in the likelihood.
+    pair_weights : array (p, p), sparse matrix, dict or PairWeights, optional
+        Factor on the penalty of each pair, as in `jointglasso.solve`.
 
     Returns
     -------
@@ -76,14 +80,22 @@ def screen(S: Any, lambda1: float, lambda2: float, *, rule: str = "hybrid", weig
     check_choice("rule", rule, RULES)
     source = as_source(S)
     penalty = GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
-    return partition_by(rule, source, penalty, check_weights(weights, source.class_names, source.sample_sizes))
+    w = check_weights(weights, source.class_names, source.sample_sizes)
+    return partition_by(rule, source, penalty, w, as_pair_weights(pair_weights, source.variable_names))
 
 
-def partition_by(rule: str, source: CovarianceSource, penalty: PairPenalty, weights: FloatArray) -> Partition:
+def partition_by(
+    rule: str,
+    source: CovarianceSource,
+    penalty: PairPenalty,
+    weights: FloatArray,
+    pair_weights: PairWeights | None = None,
+) -> Partition:
     """Scan the pairs and apply one rule; the arguments are taken as checked."""
     if rule == "none":
         return Partition.single_block(source.n_classes, source.n_variables)
-    return partition_of_pairs(rule, scan_pairs(source, penalty, weights, strong_only=rule in ("global", "strong")))
+    strong_only = rule in ("global", "strong")
+    return partition_of_pairs(rule, scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only))
 
 
 def partition_of_pairs(rule: str, pairs: PairTable) -> Partition:

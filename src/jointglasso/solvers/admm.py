@@ -185,7 +185,8 @@ class _State:
         self.relaxed = relaxed
         point = relaxed + self.U
         step = 1.0 / self.rho
-        entries = task.penalty.prox(system.gather(point), system.pair_start, step[system.pair_group])
+        pair_step = step[system.pair_group]
+        entries = task.penalty.prox(system.gather(point), system.pair_start, pair_step, system.pair_factor)
         shrink = task.diagonal_penalty * step[system.block_group[system.diagonal_block]]
         self.Y_before = self.Y
         self.Y = system.scatter(entries, np.maximum(point[system.diagonal] - shrink, 0.0))
@@ -219,9 +220,12 @@ class _State:
         return float(np.sqrt(squares).sum())
 
     def _objective(self, logdet: FloatArray) -> float:
-        """Objective at Theta, which is positive definite at every iteration (Y need not be)."""
+        """Objective at Theta, which is positive definite at every iteration (Y need not be).
+
+        Forbidden entries are zero in Y and only in the limit in Theta: nothing is charged for them.
+        """
         system, task = self.system, self.task
         likelihood = system.block_weight @ (system.sum_per_block(system.S * self.Theta) - logdet)
         diagonal = task.diagonal_penalty * self.Theta[system.diagonal].sum()
-        pairs = 2.0 * task.penalty.value(system.gather(self.Theta), system.pair_start).sum()
+        pairs = 2.0 * task.penalty.value(system.gather(self.Theta), system.pair_start, system.pair_factor).sum()
         return float(likelihood + diagonal + pairs)

@@ -108,7 +108,9 @@ class _State:
         at, (lambda1, lambda2, lambda_d) = working.position, self.penalties
         x, wanted, n_entries = self.theta[at], -self._gradient(working), working.n_entries
         unspent = np.zeros(len(working.start) - 1)
-        nearest = nearest_subgradient(x[:n_entries], wanted[:n_entries], working.start, lambda1, lambda2, unspent)
+        nearest = nearest_subgradient(
+            x[:n_entries], wanted[:n_entries], working.start, working.factor, lambda1, lambda2, unspent
+        )
         diagonal = np.full(len(at) - n_entries, lambda_d)
         residual = (np.concatenate([nearest, diagonal]) - wanted) / working.weight
         product = working.sparse(residual) @ working.sparse(x)
@@ -129,7 +131,8 @@ class _State:
         mark = np.empty(system.n_pairs, dtype=bool)
         self.workers.run(
             mark_active, balanced_bounds(np.ones(system.n_pairs), self.workers.n_threads), system.pair_start,
-            system.upper, system.entry_block, system.block_weight, system.S, self.W, self.theta, lambda1, lambda2, mark,
+            system.pair_factor, system.upper, system.entry_block, system.block_weight, system.S, self.W, self.theta,
+            lambda1, lambda2, mark,
         )  # fmt: skip
         working = build_working_set(system, mark, self.W, self.theta, lambda1)
         self._settle(working)
@@ -157,9 +160,9 @@ class _State:
 
         x, n_entries = self.theta[working.position], working.n_entries
         linear = working.weight * self.task.system.S[working.position]
-        penalty = penalty_of(working.start, x, *self.penalties)
+        penalty = penalty_of(working.start, working.factor, x, *self.penalties)
         slope = inner(n_entries, self._gradient(working), d)
-        slope += penalty_of(working.start, x + d, *self.penalties) - penalty
+        slope += penalty_of(working.start, working.factor, x + d, *self.penalties) - penalty
         before = inner(n_entries, linear, x) - self._weighted_logdet(working) + penalty
         length = 1.0
         while length > 1e-8:
@@ -167,7 +170,11 @@ class _State:
             factors = working.cholesky(trial, self.workers)
             if factors is not None:
                 logdet = float(self.task.system.block_weight @ factors[1])
-                after = inner(n_entries, linear, trial) - logdet + penalty_of(working.start, trial, *self.penalties)
+                after = (
+                    inner(n_entries, linear, trial)
+                    - logdet
+                    + penalty_of(working.start, working.factor, trial, *self.penalties)
+                )
                 if after <= before + _ARMIJO * length * slope + 1e-13 * abs(before):
                     self._adapt_damping(length, before - after, promised)
                     self._accept(working, trial, *factors)
@@ -209,7 +216,7 @@ class _State:
         self.logdet = logdet - bincount(block, np.log(variance), len(logdet))
         smooth = inner(n_entries, working.weight * system.S[working.position], x) - system.block_weight @ logdet
         alone = system.block_weight[block] @ (1.0 + np.log(variance))
-        self.objective = float(smooth + alone + penalty_of(working.start, x, *self.penalties))
+        self.objective = float(smooth + alone + penalty_of(working.start, working.factor, x, *self.penalties))
         working.invert_into(dense, self.W, self.workers)
         self.W[system.diagonal[working.isolated]] = variance
 
@@ -243,12 +250,12 @@ def _direction_by_faces(
     from jointglasso.kernels.faces import enter_face, face_residual, inner, penalty_of, step_on_face, update_face
 
     n_entries, (lambda1, lambda2, lambda_d) = working.n_entries, penalties
-    face = enter_face(working.start, x, gradient, curvature, lambda1, lambda2)
+    face = enter_face(working.start, working.factor, x, gradient, curvature, lambda1, lambda2)
     z, slope, best = x.copy(), gradient.copy(), 0.0
-    change = -penalty_of(working.start, x, *penalties)
+    change = -penalty_of(working.start, working.factor, x, *penalties)
     for _ in range(_THOROUGH_ROUNDS if thorough else _ROUNDS):
         restrict(face[0] > 0.0)
-        residual = face_residual(n_entries, slope, lambda1, lambda2, lambda_d, face)
+        residual = face_residual(working.start, working.factor, slope, lambda1, lambda2, lambda_d, face)
         v, product_v, decrease, steps = _conjugate_gradients(working, product, residual, face, curvature, best)
         best = max(best, decrease)
         moved, crossed = step_on_face(n_entries, z, v, face)
@@ -257,18 +264,18 @@ def _direction_by_faces(
         slope += turned
         z = moved
         if crossed > _FEW_CROSSINGS * n_entries or (crossed > 0 and steps > 3):
-            update_face(working.start, z, lambda2, face)
+            update_face(working.start, working.factor, z, lambda2, face)
             continue
         if not thorough:
             break
         # The face is solved: do zeros that left it, or never were on it, want to come back?
         restrict(np.ones(len(z), dtype=bool))
         slope = gradient + product(z - x)
-        wider = enter_face(working.start, z, slope, curvature, lambda1, lambda2)
+        wider = enter_face(working.start, working.factor, z, slope, curvature, lambda1, lambda2)
         if np.count_nonzero(wider[0] > face[0]) <= _FEW_CROSSINGS * n_entries:
             break
         face = wider
-    return z - x, change + penalty_of(working.start, z, *penalties)
+    return z - x, change + penalty_of(working.start, working.factor, z, *penalties)
 
 
 def _conjugate_gradients(

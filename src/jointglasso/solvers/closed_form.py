@@ -34,7 +34,9 @@ def forest_solution(system: BlockSystem, penalty: PairPenalty, diagonal_penalty:
     strength = np.abs(S[edges]) / np.sqrt(product[edges])
     order = edges[np.argsort(-strength, kind="stable")]
     taken, closes_cycle = spanning_forest(order, edge, row, column, len(system.members))
-    W = forest_covariances(system.pair_start, taken, S, weight, product, penalty.lambda1, penalty.lambda2)
+    W = forest_covariances(
+        system.pair_start, system.pair_factor, taken, S, weight, product, penalty.lambda1, penalty.lambda2
+    )
     theta = -W / (product - W * W)
     share = -theta * W
     extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))
@@ -45,6 +47,6 @@ def forest_solution(system: BlockSystem, penalty: PairPenalty, diagonal_penalty:
 
 def _strong_entries(system: BlockSystem, penalty: PairPenalty, weighted: FloatArray) -> BoolArray:
     """Entries above lambda1 whose pair is outside the dual ball."""
-    used = bincount(system.pair_of_entry, penalty.excess(weighted), system.n_pairs)
-    strong = used > penalty.lambda2**2
-    return penalty.above(weighted) & strong[system.pair_of_entry]
+    used = bincount(system.pair_of_entry, penalty.excess(weighted, system.entry_factor), system.n_pairs)
+    strong = used > penalty.budget(system.pair_factor)
+    return penalty.above(weighted, system.entry_factor) & strong[system.pair_of_entry]

@@ -52,15 +52,14 @@ class Newton:
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         bounds = task.bounds(theta)
         todo = task.unsolved(bounds)
-        n_iter = 0
-        exhausted = True
-        while todo.any() and n_iter < task.max_iter and exhausted:
-            # Once as a rule; again only where the objective fell so far in size that the limits did, too.
-            taken, exhausted = _newton_on_groups(task, theta, todo, task.limits(bounds), task.max_iter - n_iter)
+        n_iter, before = 0, np.full(task.system.n_groups, np.inf)
+        # Once as a rule; again only where the objective fell so far in size that the limits did, too.
+        while n_iter < task.max_iter and (todo & (task.limits(bounds) < before)).any():
+            before = task.limits(bounds)
+            n_iter += _newton_on_groups(task, theta, todo, before, task.max_iter - n_iter)
             methods[todo] = "newton"
             bounds = task.bounds(theta, rescue=True)
             todo = task.unsolved(bounds)
-            n_iter += taken
         desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
         cut_short = n_iter >= task.max_iter and task.max_iter < self.default_max_iter
         if desperate.any() and self.closed_form and not cut_short:
@@ -89,10 +88,8 @@ class Newton:
         return theta, methods
 
 
-def _newton_on_groups(
-    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int
-) -> tuple[int, bool]:
-    """Improve `theta` in place on the groups in `todo`; the most iterations any took, and whether more might help."""
+def _newton_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:
+    """Improve `theta` in place on the groups in `todo`; the most iterations any took."""
     system = task.system
     largest = np.zeros(system.n_groups, dtype=np.int64)
     np.maximum.at(largest, system.block_group, system.size)
@@ -106,7 +103,7 @@ def _newton_on_groups(
         alone, inside = _alone(task, theta, int(group), limits, max_iter)
         theta[inside], _, n_iter, _ = solve_big_group(alone, alone.start)
         taken = max(taken, n_iter)
-    return taken, taken >= max_iter
+    return taken
 
 
 def _alone(
@@ -147,6 +144,7 @@ def newton_on_small_groups(
         pair_start,
         group_pairs,
         system.pair_start,
+        system.pair_factor,
         system.upper,
         system.entry_block,
         row,

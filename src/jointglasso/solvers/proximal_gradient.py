@@ -119,7 +119,8 @@ class _State:
     def _trial(self, gradient: FloatArray) -> FloatArray:
         system, task = self.system, self.task
         point = self.theta - np.repeat(self.length[system.block_group], system.size**2) * gradient
-        entries = task.penalty.prox(system.gather(point), system.pair_start, self.length[system.pair_group])
+        step = self.length[system.pair_group]
+        entries = task.penalty.prox(system.gather(point), system.pair_start, step, system.pair_factor)
         shrink = task.diagonal_penalty * self.length[system.block_group[system.diagonal_block]]
         return system.scatter(entries, point[system.diagonal] - shrink)
 

@@ -14,6 +14,7 @@ from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
+from jointglasso.penalties import UNIFORM
 
 Pattern = tuple[IntArray, IntArray, IntArray]
 
@@ -29,6 +30,8 @@ class WorkingSet:
     system: BlockSystem
     start: IntArray
     """CSR start of each active pair."""
+    factor: FloatArray
+    """Weight of each active pair in the penalty; empty where all are 1."""
     end_i: IntArray
     end_j: IntArray
     """Nodes at the two ends of each active entry."""
@@ -140,14 +143,16 @@ def build_working_set(
     from jointglasso.kernels.working_set import active_entries, number_nodes
 
     start, entries = active_entries(
-        mark, system.pair_start, system.upper, system.entry_block, system.block_weight, system.S, W, theta, lambda1
-    )
+        mark, system.pair_start, system.pair_factor, system.upper, system.entry_block, system.block_weight, system.S,
+        W, theta, lambda1,
+    )  # fmt: skip
     row, column = system.entry_members(entries)
     members, component_start, node = number_nodes(len(system.members), row, column)
     blocks = np.concatenate([system.entry_block[entries], system.diagonal_block[members]])
     return WorkingSet(
         system=system,
         start=start,
+        factor=system.pair_factor[mark] if len(system.pair_factor) else UNIFORM,
         end_i=node[row],
         end_j=node[column],
         position=np.concatenate([system.upper[entries], system.diagonal[members]]),
