@@ -33,6 +33,7 @@ _HOME = {
     "Solution": "jointglasso.solution",
     "solve": "jointglasso.engine",
     "warm_kernels": "jointglasso.warm",
+    "write_report": "jointglasso.report",
     "Status": "jointglasso.solution",
 }
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from jointglasso.networks import JointNetworks as JointNetworks
     from jointglasso.problem import JointProblem as JointProblem
     from jointglasso.progress_bar import RichProgress as RichProgress
+    from jointglasso.report import write_report as write_report
     from jointglasso.screening import (
         ComponentCurve as ComponentCurve,
     )

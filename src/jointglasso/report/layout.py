@@ -71,7 +71,7 @@ def _layout_component(weights: Any) -> FloatArray:
     n = weights.shape[0]
     if n == 2:
         return np.array([[-0.5, 0.0], [0.5, 0.0]]) * _SPACING
-    # The strongest edges would pull their ends onto each other and the weakest would not count; the root evens them out.
+    # The strongest edges would pull their ends onto each other and the weakest not count; the root evens them.
     springs = sparse.csr_array(weights)
     springs.data = np.sqrt(springs.data / springs.data.max())
     position = _spectral_start(springs) * math.sqrt(n) * _SPACING
@@ -141,7 +141,7 @@ def _repulsion_by_cells(position: FloatArray, mass: FloatArray) -> FloatArray:
     width = np.maximum((high - low) / n_side, 1e-9)
     cell = np.minimum(((position - low) / width).astype(np.int64), n_side - 1) @ np.array([n_side, 1])
     used, cell = np.unique(cell, return_inverse=True)
-    cell_mass = np.bincount(cell, mass, len(used))
+    cell_mass: FloatArray = np.bincount(cell, mass, len(used)).astype(float)
     centre = np.stack([np.bincount(cell, mass * position[:, d], len(used)) / cell_mass for d in range(2)], axis=1)
     force = _push_from(position, mass, centre, cell_mass, 0.25 * float(width @ width))
     near = cKDTree(position).query_pairs(1.5 * _SPACING, output_type="ndarray")
@@ -191,7 +191,7 @@ def _lying_down(position: FloatArray) -> FloatArray:
     return np.asarray(centred @ axes * [_ASPECT, 1.0])
 
 
-def _pack(n_variables: int, members: list[IntArray], pieces: list[FloatArray], alone: IntArray) -> FloatArray:
+def _pack(n_variables: int, members: Sequence[IntArray], pieces: list[FloatArray], alone: IntArray) -> FloatArray:
     """Put the pieces into rows, left to right and top to bottom, and the variables without edges below them."""
     result = np.zeros((n_variables, 2))
     sizes = [np.ptp(piece, axis=0) + 2.0 * _SPACING for piece in pieces]

@@ -24,7 +24,7 @@ def make_payload(
     networks: JointNetworks,
     *,
     selection: Any = None,
-    stability: Sequence[Any] | None = None,
+    stability: Any = None,
     title: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     notes: str | Sequence[str] | None = None,
@@ -36,11 +36,12 @@ def make_payload(
     """
     if tuple(networks.class_names) != tuple(solution.class_names):
         raise ValueError(
-            f"networks has the classes {networks.class_names}, the solution {solution.class_names}: they must be the same."
+            f"networks has the classes {networks.class_names}, but the solution {solution.class_names}: "
+            "give networks made from this solution."
         )
     facts = [
         certificate_facts(solution),
-        parameter_facts(solution, parameters),
+        parameter_facts(solution, parameters, selection),
         selection_facts(selection),
         note_facts(notes),
     ]
@@ -90,12 +91,12 @@ def _edges(networks: JointNetworks, stability: list[float] | None) -> dict[str, 
     }
 
 
-def _stability(networks: JointNetworks, given: Sequence[Any] | None) -> list[float] | None:
+def _stability(networks: JointNetworks, given: Any) -> list[float] | None:
     if given is None:
         return networks.edge_stability.tolist() if networks.has_stability else None
     from scipy import sparse
 
-    matrices = [sparse.coo_array(matrix) for matrix in given]
+    matrices = [sparse.coo_array(matrix) for matrix in getattr(given, "frequencies", given)]
     expected = [(networks.n_variables, networks.n_variables)] * networks.n_classes
     if [matrix.shape for matrix in matrices] != expected:
         raise ValueError(

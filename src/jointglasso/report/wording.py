@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jointglasso import __version__
 
 if TYPE_CHECKING:
@@ -75,15 +77,16 @@ def _proved_edges(certificate: Certificate, n_edges: int) -> list[dict[str, str]
         _row(
             "Not covered",
             "the data",
-            "The proof is about the optimisation. Whether an edge would appear again in new data is what stability tells.",
+            "The proof is about the optimisation. Whether new data would show an edge again is what stability tells.",
         ),
     ]
 
 
-def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None) -> Card:
+def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, selection: Any = None) -> Card:
     """List what the user set and how the solve went."""
     partition = solution.partition
-    rows = [_row(str(name), _show(value)) for name, value in (parameters or {}).items()]
+    chosen = {name: getattr(selection, name) for name in ("lambda1", "lambda2") if hasattr(selection, name)}
+    rows = [_row(str(name), _show(value)) for name, value in {**chosen, **(parameters or {})}.items()]
     rows += [
         _row("Variables", f"{len(solution.variable_names):,}"),
         *(
@@ -104,20 +107,39 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None) ->
 
 
 def selection_facts(selection: Any) -> Card | None:
-    """How the penalties were chosen: a table, or names and values."""
+    """How the penalties were chosen: what the selection says itself, and the points that were tried."""
     if selection is None:
         return None
     card: Card = {"id": "selection", "title": "Choice of the penalties"}
     if isinstance(selection, Mapping):
         return {**card, "rows": [_row(str(name), _show(value)) for name, value in selection.items()]}
-    records = selection.to_dict("records") if hasattr(selection, "to_dict") else selection
-    if isinstance(records, str) or not isinstance(records, Sequence) or not all(isinstance(r, Mapping) for r in records):
-        raise TypeError(
-            f"selection must be a DataFrame, a mapping or a list of mappings, not {type(selection).__name__}."
-        )
-    columns = list(dict.fromkeys(name for record in records for name in record))
-    rows = [[_show(record.get(name, "")) for name in columns] for record in records]
-    return {**card, "table": {"columns": [str(name) for name in columns], "rows": rows}}
+    if callable(explain := getattr(selection, "explain", None)):
+        card["paragraphs"] = str(explain()).splitlines()
+    return {**card, "table": {**_table(_columns(selection)), "best": getattr(selection, "best", None)}}
+
+
+def _columns(selection: Any) -> dict[str, list[Any]]:
+    """Columns of a result of `jointglasso.select`, of a data frame or of a list of mappings."""
+    if isinstance(records := getattr(selection, "records", selection), Mapping):
+        return {str(name): list(column) for name, column in records.items()}
+    if hasattr(selection, "to_dict"):
+        return _columns_of_records(selection.to_dict("records"))
+    if isinstance(selection, Sequence) and all(isinstance(record, Mapping) for record in selection):
+        return _columns_of_records(selection)
+    raise TypeError(
+        "selection must be a result of select, a DataFrame, a mapping or a list of mappings, "
+        f"not {type(selection).__name__}."
+    )
+
+
+def _columns_of_records(records: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(name for record in records for name in record)
+    return {str(name): [record.get(name, "") for record in records] for name in names}
+
+
+def _table(columns: dict[str, list[Any]]) -> dict[str, Any]:
+    shown = [[_show(value) for value in column] for column in columns.values()]
+    return {"columns": list(columns), "rows": [list(row) for row in zip(*shown, strict=True)]}
 
 
 def note_facts(notes: str | Sequence[str] | None) -> Card | None:
@@ -151,6 +173,7 @@ def _plain(value: float) -> str:
 
 
 def _show(value: Any) -> str:
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -31,7 +31,7 @@ def write_report(
     *,
     networks: JointNetworks | None = None,
     selection: Any = None,
-    stability: Sequence[Any] | None = None,
+    stability: Any = None,
     title: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     notes: str | Sequence[str] | None = None,
@@ -50,14 +50,15 @@ def write_report(
     networks : JointNetworks, optional
         The networks to show instead of those of `solution`, for instance with stabilities or restricted to some
         variables.
-    selection : DataFrame, mapping or sequence of mappings, optional
-        How the penalties were chosen: a table of the candidates, or names and values.
-    stability : sequence of K sparse matrices, optional
+    selection : result of `select`, DataFrame, mapping or sequence of mappings, optional
+        How the penalties were chosen: the result itself, a table of the candidates, or names and values.
+    stability : result of `edge_stability` or sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1; by default that of `networks`.
     title : str, optional
         Heading of the report.
     parameters : mapping, optional
-        Names and values to list, such as ``{"lambda1": 0.3, "lambda2": 0.1}``; a solution does not know its penalties.
+        Names and values to list, such as ``{"lambda1": 0.3, "lambda2": 0.1}``; a solution does not know its penalties,
+        a selection does.
     notes : str or sequence of str, optional
         Remarks to print, a paragraph each.
 

@@ -116,10 +116,10 @@ class Painter {
     return zoom * this.size * (1 + 0.35 * Math.sqrt(this.state.degree[variable]));
   }
 
-  strokeEdges(context, bucket, width, height) {
+  strokeEdges(context, bucket, width, height, thinness = 1) {
     const { model } = this;
     context.strokeStyle = bucket.colour;
-    context.lineWidth = bucket.width;
+    context.lineWidth = bucket.width * thinness;
     for (const pair of bucket.pairs) {
       const x1 = this.screenX(model.first[pair]), y1 = this.screenY(model.first[pair]);
       const x2 = this.screenX(model.second[pair]), y2 = this.screenY(model.second[pair]);
@@ -152,8 +152,11 @@ class Painter {
   paintBase(context, panel, width, height) {
     const { state } = this, dimmed = state.focus.variable >= 0 || state.focus.pair >= 0;
     context.clearRect(0, 0, width, height);
-    context.globalAlpha = dimmed ? 0.1 : panel.nShown > 2500 ? 0.5 : 0.75;
-    for (const bucket of panel.buckets) this.strokeEdges(context, bucket, width, height);
+    // Edges per pixel: where there are many, thin and pale ones leave the structure visible.
+    const crowd = panel.nShown / (width * height * (this.camera.scale / this.camera.fitScale) ** 2);
+    const crowded = Math.min(1, Math.max(0, (crowd - 0.005) / 0.03));
+    context.globalAlpha = dimmed ? 0.1 : 0.75 - 0.35 * crowded;
+    for (const bucket of panel.buckets) this.strokeEdges(context, bucket, width, height, 1 - 0.4 * crowded);
     context.globalAlpha = dimmed ? 0.25 : 1;
     const ring = this.size > 1 ? state.colours.background : null;
     this.fillNodes(context, panel.absent, state.colours.pale, null);

@@ -22,7 +22,7 @@ class Page {
 
   #startState() {
     return {
-      mode: "side", colourBy: "sign", colourChosen: false, showIsolated: false, showLabels: true,
+      mode: "side", colourBy: "sign", colourChosen: false, showIsolated: this.model.nPairs === 0, showLabels: true,
       classes: this.model.classes.map(() => true), kinds: KINDS.map(() => true), change: "all", strength: 0, stability: 0,
       focus: NOTHING, hover: NOTHING, colours: readColours(), degree: [], degreeByClass: [], byDegree: [],
     };
@@ -127,7 +127,7 @@ class Page {
     clearTimeout(this.tableTimer);
     this.tableTimer = setTimeout(() => {
       const { model, state } = this;
-      this.hubs.show(state.byDegree.filter((variable) => state.degree[variable] > 0));
+      this.hubs.show([...state.degree.keys()].filter((variable) => state.degree[variable] > 0));
       this.comparison.show(model.comparisons(model.classes.map((_, k) => k).filter((k) => state.classes[k])));
       this.differential.show(this.stage.allPairs.filter((pair) => model.isDifferential(pair) && model.pairPasses(pair)));
     }, 60);
@@ -251,10 +251,10 @@ class Page {
 
   reset() {
     Object.assign(this.state, { ...this.#startState(), colours: this.state.colours });
-    document.querySelectorAll("#networks input[type=checkbox]").forEach((box) => { box.checked = box.id !== "isolated"; });
+    document.querySelectorAll("#networks input[type=checkbox]").forEach((box) => { box.checked = box.id !== "isolated" || this.state.showIsolated; });
     document.querySelector("input[name=mode][value=side]").checked = true;
     Object.entries({ colour: "sign", change: "all", strength: 0, stability: 0, search: "" }).forEach(([id, value]) => { byId(id).value = value; });
-    ["strength", "stability"].forEach((name) => { byId(`${name}-value`).textContent = "0"; });
+    ["strength", "stability"].forEach((name) => { byId(`${name}-value`).textContent = "0.00"; });
     this.#showLegend();
     this.applyFilters({ rebuild: true });
   }

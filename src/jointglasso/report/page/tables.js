@@ -157,20 +157,28 @@ function neighbourTable(model, variable, onChoose) {
 
 /** Plain facts: a heading with rows of {term, value, note}, paragraphs or a table. */
 function factCard({ id, title, rows, paragraphs, table }) {
-  const list = make("dl");
-  for (const { term, value, note } of rows || []) {
-    const content = [make("span", { text: value })];
-    if (note) content.push(make("small", { className: "quiet", text: note }));
-    list.append(make("dt", { text: term }), make("dd", {}, content));
-  }
-  const card = make("div", { className: "card", attributes: id ? { id } : {} }, [make("h2", { text: title }), list]);
+  const card = make("div", { className: "card", attributes: id ? { id } : {} }, [make("h2", { text: title })]);
   card.append(...(paragraphs || []).map((text) => make("p", { text })));
+  if (rows) card.append(factList(rows));
   if (table) card.append(plainTable(title, table));
   return card;
 }
 
-function plainTable(caption, { columns, rows }) {
-  const cells = (tag, row) => make("tr", {}, row.map((text) => make(tag, { text })));
-  const table = make("table", {}, [make("caption", { className: "hidden", text: caption }), make("thead", {}, [cells("th", columns)]), make("tbody", {}, rows.map((row) => cells("td", row)))]);
-  return make("div", { className: "scroll tall" }, [table]);
+function factList(rows) {
+  const list = make("dl");
+  for (const { term, value, note } of rows) {
+    const content = [make("span", { text: value })];
+    if (note) content.push(make("small", { className: "quiet", text: note }));
+    list.append(make("dt", { text: term }), make("dd", {}, content));
+  }
+  return list;
+}
+
+/** A table of words, one row of which may be the one chosen. */
+function plainTable(caption, { columns, rows, best }) {
+  const cells = (tag, row) => row.map((text) => make(tag, { text }));
+  const body = rows.map((row, position) => make("tr", position === best ? { className: "best" } : {}, cells("td", row)));
+  const head = make("thead", {}, [make("tr", {}, cells("th", columns))]);
+  const table = make("table", {}, [make("caption", { className: "hidden", text: caption }), head, make("tbody", {}, body)]);
+  return make("div", { className: "scroll tall", attributes: { tabindex: "0", role: "region", "aria-label": caption } }, [table]);
 }
