@@ -1,4 +1,4 @@
-"""Solutions to make reports of: a small real one, one with awkward names, and one of the size a page must still bear."""
+"""Solutions to make reports of: a small real one, one with awkward names, and one as big as a page must bear."""
 
 from functools import cache
 

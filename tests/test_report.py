@@ -15,6 +15,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
+from scipy.spatial.distance import pdist
+
+import jointglasso as jgl
+from jointglasso.networks import JointNetworks
+from jointglasso.report import common_layout
+from jointglasso.report.payload import make_payload
+from jointglasso.report.write import embed_json, fill_page
 from reports import (
     HOSTILE_NAMES,
     big_solution,
@@ -25,14 +33,6 @@ from reports import (
     protein_solution,
     ring,
 )
-from scipy import sparse
-from scipy.spatial.distance import pdist
-
-import jointglasso as jgl
-from jointglasso.networks import JointNetworks
-from jointglasso.report import common_layout
-from jointglasso.report.payload import make_payload
-from jointglasso.report.write import embed_json, fill_page
 
 PAGE_FILES = sorted((Path(jgl.__file__).parent / "report" / "page").iterdir())
 
@@ -108,7 +108,9 @@ def test_nothing_in_the_page_points_outside(proteins):
         assert not {"src", "srcset", "action", "formaction", "poster", "ping", "background"} & set(attributes)
         assert attributes.get("href", "#").startswith("#")
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
-    assert {tag for tag, _ in proteins.page.tags}.isdisjoint({"link", "iframe", "img", "object", "embed", "base", "form"})
+    assert {tag for tag, _ in proteins.page.tags}.isdisjoint(
+        {"link", "iframe", "img", "object", "embed", "base", "form"}
+    )
     assert not re.search(r"url\(|@import|@font-face", proteins.page.texts["style", None])
 
 
