@@ -57,11 +57,16 @@ class ReportPage:
     def __init__(self, driver, path, downloads):
         self.driver, self.path, self.downloads = driver, path, downloads
         self.messages, self.requests = [], []
-        driver.get_log("performance"), driver.get_log("browser")
+        self.forget()
         driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
         driver.set_script_timeout(60)
         driver.get(path.as_uri())
         self.until(lambda: self.run("return document.documentElement.dataset.ready"), "the page to be ready")
+
+    def forget(self):
+        """Drop what the browser logged about earlier pages."""
+        for kind in ("performance", "browser"):
+            self.driver.get_log(kind)
 
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)

@@ -40,16 +40,15 @@ def open_report(driver, tmp_path):
     pages = []
 
     def open_one(solution, **options):
-        for page in pages:  # the browser keeps one log for all
-            page.complaints(), page.addresses()
         path = jgl.write_report(tmp_path / "report.html", solution, **options)
         pages.append(ReportPage(driver, path, tmp_path))
         return pages[-1]
 
     yield open_one
-    for page in pages:
-        assert page.complaints() == []
-        assert {address for address in page.addresses() if not address.startswith("blob:")} == {page.path.as_uri()}
+    # The browser keeps one log for all pages.
+    assert [message for page in pages for message in page.complaints()] == []
+    asked = {address for page in pages for address in page.addresses()}
+    assert {address for address in asked if not address.startswith("blob:")} == {page.path.as_uri() for page in pages}
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +119,8 @@ def test_the_policy_stops_requests_and_the_tests_would_see_them(page):
     page.run("fetch('https://example.org/').catch(() => {}); new Image().src = 'https://example.org/picture.png'")
     page.until(lambda: len(page.complaints()) >= 2, "the refusals")
     assert all("Content Security Policy" in message for message in page.complaints())
-    page.messages = []
+    assert any("example.org" in address for address in page.addresses())
+    page.messages, page.requests = [], [page.path.as_uri()]
 
 
 # Filters
@@ -228,14 +228,36 @@ def test_follows_the_theme_of_the_system(page):
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_prints_without_controls_and_in_light_colours(page):
+def test_prints_in_light_colours_and_goes_back(page):
     page.click("#theme")
-    page.run(
-        "window.addEventListener('beforeprint', () => { window.printed = document.documentElement.dataset.theme; })"
-    )
+    before = page.picture()
+    page.run("addEventListener('beforeprint', () => { window.printed = document.documentElement.dataset.theme; })")
     assert len(page.driver.print_page()) > 20_000
     assert page.run("return window.printed") == "light"
+    page.settle()
     assert page.run("return document.documentElement.dataset.theme") == "dark"
+    assert page.picture() == before
+
+
+def test_paper_shows_the_networks_and_no_controls(page):
+    page.run("window.dispatchEvent(new Event('beforeprint'))")
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    page.settle()
+    for selector in (".side", ".tools", "#theme", "#downloads", ".view canvas + canvas"):
+        assert not page.find(selector).is_displayed(), selector
+    assert page.find(".view canvas").is_displayed()
+    # A new layout must not have cleared what was painted before it.
+    assert {page.run(INK, panel) > 200 for panel in range(6)} == {True}
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    page.run("window.dispatchEvent(new Event('afterprint'))")
+
+
+#: Number of pixels of a panel that are painted.
+INK = """
+const canvas = document.querySelectorAll('.view')[arguments[0]].firstChild;
+const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+return data.filter((value, at) => at % 4 === 3 && value > 0).length;
+"""
 
 
 # Finding and focus
@@ -369,8 +391,17 @@ def test_wheel_drag_and_fit(page):
 
     start = page.picture()
     view = page.find(".view")
-    ActionChains(page.driver).scroll_from_origin(ScrollOrigin.from_element(view), 0, -300).perform()
-    page.settle()
+
+    def turn_wheel():
+        ActionChains(page.driver).scroll_from_origin(ScrollOrigin.from_element(view), 0, 200).perform()
+        page.settle()
+
+    turn_wheel()
+    assert page.run("const y = window.scrollY; window.scrollTo(0, 0); return y") > 0, "the page scrolls"
+    assert page.picture() == start
+    page.run("document.querySelector('.view').focus()")
+    turn_wheel()
+    assert page.run("return window.scrollY") == 0
     zoomed = page.picture()
     ActionChains(page.driver).drag_and_drop_by_offset(view, 60, 30).perform()
     page.settle()
@@ -481,7 +512,7 @@ requestAnimationFrame(() => requestAnimationFrame(() => {{
 SLIDE = "const s = document.getElementById('strength'); s.value = {value}; s.dispatchEvent(new Event('input'))"
 WHEEL = (
     "document.querySelector('.view').dispatchEvent("
-    "new WheelEvent('wheel', {deltaY: -60, clientX: 600, clientY: 300, cancelable: true}))"
+    "new WheelEvent('wheel', {deltaY: -60, ctrlKey: true, clientX: 600, clientY: 300, cancelable: true}))"
 )
 
 

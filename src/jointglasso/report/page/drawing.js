@@ -151,7 +151,6 @@ class Painter {
   /** The network of a panel; pale where a variable is in focus. */
   paintBase(context, panel, width, height) {
     const { state } = this, dimmed = state.focus.variable >= 0 || state.focus.pair >= 0;
-    context.clearRect(0, 0, width, height);
     // Edges per pixel: where there are many, thin and pale ones leave the structure visible.
     const crowd = panel.nShown / (width * height * (this.camera.scale / this.camera.fitScale) ** 2);
     const crowded = Math.min(1, Math.max(0, (crowd - 0.005) / 0.03));
@@ -180,7 +179,6 @@ class Painter {
   /** What is in focus or under the pointer. */
   paintTop(context, panel, width, height) {
     const { state, model } = this;
-    context.clearRect(0, 0, width, height);
     const parts = [highlightOf(model, state.focus), highlightOf(model, state.hover)];
     const chosen = new Set(parts.flatMap((part) => part.variables));
     if (!chosen.size) return;

@@ -271,8 +271,8 @@ class Page {
     system.addEventListener("change", follow);
     let before;
     const redraw = () => { follow(); this.stage.drawNow(); };
-    window.addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; redraw(); });
-    window.addEventListener("afterprint", () => { if (before) root.dataset.theme = before; else delete root.dataset.theme; redraw(); });
+    window.addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; this.stage.printing = true; redraw(); });
+    window.addEventListener("afterprint", () => { if (before) root.dataset.theme = before; else delete root.dataset.theme; this.stage.printing = false; redraw(); });
     byId("theme").textContent = isDark() ? "Light" : "Dark";
   }
 

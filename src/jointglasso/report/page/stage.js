@@ -93,16 +93,22 @@ class Stage {
     clearTimeout(this.settle);
     for (const panel of this.panels) {
       panel.base.canvas.style.transform = "";
+      panel.base.clearRect(0, 0, this.width, this.height);
       this.painter.paintBase(panel.base, panel, this.width, this.height);
-      this.painter.paintTop(panel.top, panel, this.width, this.height);
+      // On paper a cleared canvas is white, not transparent: there everything goes onto the lower one.
+      if (this.printing) this.painter.paintTop(panel.base, panel, this.width, this.height);
     }
+    this.drawTop();
     this.drawn = { scale: this.camera.scale, x: this.camera.x, y: this.camera.y };
     // Browsers paint after the script has ended: only the next frame tells how long this one took.
     requestAnimationFrame(() => { this.frameTime = performance.now() - begin; });
   }
 
   drawTop() {
-    for (const panel of this.panels) this.painter.paintTop(panel.top, panel, this.width, this.height);
+    for (const panel of this.panels) {
+      panel.top.clearRect(0, 0, this.width, this.height);
+      this.painter.paintTop(panel.top, panel, this.width, this.height);
+    }
   }
 
   #moved() {
@@ -134,7 +140,8 @@ class Stage {
 
   #resized() {
     const view = this.panels[0] && this.panels[0].view;
-    if (!view || !this.visible || (view.clientWidth === this.width && view.clientHeight === this.height)) return;
+    // A browser that prints lays the page out anew but does not wait for the canvases: they are stretched instead.
+    if (this.printing || !view || !this.visible || (view.clientWidth === this.width && view.clientHeight === this.height)) return;
     this.#measure();
     this.fit();
   }
@@ -154,6 +161,8 @@ class Stage {
     });
     view.addEventListener("pointercancel", () => { this.drag = null; });
     view.addEventListener("wheel", (event) => {
+      // Until a panel is clicked the wheel scrolls the page, or one could not get past the panels.
+      if (!event.ctrlKey && !event.metaKey && !this.container.contains(document.activeElement)) return;
       event.preventDefault();
       this.camera.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), at(event).x, at(event).y);
       this.#moved();
