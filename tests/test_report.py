@@ -253,6 +253,19 @@ def test_bad_stability_is_refused(change, message):
         make_payload(protein_solution(), networks, stability=change(made_stability(networks)))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"solution": "nothing"}, "solution must be what solve returned, not str"),
+        ({"networks": [1]}, "networks must be a JointNetworks, not list"),
+        ({"parameters": 0.3}, "parameters must be a mapping of names to values, not float"),
+    ],
+)
+def test_wrong_types_are_named(tmp_path, arguments, message):
+    with pytest.raises(TypeError, match=message):
+        jgl.write_report(tmp_path / "r.html", **{"solution": edgeless_solution(), **arguments})
+
+
 def test_networks_of_other_classes_are_refused(tmp_path):
     other = JointNetworks([ring(4, 0.2)], ["other"], list("abcd"))
     with pytest.raises(ValueError, match=r"networks has the classes \('other',\)"):

@@ -108,7 +108,7 @@ def _relax(position: FloatArray, springs: Any) -> FloatArray:
     # Hubs push harder, so that leaves stand around them instead of inside a knot.
     mass = 1.0 + np.sqrt(degree)
     repulsion = _repulsion_exact if n <= _EXACT_LIMIT else _repulsion_by_cells
-    n_steps = 180 if n <= _EXACT_LIMIT else 110
+    n_steps = 180 if n <= _EXACT_LIMIT else 110 if n <= 5000 else 60
     for step in range(n_steps):
         limit = 0.12 * math.sqrt(n) * _SPACING * (1.0 - step / n_steps) ** 1.5 + 0.01
         force = repulsion(position, mass)
@@ -129,9 +129,11 @@ def _push_from(
     position: FloatArray, mass: FloatArray, source: FloatArray, source_mass: FloatArray, softening: float
 ) -> FloatArray:
     """Force ``mass_i mass_j delta / (|delta|^2 + softening)`` on each position, summed over the sources."""
-    squared = (position**2).sum(axis=1)[:, None] + (source**2).sum(axis=1) - 2.0 * position @ source.T
-    share = source_mass / (np.maximum(squared, 0.0) + softening)
-    return np.asarray(mass[:, None] * (position * share.sum(axis=1)[:, None] - share @ source))
+    # Single precision is plenty for a picture and twice as fast.
+    here, there = position.astype(np.float32), source.astype(np.float32)
+    squared = (here**2).sum(axis=1)[:, None] + (there**2).sum(axis=1) - 2 * here @ there.T
+    share = source_mass.astype(np.float32) / (np.maximum(squared, 0) + np.float32(softening))
+    return np.asarray(mass[:, None] * (here * share.sum(axis=1)[:, None] - share @ there), dtype=np.float64)
 
 
 def _repulsion_by_cells(position: FloatArray, mass: FloatArray) -> FloatArray:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: A heading with rows of term, value and remark, or a table.
 Card = dict[str, Any]
 
+#: Relative gap below which the digits of the objective itself are uncertain.
+_ROUNDING = 1e-13
+
 _SCREENING_WORDS = {
     "dynamic": "bold cuts, each of them checked afterwards",
     "hybrid": "hybrid covariance thresholding, Algorithm 1 of the paper",
@@ -29,8 +32,10 @@ _SCREENING_WORDS = {
 
 def verdict(solution: Solution) -> dict[str, Any]:
     """One line on whether to trust the result."""
+    gap = solution.certificate.relative_gap
     if solution.status.converged:
-        return {"good": True, "text": f"Proved optimal to {_plain(solution.certificate.relative_gap)}"}
+        distance = "rounding error" if gap < _ROUNDING else _plain(gap)
+        return {"good": True, "text": f"Proved optimal to {distance}"}
     return {"good": False, "text": "Not converged: see the proof"}
 
 

@@ -11,15 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jointglasso import __version__
 from jointglasso._files import atomic_text
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
-
-if TYPE_CHECKING:
-    from jointglasso.solution import Solution
+from jointglasso.solution import Solution
 
 #: The script of the page, in the order in which its parts need each other.
 _SCRIPTS = ("model.js", "tables.js", "drawing.js", "stage.js", "main.js")
@@ -71,6 +69,7 @@ def write_report(
     --------
     >>> jgl.write_report("networks.html", solution, parameters={"lambda1": 0.3, "lambda2": 0.1})  # doctest: +SKIP
     """
+    _check_arguments(solution, networks, parameters)
     if networks is None:
         networks = JointNetworks.from_solution(solution)
     payload = make_payload(
@@ -85,6 +84,17 @@ def write_report(
     target = Path(path)
     atomic_text(target, fill_page(payload))
     return target
+
+
+def _check_arguments(solution: Any, networks: Any, parameters: Any) -> None:
+    expected = {
+        "solution": (solution, Solution, "what solve returned"),
+        "networks": (networks, JointNetworks | None, "a JointNetworks"),
+        "parameters": (parameters, Mapping | None, "a mapping of names to values"),
+    }
+    for name, (value, kind, words) in expected.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {words}, not {type(value).__name__}.")
 
 
 def fill_page(payload: Mapping[str, Any]) -> str:

@@ -106,7 +106,7 @@ class Painter {
   }
 
   /** Radius of a variable without edges at the scale where everything fits: small where they stand close. */
-  get size() { return Math.min(2.6, Math.max(0.7, 0.09 * this.model.spacing * this.camera.fitScale)); }
+  get size() { return Math.min(2.6, Math.max(0.45, 0.09 * this.model.spacing * this.camera.fitScale)); }
 
   screenX(variable) { return this.model.x[variable] * this.camera.scale + this.camera.x; }
   screenY(variable) { return this.model.y[variable] * this.camera.scale + this.camera.y; }

@@ -44,6 +44,8 @@ class Page {
     const { model, state } = this;
     byId("classes").replaceChildren(...model.classes.map((name, k) => this.#check(name, `--class-${k % CLASS_COLOURS}`, "class", k)));
     byId("kinds").replaceChildren(...KINDS.map((name, kind) => this.#check(name, ["--shared", "--partly", "--specific"][kind], "kind", kind)));
+    // With two classes nothing is partly shared.
+    byId("kinds").children[PARTLY_SHARED].hidden = model.nClasses === 2;
     if (model.nClasses === 1) ["kind-field", "comparison", "differential"].forEach((id) => { byId(id).hidden = true; });
     if (model.nClasses === 1) document.querySelector("#mode-field .segments").hidden = true;
     byId("stability-field").hidden = !model.stability;
@@ -137,8 +139,9 @@ class Page {
     const { model, state } = this;
     const entries = {
       sign: [["--positive", "positive"], ["--negative", "negative"], ...(state.mode === "overlay" ? [["--mixed", "differs by class"]] : [])],
-      kind: [["--shared", "shared: in all classes"], ["--partly", "partly shared"], ["--specific", "specific: in one class"]],
-      class: [...(model.nClasses > 1 ? [["--in-all", "in all classes"], ["--in-some", "in several"]] : []),
+      kind: [["--shared", "shared: in all classes"], ...(model.nClasses > 2 ? [["--partly", "partly shared"]] : []), ["--specific", "specific: in one class"]],
+      class: [...(model.nClasses > 1 ? [["--in-all", "in all classes"]] : []),
+        ...(model.nClasses > 2 ? [["--in-some", "in several"]] : []),
         ...model.classes.map((name, k) => [`--class-${k % CLASS_COLOURS}`, model.nClasses > 1 ? `only ${name}` : name])],
     }[state.colourBy];
     const swatches = entries.map(([colour, text]) => {

@@ -1,7 +1,7 @@
 // The embedded data as typed arrays, what passes the filters, and counts of it. Nothing here touches the page.
 
 const KINDS = ["shared", "partly shared", "specific"];
-const SHARED = 0, SPECIFIC = 2;
+const SHARED = 0, PARTLY_SHARED = 1, SPECIFIC = 2;
 
 class Model {
   constructor(data) {
