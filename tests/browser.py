@@ -139,5 +139,7 @@ class ReportPage:
             message = json.loads(entry["message"])["message"]
             if message["method"] in ("Network.requestWillBeSent", "Network.webSocketCreated"):
                 parameters = message["params"]
-                self.requests.append(parameters.get("request", parameters)["url"])
+                # The browser's own start page loads its parts when it pleases.
+                if not parameters.get("documentURL", "").startswith("chrome"):
+                    self.requests.append(parameters.get("request", parameters)["url"])
         return self.requests

@@ -48,7 +48,7 @@ def open_report(driver, tmp_path):
     # The browser keeps one log for all pages.
     assert [message for page in pages for message in page.complaints()] == []
     asked = {address for page in pages for address in page.addresses()}
-    assert {address for address in asked if not address.startswith("blob:")} == {page.path.as_uri() for page in pages}
+    assert {address for address in asked if not address.startswith("blob:")} <= {page.path.as_uri() for page in pages}
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_the_policy_stops_requests_and_the_tests_would_see_them(page):
     page.run("fetch('https://example.org/').catch(() => {}); new Image().src = 'https://example.org/picture.png'")
     page.until(lambda: len(page.complaints()) >= 2, "the refusals")
     assert all("Content Security Policy" in message for message in page.complaints())
-    assert any("example.org" in address for address in page.addresses())
+    assert {page.path.as_uri(), "https://example.org/"} <= set(page.addresses())
     page.messages, page.requests = [], [page.path.as_uri()]
 
 
