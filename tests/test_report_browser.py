@@ -119,7 +119,7 @@ def test_the_policy_stops_requests_and_the_tests_would_see_them(page):
     page.run("fetch('https://example.org/').catch(() => {}); new Image().src = 'https://example.org/picture.png'")
     page.until(lambda: len(page.complaints()) >= 2, "the refusals")
     assert all("Content Security Policy" in message for message in page.complaints())
-    assert {page.path.as_uri(), "https://example.org/"} <= set(page.addresses())
+    assert {page.path.as_uri(), "https://example.org/picture.png"} <= set(page.addresses())
     page.messages, page.requests = [], [page.path.as_uri()]
 
 
@@ -293,6 +293,15 @@ def test_arrow_keys_choose_among_suggestions(page):
     box.send_keys("\ue007")
     page.settle()
     assert page.texts("#details h2") == [names[1]]
+
+
+def test_a_suggestion_is_chosen_by_the_mouse(page):
+    page.find("#search").send_keys("p")
+    name = page.texts("#matches li")[3]
+    page.find("#match-3").click()
+    page.settle()
+    assert page.texts("#details h2") == [name]
+    assert not page.find("#matches").is_displayed()
 
 
 def test_search_without_result_says_so(page):

@@ -325,7 +325,7 @@ class SearchBox {
     Object.assign(this, { input, list, names, onChoose, found: [], active: -1 });
     input.addEventListener("input", () => this.#suggest());
     input.addEventListener("focus", () => this.#suggest());
-    input.addEventListener("blur", () => setTimeout(() => this.#close(), 150));
+    input.addEventListener("blur", () => this.#close());
     input.addEventListener("keydown", (event) => this.#key(event));
   }
 
@@ -334,7 +334,9 @@ class SearchBox {
     this.active = this.found.length ? 0 : -1;
     const options = this.found.map((variable, position) => {
       const option = make("li", { text: this.names[variable], attributes: { role: "option", id: `match-${position}` } });
-      option.addEventListener("pointerdown", (event) => { event.preventDefault(); this.#choose(position); });
+      // A press would take the focus from the input and close the list before the click arrives.
+      option.addEventListener("mousedown", (event) => event.preventDefault());
+      option.addEventListener("click", () => this.#choose(position));
       return option;
     });
     if (!options.length && this.input.value.trim()) options.push(make("li", { className: "quiet", text: "No such variable" }));
@@ -356,8 +358,10 @@ class SearchBox {
       const step = event.key === "ArrowDown" ? 1 : -1;
       if (this.found.length) this.active = (this.active + step + this.found.length) % this.found.length;
       this.#mark();
-    } else if (event.key === "Enter" && this.active >= 0) this.#choose(this.active);
-    else if (event.key === "Escape") this.#close();
+    } else if (event.key === "Enter") {
+      if (this.active < 0) this.#suggest();
+      if (this.active >= 0) this.#choose(this.active);
+    } else if (event.key === "Escape") this.#close();
   }
 
   #choose(position) {
