@@ -27,6 +27,7 @@ _HOME = {
     "PairWeights": "penalties",
     "JointProblem": "problem",
     "RichProgress": "progress_bar",
+    "write_report": "report",
     "ComponentCurve": "screening",
     "Partition": "screening",
     "component_curve": "screening",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from jointglasso.penalties import PairWeights as PairWeights
     from jointglasso.problem import JointProblem as JointProblem
     from jointglasso.progress_bar import RichProgress as RichProgress
+    from jointglasso.report import write_report as write_report
     from jointglasso.screening import (
         ComponentCurve as ComponentCurve,
         Partition as Partition,

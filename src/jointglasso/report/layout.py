@@ -1,0 +1,212 @@
+"""One set of coordinates for all classes: a variable stands at the same place in every network.
+
+Components of the union of the networks are laid out one by one and packed beside each other, biggest first. Within a
+component a spectral embedding gives the rough shape and a force model (springs on edges, repulsion between all
+variables) the final one. Nothing is random but a fixed tiny jitter, so the same networks give the same picture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from jointglasso._typing import FloatArray, IntArray
+
+#: Biggest component whose repulsion is summed over all pairs, and whose eigenvectors come from a dense solver.
+_EXACT_LIMIT = 400
+
+#: Distance that variables near each other keep, the unit of the layout.
+_SPACING = 1.0
+
+#: Width of the packed picture divided by its height.
+_ASPECT = 1.25
+
+
+def common_layout(precision: Sequence[Any]) -> FloatArray:
+    """Coordinates (p, 2) of the variables, the same for all classes.
+
+    Parameters
+    ----------
+    precision : sequence of K sparse matrices (p, p)
+        Precision matrices, or any symmetric matrices whose off-diagonal non-zeros are the edges.
+
+    Returns
+    -------
+    array (p, 2)
+        Variables near each other are about 1 apart; variables without an edge stand in rows below the rest.
+    """
+    weights = union_weights(precision)
+    _, component = connected_components(weights, directed=False)
+    order = np.argsort(component, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(component[order])) + 1)
+    members.sort(key=lambda nodes: (-len(nodes), nodes[0]))
+    connected = [nodes for nodes in members if len(nodes) > 1]
+    pieces = [_layout_component(weights[nodes][:, nodes]) for nodes in connected]
+    alone = np.array([nodes[0] for nodes in members if len(nodes) == 1], dtype=np.int64)
+    return _pack(weights.shape[0], connected, pieces, alone)
+
+
+def union_weights(precision: Sequence[Any]) -> Any:
+    """Sum over the classes of |partial correlation|, a sparse matrix without diagonal."""
+    n_variables = precision[0].shape[0]
+    total = sparse.csr_array((n_variables, n_variables))
+    for matrix in precision:
+        entries = sparse.coo_array(matrix)
+        off_diagonal = (entries.row != entries.col) & (entries.data != 0)
+        row, column = entries.row[off_diagonal], entries.col[off_diagonal]
+        scale = np.sqrt(np.asarray(matrix.diagonal(), dtype=float))
+        strength = np.abs(entries.data[off_diagonal]) / (scale[row] * scale[column])
+        total = total + sparse.csr_array((strength, (row, column)), shape=total.shape)
+    return sparse.csr_array(total)
+
+
+def _layout_component(weights: Any) -> FloatArray:
+    """Coordinates of a connected component, centred at zero."""
+    n = weights.shape[0]
+    if n == 2:
+        return np.array([[-0.5, 0.0], [0.5, 0.0]]) * _SPACING
+    # The strongest edges would pull their ends onto each other and the weakest not count; the root evens them.
+    springs = sparse.csr_array(weights)
+    springs.data = np.sqrt(springs.data / springs.data.max())
+    position = _spectral_start(springs) * math.sqrt(n) * _SPACING
+    position = _relax(position, springs)
+    return _lying_down(position)
+
+
+def _spectral_start(springs: Any) -> FloatArray:
+    """Second and third eigenvector of the normalised adjacency, with a little noise to part what coincides."""
+    n = springs.shape[0]
+    root_degree = np.sqrt(np.asarray(springs.sum(axis=1)).ravel())
+    scaling = sparse.diags_array(1.0 / root_degree)
+    normalised = scaling @ springs @ scaling
+    if n <= _EXACT_LIMIT:
+        vectors = np.linalg.eigh(normalised.toarray())[1][:, [-2, -3]]
+    else:
+        values, found = sparse.linalg.eigsh(normalised, k=3, which="LA", v0=root_degree, tol=1e-3)
+        vectors = found[:, np.argsort(values)[[1, 0]]]
+    vectors = vectors / root_degree[:, None]
+    # The sign of an eigenvector is free; fix it, or it would depend on the linear algebra library.
+    vectors = vectors * np.where(vectors[np.abs(vectors).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    # Ranks, mixed in, keep a few far leaves from squeezing all others into one point.
+    ranks = vectors.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable") / n - 0.5
+    vectors = 0.5 * vectors / np.maximum(np.abs(vectors).max(axis=0), 1e-12) + 0.5 * ranks
+    return np.asarray(vectors + np.random.default_rng(0).normal(scale=0.02, size=(n, 2)))
+
+
+def _relax(position: FloatArray, springs: Any) -> FloatArray:
+    """Force model: steps along springs and repulsion whose length is limited, and the limit shrinks."""
+    n = len(position)
+    edges = sparse.coo_array(sparse.triu(springs, k=1))
+    row, column, strength = edges.row, edges.col, edges.data
+    degree = np.bincount(np.concatenate([row, column]), minlength=n)
+    # Hubs push harder, so that leaves stand around them instead of inside a knot.
+    mass = 1.0 + np.sqrt(degree)
+    repulsion = _repulsion_exact if n <= _EXACT_LIMIT else _repulsion_by_cells
+    n_steps = 180 if n <= _EXACT_LIMIT else 110 if n <= 5000 else 60
+    for step in range(n_steps):
+        limit = 0.12 * math.sqrt(n) * _SPACING * (1.0 - step / n_steps) ** 1.5 + 0.01
+        force = repulsion(position, mass)
+        pull = strength[:, None] * (position[column] - position[row])
+        for axis in range(2):
+            force[:, axis] += np.bincount(row, pull[:, axis], n) - np.bincount(column, pull[:, axis], n)
+        force -= 0.02 * mass[:, None] * position  # a weak pull to the middle keeps long arms on the page
+        length = np.sqrt((force**2).sum(axis=1))
+        position = position + force * (np.minimum(length, limit) / np.maximum(length, 1e-12))[:, None]
+    return _spaced(position)
+
+
+def _repulsion_exact(position: FloatArray, mass: FloatArray) -> FloatArray:
+    return _push_from(position, mass, position, mass, 1e-3)
+
+
+def _push_from(
+    position: FloatArray, mass: FloatArray, source: FloatArray, source_mass: FloatArray, softening: float
+) -> FloatArray:
+    """Force ``mass_i mass_j delta / (|delta|^2 + softening)`` on each position, summed over the sources."""
+    # Single precision is plenty for a picture and twice as fast.
+    here, there = position.astype(np.float32), source.astype(np.float32)
+    squared = (here**2).sum(axis=1)[:, None] + (there**2).sum(axis=1) - 2 * here @ there.T
+    share = source_mass.astype(np.float32) / (np.maximum(squared, 0) + np.float32(softening))
+    return np.asarray(mass[:, None] * (here * share.sum(axis=1)[:, None] - share @ there), dtype=np.float64)
+
+
+def _repulsion_by_cells(position: FloatArray, mass: FloatArray) -> FloatArray:
+    """Far away the centres of mass of grid cells act, nearby single variables."""
+    low, high = position.min(axis=0), position.max(axis=0)
+    n_side = 16
+    width = np.maximum((high - low) / n_side, 1e-9)
+    cell = np.minimum(((position - low) / width).astype(np.int64), n_side - 1) @ np.array([n_side, 1])
+    used, cell = np.unique(cell, return_inverse=True)
+    cell_mass: FloatArray = np.bincount(cell, mass, len(used)).astype(float)
+    centre = np.stack([np.bincount(cell, mass * position[:, d], len(used)) / cell_mass for d in range(2)], axis=1)
+    force = _push_from(position, mass, centre, cell_mass, 0.25 * float(width @ width))
+    near = cKDTree(position).query_pairs(1.5 * _SPACING, output_type="ndarray")
+    if len(near):
+        first, second = near.T
+        gap = position[first] - position[second]
+        push = gap * (mass[first] * mass[second] / ((gap**2).sum(axis=1) + 1e-3))[:, None]
+        for axis in range(2):
+            force[:, axis] += np.bincount(first, push[:, axis], len(mass))
+            force[:, axis] -= np.bincount(second, push[:, axis], len(mass))
+    return force
+
+
+def _spaced(position: FloatArray) -> FloatArray:
+    """Scale to the usual distance between neighbours, then push apart the pairs that are still too near."""
+    position = _evened(position)
+    nearest = cKDTree(position).query(position, k=2)[0][:, 1]
+    position = position * (_SPACING / max(float(np.median(nearest)), 1e-9))
+    for _ in range(12):
+        close = cKDTree(position).query_pairs(0.8 * _SPACING, output_type="ndarray")
+        if not len(close):
+            break
+        first, second = close.T
+        gap = position[first] - position[second]
+        length = np.sqrt((gap**2).sum(axis=1))
+        shift = gap * (0.35 * (0.8 * _SPACING - length) / np.maximum(length, 1e-6))[:, None]
+        for axis in range(2):
+            position[:, axis] += np.bincount(first, shift[:, axis], len(position))
+            position[:, axis] -= np.bincount(second, shift[:, axis], len(position))
+    return position
+
+
+def _evened(position: FloatArray) -> FloatArray:
+    """Centre, and move half of the way to an evenly filled disc, so that a few far leaves do not shrink the rest."""
+    centred = position - np.median(position, axis=0)
+    radius = np.sqrt((centred**2).sum(axis=1))
+    rank = radius.argsort(kind="stable").argsort(kind="stable")
+    even = radius.max() * np.sqrt((rank + 1.0) / len(rank))
+    return np.asarray(centred * (0.5 * (1.0 + even / np.maximum(radius, 1e-9)))[:, None])
+
+
+def _lying_down(position: FloatArray) -> FloatArray:
+    """Turn the longest direction to the horizontal and stretch it, since screens are wider than high."""
+    centred = position - position.mean(axis=0)
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
+    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    return np.asarray(centred @ axes * [_ASPECT, 1.0])
+
+
+def _pack(n_variables: int, members: Sequence[IntArray], pieces: list[FloatArray], alone: IntArray) -> FloatArray:
+    """Put the pieces into rows, left to right and top to bottom, and the variables without edges below them."""
+    result = np.zeros((n_variables, 2))
+    sizes = [np.ptp(piece, axis=0) + 2.0 * _SPACING for piece in pieces]
+    area = sum(float(size.prod()) for size in sizes) + len(alone) * _SPACING**2
+    page = max([math.sqrt(_ASPECT * area), *(float(size[0]) for size in sizes)])
+    x = y = row_height = 0.0
+    for nodes, piece, (width, height) in zip(members, pieces, sizes, strict=True):
+        if x > 0 and x + width > page:
+            x, y, row_height = 0.0, y + row_height, 0.0
+        result[nodes] = piece - piece.min(axis=0) + [x + _SPACING, y + _SPACING]
+        x, row_height = x + width, max(row_height, height)
+    per_row = max(1, int(page / _SPACING))
+    number = np.arange(len(alone))
+    result[alone, 0] = (number % per_row + 0.5) * _SPACING
+    result[alone, 1] = y + row_height + (number // per_row + 1.0) * _SPACING
+    return result

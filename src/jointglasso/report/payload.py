@@ -1,0 +1,109 @@
+"""What the page shows, as plain lists and words that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso.networks import JointNetworks
+from jointglasso.networks.edge_list import EdgeList, lookup
+from jointglasso.report.layout import common_layout
+from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
+
+if TYPE_CHECKING:
+    from jointglasso.solution import Solution
+
+#: Units of the stored coordinates between variables near each other; whole numbers keep the file small.
+_GRID = 50
+
+
+def make_payload(
+    solution: Solution,
+    networks: JointNetworks,
+    *,
+    selection: Any = None,
+    stability: Any = None,
+    title: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    notes: str | Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Collect everything for the page.
+
+    Numbers of edges are stored once, as precisions in full accuracy and the diagonals; the page computes partial
+    correlations from them as the package does.
+    """
+    if tuple(networks.class_names) != tuple(solution.class_names):
+        raise ValueError(
+            f"networks has the classes {networks.class_names}, but the solution {solution.class_names}: "
+            "give networks made from this solution."
+        )
+    facts = [
+        certificate_facts(solution),
+        parameter_facts(solution, parameters, selection),
+        selection_facts(selection),
+        note_facts(notes),
+    ]
+    return {
+        "title": title or _usual_title(networks),
+        "classes": list(networks.class_names),
+        "variables": list(networks.variable_names),
+        "layout": _coordinates(networks),
+        "pairs": _pairs(networks.edge_list),
+        "edges": _edges(networks, _stability(networks, stability)),
+        "diagonal": [matrix.diagonal().tolist() for matrix in networks.precision],
+        "facts": [card for card in facts if card is not None],
+        "verdict": verdict(solution),
+        "footer": footer(),
+    }
+
+
+def _usual_title(networks: JointNetworks) -> str:
+    if networks.n_classes == 1:
+        return f"Network of {networks.class_names[0]}"
+    return f"Networks of {networks.n_classes} classes"
+
+
+def _coordinates(networks: JointNetworks) -> dict[str, Any]:
+    place = np.rint(common_layout(networks.precision) * _GRID).astype(np.int64)
+    return {"spacing": _GRID, "x": place[:, 0].tolist(), "y": place[:, 1].tolist()}
+
+
+def _pairs(edges: EdgeList) -> dict[str, list[int]]:
+    return {
+        "first": edges.first[edges.starts].tolist(),
+        "second": edges.second[edges.starts].tolist(),
+        "count": edges.classes_of_pair.tolist(),
+        "kind": edges.kind_of_pair.tolist(),
+        "sign_differs": edges.sign_differs.astype(int).tolist(),
+    }
+
+
+def _edges(networks: JointNetworks, stability: list[float] | None) -> dict[str, list[Any] | None]:
+    """Edges sorted by pair and class; what is not known about any of them is left out."""
+    edges, certified = networks.edge_list, networks.edge_certified
+    return {
+        "class": edges.class_index.tolist(),
+        "precision": edges.precision.tolist(),
+        "stability": stability,
+        "certified": certified.astype(int).tolist() if certified.any() else None,
+    }
+
+
+def _stability(networks: JointNetworks, given: Any) -> list[float] | None:
+    if given is None:
+        return networks.edge_stability.tolist() if networks.has_stability else None
+    from scipy import sparse
+
+    matrices = [sparse.coo_array(matrix) for matrix in getattr(given, "frequencies", given)]
+    expected = [(networks.n_variables, networks.n_variables)] * networks.n_classes
+    if [matrix.shape for matrix in matrices] != expected:
+        raise ValueError(
+            f"stability must hold {networks.n_classes} matrices of shape {expected[0]}, one per class, "
+            f"not {[matrix.shape for matrix in matrices]}."
+        )
+    frequency = lookup(matrices, networks.edge_list)
+    if not ((frequency >= 0) & (frequency <= 1)).all():
+        raise ValueError("stability must hold frequencies between 0 and 1.")
+    return frequency.tolist()

@@ -1,0 +1,186 @@
+"""The certificate, parameters and versions in plain words."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso import __version__
+
+if TYPE_CHECKING:
+    from jointglasso.solution import Certificate, Solution
+
+#: A heading with rows of term, value and remark, or a table.
+Card = dict[str, Any]
+
+#: Relative gap below which the digits of the objective itself are uncertain.
+_ROUNDING = 1e-13
+
+_SCREENING_WORDS = {
+    "dynamic": "bold cuts, each of them checked afterwards",
+    "hybrid": "hybrid covariance thresholding, Algorithm 1 of the paper",
+    "global": "one partition for all classes",
+    "class": "each class by itself",
+    "none": "no screening",
+}
+
+
+def verdict(solution: Solution) -> dict[str, Any]:
+    """One line on whether to trust the result."""
+    gap = solution.certificate.relative_gap
+    if solution.status.converged:
+        distance = "rounding error" if gap < _ROUNDING else _plain(gap)
+        return {"good": True, "text": f"Proved optimal to {distance}"}
+    return {"good": False, "text": "Not converged: see the proof"}
+
+
+def certificate_facts(solution: Solution) -> Card:
+    """Say what was proved."""
+    certificate, status = solution.certificate, solution.status
+    rows = [
+        _row("Converged", "yes" if status.converged else "no", str(status)),
+        _row(
+            "Gap",
+            f"{_plain(certificate.gap)} ({_plain(certificate.relative_gap)} of the objective)",
+            "No choice of networks can have an objective lower than the one found by more than the gap. "
+            "It is computed for the whole problem, whatever was left out on the way.",
+        ),
+        _row(
+            "Objective",
+            f"{certificate.objective:.10g}",
+            f"The lowest possible value lies between {certificate.dual_objective:.10g} and this.",
+        ),
+        *_proved_edges(certificate, sum(solution.n_edges)),
+    ]
+    return {"id": "proof", "title": "How sure is this result?", "rows": rows}
+
+
+def _proved_edges(certificate: Certificate, n_edges: int) -> list[dict[str, str]]:
+    return [
+        _row(
+            "Edges proved",
+            f"{certificate.edges_present:,} of {n_edges:,}",
+            "These edges, counted over all classes, are there in the exact solution too.",
+        ),
+        _row(
+            "Absent, proved",
+            f"{certificate.edges_absent:,}",
+            "Places without an edge, counted over all classes, that have none in the exact solution either.",
+        ),
+        _row(
+            "Open",
+            f"{certificate.edges_undetermined:,}",
+            "Places that this gap cannot decide. A smaller tolerance decides more of them."
+            if certificate.edges_undetermined
+            else "Everything is decided: the networks are those of the exact solution.",
+        ),
+        _row(
+            "Not covered",
+            "the data",
+            "The proof is about the optimisation. Whether new data would show an edge again is what stability tells.",
+        ),
+    ]
+
+
+def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, selection: Any = None) -> Card:
+    """List what the user set and how the solve went."""
+    partition = solution.partition
+    chosen = {name: getattr(selection, name) for name in ("lambda1", "lambda2") if hasattr(selection, name)}
+    rows = [_row(str(name), _show(value)) for name, value in {**chosen, **(parameters or {})}.items()]
+    rows += [
+        _row("Variables", f"{len(solution.variable_names):,}"),
+        *(
+            _row(f"Edges in {name}", f"{count:,}")
+            for name, count in zip(solution.class_names, solution.n_edges, strict=True)
+        ),
+        _row("Screening", solution.screening, _SCREENING_WORDS.get(solution.screening, "")),
+        _row(
+            "Blocks",
+            f"{partition.n_blocks:,}, the biggest of {partition.largest:,} variables",
+            "Pieces that the screening found to be independent, added up over the classes.",
+        ),
+        _row("Solver", solution.solver),
+        _row("Iterations", f"{solution.n_iter:,}"),
+        _row("Time", f"{solution.timings.get('total', sum(solution.timings.values())):.3g} s"),
+    ]
+    return {"id": "parameters", "title": "Parameters and run", "rows": rows}
+
+
+def selection_facts(selection: Any) -> Card | None:
+    """How the penalties were chosen: what the selection says itself, and the points that were tried."""
+    if selection is None:
+        return None
+    card: Card = {"id": "selection", "title": "Choice of the penalties"}
+    if isinstance(selection, Mapping):
+        return {**card, "rows": [_row(str(name), _show(value)) for name, value in selection.items()]}
+    if callable(explain := getattr(selection, "explain", None)):
+        card["paragraphs"] = str(explain()).splitlines()
+    return {**card, "table": {**_table(_columns(selection)), "best": getattr(selection, "best", None)}}
+
+
+def _columns(selection: Any) -> dict[str, list[Any]]:
+    """Columns of a result of `jointglasso.select`, of a data frame or of a list of mappings."""
+    if isinstance(records := getattr(selection, "records", selection), Mapping):
+        return {str(name): list(column) for name, column in records.items()}
+    if hasattr(selection, "to_dict"):
+        return _columns_of_records(selection.to_dict("records"))
+    if isinstance(selection, Sequence) and all(isinstance(record, Mapping) for record in selection):
+        return _columns_of_records(selection)
+    raise TypeError(
+        "selection must be a result of select, a DataFrame, a mapping or a list of mappings, "
+        f"not {type(selection).__name__}."
+    )
+
+
+def _columns_of_records(records: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(name for record in records for name in record)
+    return {str(name): [record.get(name, "") for record in records] for name in names}
+
+
+def _table(columns: dict[str, list[Any]]) -> dict[str, Any]:
+    shown = [[_show(value) for value in column] for column in columns.values()]
+    return {"columns": list(columns), "rows": [list(row) for row in zip(*shown, strict=True)]}
+
+
+def note_facts(notes: str | Sequence[str] | None) -> Card | None:
+    """Remarks of the user, a paragraph each."""
+    if not notes:
+        return None
+    paragraphs = [notes] if isinstance(notes, str) else list(notes)
+    return {"id": "notes", "title": "Notes", "paragraphs": [str(paragraph) for paragraph in paragraphs]}
+
+
+def footer() -> str:
+    """Versions and date."""
+    packages = ", ".join(f"{name} {_version(name)}" for name in ("numpy", "scipy", "numba"))
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"Made by jointglasso {__version__} on {made}. Python {platform.python_version()}, {packages}."
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _row(term: str, value: str, note: str = "") -> dict[str, str]:
+    return {"term": term, "value": value, "note": note}
+
+
+def _plain(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2g}"
+
+
+def _show(value: Any) -> str:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
