@@ -31,8 +31,11 @@ def mark_active(
     mark: BoolArray,
 ) -> None:
     """Mark the pairs first..last-1 that are not zero, or not allowed to stay zero."""
+    l1, l2 = lambda1, lambda2
+    weighted = factor.shape[0] > 0
     for pair in range(first, last):
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        if weighted:
+            l1, l2 = of_pair(factor, pair, lambda1, lambda2)
         nonzero = False
         used = 0.0
         for entry in range(start[pair], start[pair + 1]):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.penalties.pair_input import Exceptions, read_pair_weights, read_triples
 
 
@@ -73,10 +73,6 @@ class PairWeights:
         at = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
         i = np.repeat(np.arange(len(left)), count)
         return i, self._key[at] - left[i], self._value[at]
-
-    def is_forbidden(self, i: IntArray, j: IntArray) -> BoolArray:
-        """Which of the pairs i < j must be zero."""
-        return np.isinf(self.factors(i, j))
 
     def __repr__(self) -> str:
         n_forbidden = int(np.isinf(self._value).sum())
