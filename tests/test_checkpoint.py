@@ -200,16 +200,16 @@ def test_big_groups_leave_snapshots_to_go_on_from(tmp_path, monkeypatch):
     draw = np.random.default_rng(0)
     X = [draw.standard_normal((80, 100)) + 0.7 * draw.standard_normal((80, 1)) for _ in range(2)]
     source = jgl.SampleCovariance(X, correlation=True)
-    whole = jgl.solve(source, 0.2, 0.05, tol=1e-8)
+    whole = jgl.solve(source, 0.2, 0.05, tol=1e-8, solver="newton")
 
     def stop(iteration):
         if iteration.number > 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        jgl.solve(source, 0.2, 0.05, tol=1e-8, checkpoint=tmp_path, callback=stop)
+        jgl.solve(source, 0.2, 0.05, tol=1e-8, solver="newton", checkpoint=tmp_path, callback=stop)
     assert [path.name.endswith(".unfinished.npz") for path in pieces(tmp_path)] == [True]
-    resumed = jgl.solve(source, 0.2, 0.05, tol=1e-8, checkpoint=tmp_path)
+    resumed = jgl.solve(source, 0.2, 0.05, tol=1e-8, solver="newton", checkpoint=tmp_path)
     assert resumed.status.converged
     assert resumed.objective == pytest.approx(whole.objective, rel=2e-8)
     assert resumed.n_iter < whole.n_iter

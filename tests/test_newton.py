@@ -161,10 +161,10 @@ def test_minimise_pair_with_one_class_is_soft_thresholding():
 @pytest.fixture(params=[1, 400], ids=["one by one", "in a batch"])
 def every_group_is_big(monkeypatch, request):
     """Send even the smallest groups through the solver made for big ones."""
-    from jointglasso.engine import plan
+    from jointglasso.engine import items
     from jointglasso.solvers import newton as solver
 
-    monkeypatch.setattr(plan, "BATCHED_BLOCK", request.param)
+    monkeypatch.setattr(items, "BATCHED_BLOCK", request.param)
     monkeypatch.setattr(solver, "SMALL_BLOCK", 1)
 
 
@@ -274,3 +274,68 @@ def test_limits_that_shrink_with_the_objective_are_met(seed):
     rng = np.random.default_rng(seed)
     X = 0.6 * rng.standard_normal((30, 6)) + 1.2 * rng.standard_normal((30, 1))
     assert jgl.solve(np.cov(X.T)[None], 0.03, 0.0, solver="newton", screening="none", tol=1e-7).status.converged
+
+
+# Dense groups, which Newton finds hard
+
+
+def one_factor(p, strength, n=60, n_classes=2, seed=0):
+    draw = np.random.default_rng(seed)
+    samples = [draw.standard_normal((n, p)) + strength * draw.standard_normal((n, 1)) for _ in range(n_classes)]
+    return jgl.SampleCovariance(samples, correlation=True)
+
+
+@pytest.mark.parametrize("p", [30, 80])
+@pytest.mark.parametrize("tol", [1e-6, 1e-9])
+def test_dense_groups_are_left_to_admm_and_solved(p, tol):
+    source = one_factor(p, 1.5)
+    solution = jgl.solve(source, 0.2, 0.05, tol=tol)
+    assert solution.status.converged
+    assert solution.methods == {"admm": 1}
+    assert solution.objective == pytest.approx(
+        jgl.solve(source, 0.2, 0.05, solver="admm", tol=tol).objective, rel=2 * tol
+    )
+
+
+def test_sparse_groups_of_the_same_size_are_not():
+    source = one_factor(80, 0.7, n=200)
+    solution = jgl.solve(source, 0.36, 0.05)
+    assert solution.partition.largest > 48
+    assert set(solution.methods) <= {"newton", "closed form"}
+
+
+def test_newton_hands_over_what_costs_it_too_much(monkeypatch):
+    from jointglasso.solvers import newton as solver
+
+    monkeypatch.setattr(solver, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
+    monkeypatch.setattr(solver, "ADMM_WORK", 1.0)
+    source = one_factor(100, 2.0)
+    solution = jgl.solve(source, 0.2, 0.05, tol=1e-8)
+    assert solution.status.converged
+    assert solution.methods == {"admm": 1}
+
+
+def test_a_limit_on_the_iterations_holds_for_dense_groups_too():
+    with pytest.warns(jgl.ConvergenceWarning, match="max_iter after 4 iterations"):
+        jgl.solve(one_factor(80, 1.5), 0.2, 0.05, tol=1e-12, max_iter=4)
+
+
+def test_admm_goes_on_from_a_warm_start():
+    source = one_factor(60, 1.5)
+    exact = jgl.solve(source, 0.2, 0.05, solver="admm", tol=1e-10)
+    near = jgl.solve(source, 0.201, 0.0502, solver="admm", tol=1e-6, warm_start=exact)
+    assert near.n_iter < jgl.solve(source, 0.201, 0.0502, solver="admm", tol=1e-6).n_iter
+
+
+def test_many_small_groups_on_threads_give_the_same_as_on_one(monkeypatch):
+    from jointglasso.solvers import newton as solver
+
+    draw = np.random.default_rng(0)
+    factor = draw.standard_normal((2, 50, 60)).repeat(10, axis=2)
+    source = jgl.SampleCovariance(list(1.2 * factor + draw.standard_normal((2, 50, 600))), correlation=True)
+    serial = jgl.solve(source, 0.5, 0.1)
+    monkeypatch.setattr(solver, "_WORTH_THREADS", 0.0)
+    threaded = jgl.solve(source, 0.5, 0.1)
+    assert serial.methods["newton"] > 10
+    for a, b in zip(serial.precision, threaded.precision, strict=True):
+        assert (a != b).nnz == 0

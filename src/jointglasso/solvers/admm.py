@@ -12,16 +12,22 @@ follow the partition. ADMM, GADMM, LADMM and HADMM of the paper are this solver 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
+from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.linalg import eigh_stack
+from jointglasso.blocks.linalg import eigh_stack, factorize
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.validation import check_choice, check_count, check_positive, check_switch
+
+#: Blocks of at least this size are worth a thread each.
+_BIG_BLOCK = 100
 
 #: The paper's own stopping rule: both residuals, summed over the classes, below this.
 PAPER_TOLERANCE = 1e-6
@@ -73,7 +79,12 @@ class ADMM:
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Iterate Eq. (9)-(10) until the stopping rule holds."""
-        state = _State.begin(task, self.rho)
+        # Several big blocks: one thread each; a single one is left to the threads of BLAS.
+        blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
+        with blas, Workers(task.n_threads) as workers:
+            return self._iterate(task, _State.begin(task, self.rho, workers))
+
+    def _iterate(self, task: SolverTask, state: _State) -> SolverResult:
         best = _Best(task)
         stopped_by, number = "max_iter", 0
         for number in range(1, task.max_iter + 1):
@@ -138,6 +149,7 @@ class _State:
     """Theta, Y and U in flat storage, and rho of each group."""
 
     task: SolverTask
+    workers: Workers
     Theta: FloatArray
     Y: FloatArray
     U: FloatArray
@@ -145,7 +157,7 @@ class _State:
     Y_before: FloatArray
 
     @classmethod
-    def begin(cls, task: SolverTask, rho: float | None) -> _State:
+    def begin(cls, task: SolverTask, rho: float | None, workers: Workers) -> _State:
         system = task.system
         if rho is None:
             variance = system.optimal_variance(task.diagonal_penalty)
@@ -156,7 +168,7 @@ class _State:
         else:
             start_rho = np.full(system.n_groups, float(rho))
         Y = task.start.copy()
-        return cls(task, Y, Y, np.zeros_like(Y), start_rho, Y)
+        return cls(task, workers, Y, Y, _first_dual(task, start_rho), start_rho, Y)
 
     @property
     def system(self) -> BlockSystem:
@@ -168,7 +180,9 @@ class _State:
         self.Theta = np.empty_like(self.Y)
         rho, weight = self.rho[system.block_group], system.block_weight
         logdet = np.empty(system.n_blocks)
-        for blocks, (S, Y, U, Theta) in system.stacks(system.S, self.Y, self.U, self.Theta):
+
+        def update(piece: tuple[slice, list[FloatArray]]) -> None:
+            blocks, (S, Y, U, Theta) = piece
             r, w = rho[blocks, None], weight[blocks, None]
             d, V = eigh_stack(r[:, :, None] * (Y - U) - w[:, :, None] * S)
             # rho x - w / x = d has the positive root below, written without cancellation for d < 0.
@@ -176,6 +190,8 @@ class _State:
             x = np.where(d > 0, (d + root) / (2.0 * r), 2.0 * w / (root - np.minimum(d, 0.0)))
             np.matmul(V * x[:, None, :], np.swapaxes(V, 1, 2), out=Theta)
             logdet[blocks] = np.log(x).sum(axis=1)
+
+        self.workers.map(update, list(_pieces(system, system.S, self.Y, self.U, self.Theta)))
         return self._objective(logdet)
 
     def update_y(self, relaxation: float) -> None:
@@ -229,3 +245,26 @@ class _State:
         diagonal = task.diagonal_penalty * self.Theta[system.diagonal].sum()
         pairs = 2.0 * task.penalty.value(system.gather(self.Theta), system.pair_start, system.pair_factor).sum()
         return float(likelihood + diagonal + pairs)
+
+
+def _pieces(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
+    """Stacks of small blocks of one size, and every big block by itself."""
+    for blocks, stacks in system.stacks(*flats):
+        if stacks[0].shape[1] < _BIG_BLOCK:
+            yield blocks, stacks
+        else:
+            for m in range(blocks.stop - blocks.start):
+                yield slice(blocks.start + m, blocks.start + m + 1), [stack[m : m + 1] for stack in stacks]
+
+
+def _first_dual(task: SolverTask, rho: FloatArray) -> FloatArray:
+    """Scaled dual variable to begin with: zero, or that which a warm start would have if it were the solution.
+
+    Where Theta = Y, Eq. (10) reads ``rho U = w (Theta^{-1} - S)``.
+    """
+    system = task.system
+    if not task.warm:
+        return np.zeros_like(task.start)
+    inverse = factorize(system, task.start).inverse
+    scale = np.repeat(system.block_weight / rho[system.block_group], system.size**2)
+    return np.asarray(scale * (inverse - system.S))

@@ -34,8 +34,15 @@ _ARMIJO = 1e-3
 Product = Callable[[FloatArray], FloatArray]
 
 
-def solve_big_group(task: SolverTask, start: FloatArray) -> tuple[FloatArray, Bounds, int, str]:
-    """Iterate from `start`: the solution, its bounds, the iterations taken, and what ended them."""
+def solve_big_group(
+    task: SolverTask, start: FloatArray, *, work_limit: float = np.inf
+) -> tuple[FloatArray, Bounds, int, str]:
+    """Iterate from `start`: the solution, its bounds, the iterations taken, and what ended them.
+
+    The last is "work" when the products with the Hessian cost more than `work_limit` times the cubed block sizes.
+    """
+    allowed = work_limit * float((task.system.size.astype(float) ** 3).sum())
+    work = 0.0
     # With several blocks our own threads take one each; only a single block is left to the threads of BLAS.
     blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
     with blas, Workers(task.n_threads) as workers:
@@ -46,10 +53,13 @@ def solve_big_group(task: SolverTask, start: FloatArray) -> tuple[FloatArray, Bo
             stop = task.report(state.objective, None if bounds is None else bounds.total_gap)
             if bounds is not None and not task.unsolved(bounds).any():
                 return state.theta, bounds, number, "tolerance"
+            if work > allowed:
+                return state.theta, state.bounds(rescue=True), number, "work"
             if stop or number == task.max_iter:
                 return state.theta, state.bounds(rescue=True), number, "callback" if stop else "max_iter"
             product = HessianProduct(working, state.W, workers)
             direction, promised = state.direction(working, product)
+            work += product.work
             if not state.step(working, direction, promised):
                 break
             task.keep(state.theta)

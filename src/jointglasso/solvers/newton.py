@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.system import bincount
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
@@ -21,6 +23,15 @@ FEW_ITERATIONS = 25
 
 #: Groups of blocks up to this size are solved by compiled code from end to end.
 SMALL_BLOCK = 48
+
+#: Groups with a block of at least this size, and at least this share of strong pairs, are left to ADMM.
+DENSE_BLOCK, DENSE_SHARE = 24, 0.5
+
+#: Below this sum of fourth powers of block sizes, small groups are not worth a second thread.
+_WORTH_THREADS = 1e6
+
+#: Work of Newton's products, in cubed block sizes, at which ADMM would have been half done.
+ADMM_WORK = 1200.0
 
 
 @dataclass(frozen=True)
@@ -48,30 +59,50 @@ class Newton:
         """Closed form first, if wanted; then Newton on every group whose gap is still too wide."""
         theta, methods = self._begin(task)
         if task.system.n_groups == 1 and task.system.size.max() > SMALL_BLOCK:
-            theta, bounds, n_iter, stopped_by = solve_big_group(task, theta)
-            return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
+            return self._solve_one(task, theta, methods)
         bounds = task.bounds(theta)
         todo = task.unsolved(bounds)
         n_iter, before = 0, np.full(task.system.n_groups, np.inf)
         # Once as a rule; again only where the objective fell so far in size that the limits did, too.
         while n_iter < task.max_iter and (todo & (task.limits(bounds) < before)).any():
             before = task.limits(bounds)
-            n_iter += _newton_on_groups(task, theta, todo, before, task.max_iter - n_iter)
+            dense = todo & _dense_groups(task) if self.closed_form else np.zeros_like(todo)
+            n_iter += _newton_on_groups(task, theta, todo & ~dense, before, task.max_iter - n_iter, self.closed_form)
             methods[todo] = "newton"
             bounds = task.bounds(theta, rescue=True)
             todo = task.unsolved(bounds)
-        desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
-        cut_short = n_iter >= task.max_iter and task.max_iter < self.default_max_iter
-        if desperate.any() and self.closed_form and not cut_short:
-            _admm_on_groups(task, theta, desperate, task.limits(bounds))
-            methods[desperate] = "admm"
-            bounds = task.bounds(theta, rescue=True)
+            desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
+            cut_short = n_iter >= task.max_iter and task.max_iter < self.default_max_iter
+            if desperate.any() and self.closed_form and not cut_short:
+                n_iter += _admm_on_groups(task, theta, desperate, task.limits(bounds), self._admm_iterations(task))
+                methods[desperate] = "admm"
+                bounds = task.bounds(theta, rescue=True)
+                todo = task.unsolved(bounds)
         task.report(bounds.total_objective, bounds.total_gap)
         if not task.unsolved(bounds).any():
             stopped_by = "tolerance"
         else:
             stopped_by = "max_iter" if n_iter >= task.max_iter else "rounding"
         return SolverResult(theta, bounds, n_iter, stopped_by, list(methods))
+
+    def _solve_one(self, task: SolverTask, theta: FloatArray, methods: IntArray) -> SolverResult:
+        """One group with a big block: Newton, or ADMM where the solution is dense or Newton finds it hard."""
+        if not self.closed_form:
+            theta, bounds, n_iter, stopped_by = solve_big_group(task, theta)
+            return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
+        taken = 0
+        if not _dense_groups(task)[0]:
+            theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=ADMM_WORK)
+            if stopped_by != "work":
+                return SolverResult(theta, bounds, taken, stopped_by, ["newton"] if taken else list(methods))
+        result = ADMM().solve(
+            replace(task, start=theta, warm=task.warm or taken > 0, max_iter=self._admm_iterations(task) - taken)
+        )
+        return replace(result, n_iter=taken + result.n_iter)
+
+    def _admm_iterations(self, task: SolverTask) -> int:
+        """Iterations of ADMM are many and cheap: a limit that the caller left alone is not meant for them."""
+        return ADMM.default_max_iter if task.max_iter >= self.default_max_iter else task.max_iter
 
     def _begin(self, task: SolverTask) -> tuple[FloatArray, IntArray]:
         """Theta to begin with, and how each group would be solved if that already were the solution."""
@@ -88,8 +119,33 @@ class Newton:
         return theta, methods
 
 
-def _newton_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:
-    """Improve `theta` in place on the groups in `todo`; the most iterations any took."""
+def _dense_groups(task: SolverTask) -> BoolArray:
+    """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
+
+    There Newton's active set is everything, its faces change all the time, and the few dozen eigendecompositions of
+    ADMM cost less.
+    """
+    system = task.system
+    if system.size.max(initial=0) < DENSE_BLOCK:
+        return np.zeros(system.n_groups, dtype=bool)
+    weighted = system.block_weight[system.entry_block] * system.gather(system.S)
+    used = bincount(system.pair_of_entry, task.penalty.excess(weighted, system.entry_factor), system.n_pairs)
+    strong = used > task.penalty.budget(system.pair_factor)
+    share = bincount(system.pair_group, strong.astype(float), system.n_groups) / np.maximum(
+        bincount(system.pair_group, np.ones(system.n_pairs), system.n_groups), 1.0
+    )
+    largest = np.zeros(system.n_groups, dtype=np.int64)
+    np.maximum.at(largest, system.block_group, system.size)
+    return np.asarray((share > DENSE_SHARE) & (largest >= DENSE_BLOCK))
+
+
+def _newton_on_groups(
+    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int, limited: bool
+) -> int:
+    """Improve `theta` in place on the groups in `todo`; the most iterations any took.
+
+    With `limited`, groups on which Newton works harder than ADMM would are left unfinished.
+    """
     system = task.system
     largest = np.zeros(system.n_groups, dtype=np.int64)
     np.maximum.at(largest, system.block_group, system.size)
@@ -101,7 +157,7 @@ def _newton_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limi
         small &= task.bounds(theta).gap <= limits
     for group in np.flatnonzero(todo & ~small):
         alone, inside = _alone(task, theta, int(group), limits, max_iter)
-        theta[inside], _, n_iter, _ = solve_big_group(alone, alone.start)
+        theta[inside], _, n_iter, _ = solve_big_group(alone, alone.start, work_limit=ADMM_WORK if limited else np.inf)
         taken = max(taken, n_iter)
     return taken
 
@@ -118,14 +174,23 @@ def _alone(
     return alone, inside
 
 
-def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray) -> None:
-    """Last resort for groups so badly conditioned that Newton's model holds nowhere: slow but sure."""
-    method = ADMM()
-    for group in np.flatnonzero(todo):
-        alone, inside = _alone(task, theta, int(group), limits, method.default_max_iter)
-        result = method.solve(alone)
-        if result.bounds.total_gap < task.bounds(theta).gap[group]:
-            theta[inside] = result.theta
+def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:
+    """Improve `theta` in place on dense groups and on those that Newton left unfinished; the most iterations any took.
+
+    Also the last resort for groups so badly conditioned that Newton's model holds nowhere: sure, if slow.
+    """
+    groups = np.flatnonzero(todo)
+    n_threads = task.n_threads if len(groups) == 1 else 1
+
+    def solve(group: int) -> int:
+        alone, inside = _alone(task, theta, group, limits, max_iter)
+        result = ADMM().solve(replace(alone, n_threads=n_threads))
+        theta[inside] = result.theta  # never worse than the start
+        return result.n_iter
+
+    # Several groups share the cores between them; one has them all to itself.
+    with Workers(task.n_threads if len(groups) > 1 else 1) as workers:
+        return max(workers.map(solve, [int(group) for group in groups]))
 
 
 def newton_on_small_groups(
@@ -138,30 +203,49 @@ def newton_on_small_groups(
     block_start, group_blocks = _by_group(system.block_group, system.n_groups)
     pair_start, group_pairs = _by_group(system.pair_group, system.n_groups)
     row, column = _entry_slots(system)
-    iterations, _ = solve_groups(
-        block_start,
-        group_blocks,
-        pair_start,
-        group_pairs,
-        system.pair_start,
-        system.pair_factor,
-        system.upper,
-        system.entry_block,
-        row,
-        column,
-        system.offset,
-        system.size,
-        system.block_weight,
-        system.S,
-        theta,
-        todo,
-        limits,
-        max_iter,
-        penalty.lambda1,
-        penalty.lambda2,
-        task.diagonal_penalty,
-    )
-    return int(iterations.max(initial=0))
+
+    def solve(some: BoolArray) -> int:
+        iterations, _ = solve_groups(
+            block_start,
+            group_blocks,
+            pair_start,
+            group_pairs,
+            system.pair_start,
+            system.pair_factor,
+            system.upper,
+            system.entry_block,
+            row,
+            column,
+            system.offset,
+            system.size,
+            system.block_weight,
+            system.S,
+            theta,
+            some,
+            limits,
+            max_iter,
+            penalty.lambda1,
+            penalty.lambda2,
+            task.diagonal_penalty,
+        )
+        return int(iterations.max(initial=0))
+
+    with Workers(task.n_threads) as workers:
+        return max(workers.map(solve, _hands(system, todo, task.n_threads)))
+
+
+def _hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
+    """Deal the groups out to the threads, the most expensive first, if there is enough to do for all."""
+    cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
+    if n_threads == 1 or cost.sum() < _WORTH_THREADS:
+        return [todo]
+    dealt = np.argsort(-cost, kind="stable")
+    hands = []
+    for thread in range(n_threads):
+        mine = np.zeros_like(todo)
+        mine[dealt[thread::n_threads]] = True
+        hands.append(todo & mine)
+    return hands
 
 
 def _by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:

@@ -174,6 +174,8 @@ class HessianProduct:
         from jointglasso.kernels.hessian import TILE, balanced_bounds, pack_tiles
 
         self.working, self.workers = working, workers
+        self.work = 0.0
+        """Multiplications and additions of the products so far."""
         size = np.diff(working.component_start)
         self._tiles = -(-size // TILE)
         self._offset = np.concatenate([[0], np.cumsum(self._tiles * size * TILE)])
@@ -209,10 +211,13 @@ class HessianProduct:
         self._task_bounds = balanced_bounds(cost[self._tasks[0]], self.workers.n_threads)
         sampled = np.diff(upper[0]).astype(float) * self._tiles[self.working.component]
         self._row_bounds = balanced_bounds(sampled, self.workers.n_threads)
+        size = np.diff(self.working.component_start)[self.working.component]
+        self._work = 2.0 * float(size @ (per_node + np.diff(upper[0])))
 
     def __call__(self, d: FloatArray) -> FloatArray:
         from jointglasso.kernels.hessian import multiply_tiles, sample_tiles
 
+        self.work += self._work
         working = self.working
         start, column, unknown = self._pattern
         scale = float(np.abs(d).max()) or 1.0
