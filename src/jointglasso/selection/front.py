@@ -17,11 +17,12 @@ from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.likelihood import deviances
 from jointglasso.selection.paths import map_jobs, path, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
+from jointglasso.selection.refit import relaxed_deviances
 from jointglasso.selection.resampling import make_folds
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.stars import measure_instability
 from jointglasso.solution import Solution
-from jointglasso.validation import check_choice, check_count, check_positive
+from jointglasso.validation import check_choice, check_count, check_positive, check_switch
 
 
 def select(
@@ -31,6 +32,8 @@ def select(
     criterion: str = "ebic",
     grid: Any = None,
     gamma: float = 0.5,
+    relaxed: bool = True,
+    patience: int | None = 2,
     cv: Any = 5,
     beta: float = 0.05,
     n_subsamples: int = 20,
@@ -60,6 +63,13 @@ def select(
         Points to try; `lambda_grid` of the data by default.
     gamma : float, default 0.5
         Parameter of the extended BIC, 0 to 1.
+    relaxed : bool, default True
+        Information criteria take the likelihood at its maximum on the support (`refit`), as they are defined; where it
+        has none the score is infinite. With False they take the penalised matrices, as Danaher, Wang and Witten do:
+        quicker, but the shrinkage counts against the edges, and with a penalised diagonal often against all of them.
+    patience : int or None, default 2
+        Information criteria leave a column after so many points in a row without improvement on its best; the weaker
+        penalties not tried have NaN in the table. None tries all.
     cv : int, scikit-learn splitter or list of splits, default 5
         Folds of the cross-validation. Numbers and plain `KFold` are dealt out within each class.
     beta : float, default 0.05
@@ -96,8 +106,10 @@ def select(
     points = as_grid(grid, data.source, weights)
     settings = {**solve_options(options), "weights": weights}
     if criterion in CRITERIA:
+        score = _Information(data, criterion, check_gamma(gamma), check_switch("relaxed", relaxed))
+        patience = None if patience is None else check_count("patience", patience)
         with quiet_solves():
-            result = _by_information(data, points, criterion, check_gamma(gamma), n_jobs, callback, settings)
+            result = _by_information(data, points, score, patience, n_jobs, callback, settings)
     elif criterion == "cv":
         with quiet_solves():
             result = _by_cross_validation(data, points, cv, random_state, n_jobs, callback, settings)
@@ -109,26 +121,44 @@ def select(
     return result
 
 
+class _Information:
+    """An information criterion as a score of solutions."""
+
+    def __init__(self, data: SelectionData, criterion: str, gamma: float, relaxed: bool) -> None:
+        self.criterion = criterion
+        self.name = f"extended BIC (gamma={gamma:g})" if criterion == "ebic" else criterion.upper()
+        self.name += "" if relaxed else " of the penalised matrices"
+        self._source = data.source
+        self._relaxed = relaxed
+        self._sizes = sample_sizes(data.source)
+        self._price = price_of_an_edge(criterion, self._sizes, data.source.n_variables, gamma)
+
+    def __call__(self, _: int, solution: Solution) -> float:
+        if self._relaxed:
+            lost = relaxed_deviances(self._source, solution)
+        else:
+            lost = deviances(self._source, solution.precision)
+        if lost is None:
+            return np.inf
+        return float((self._sizes * lost + self._price * np.array(solution.n_edges)).sum())
+
+
 def _by_information(
     data: SelectionData,
     grid: LambdaGrid,
-    criterion: str,
-    gamma: float,
+    score: _Information,
+    patience: int | None,
     n_jobs: int | None,
     callback: ProgressCallback | None,
     options: dict[str, Any],
 ) -> SelectionResult:
-    sizes = sample_sizes(data.source)
-    price = price_of_an_edge(criterion, sizes, data.source.n_variables, gamma)
-
-    def score(_: int, solution: Solution) -> float:
-        lost = sizes * deviances(data.source, solution.precision)
-        return float((lost + price * np.array(solution.n_edges)).sum())
-
-    whole = _whole_grid(data, grid, score, Tracker(callback, len(grid)), n_jobs, options)
-    best = int(np.argmin(whole.scores))
-    name = f"extended BIC (gamma={gamma:g})" if criterion == "ebic" else criterion.upper()
-    return _result(data, grid, whole, best, criterion, name, whole.scores, {})
+    whole = _whole_grid(data, grid, score, Tracker(callback, len(grid)), n_jobs, options, patience)
+    if not np.isfinite(whole.scores).any():
+        raise ValueError(
+            "The likelihood has no maximum on any support of the grid: try stronger penalties, or set relaxed=False."
+        )
+    best = int(np.nanargmin(whole.scores))
+    return _result(data, grid, whole, best, score.criterion, score.name, whole.scores, {})
 
 
 def _by_cross_validation(
@@ -185,6 +215,11 @@ class _Whole:
     kept: dict[int, Solution]
     """Solution with the best score of each column, by its point."""
 
+    @property
+    def tried(self) -> BoolArray:
+        """Points that were solved."""
+        return ~np.isnan(self.gaps)
+
 
 def _only(best: int) -> Callable[[int, Solution], float]:
     """Score by which the solution of one point is kept."""
@@ -198,22 +233,29 @@ def _whole_grid(
     tracker: Tracker,
     n_jobs: int | None,
     options: dict[str, Any],
+    patience: int | None = None,
 ) -> _Whole:
     """Solve every column on all samples; of each column only the best solution stays in memory."""
-    m = len(grid)
-    whole = _Whole(np.empty(m), np.empty((m, data.source.n_classes)), np.empty(m, dtype=bool), np.empty(m), {})
+    m, n_classes = len(grid), data.source.n_classes
+    whole = _Whole(np.full(m, np.nan), np.zeros((m, n_classes)), np.ones(m, dtype=bool), np.full(m, np.nan), {})
 
     def run(column: int) -> None:
         points = grid.points_of(column)
         kept: tuple[float, int, Solution] | None = None
+        waited = 0
         for point, solution in zip(points, path(data.source, [grid[i] for i in points], **options), strict=True):
             whole.scores[point] = value = score(int(point), solution)
             whole.edges[point] = solution.n_edges
             whole.converged[point] = solution.status.converged
             whole.gaps[point] = solution.certificate.relative_gap
             if kept is None or value < kept[0]:
-                kept = value, int(point), solution
+                kept, waited = (value, int(point), solution), 0
+            else:
+                waited += 1
             tracker.advance(f"all samples, column {column + 1} of {grid.n_columns}")
+            if patience is not None and waited >= patience:
+                tracker.skip(int((points > point).sum()))
+                break
         if kept is not None:
             whole.kept[kept[1]] = kept[2]
 
@@ -248,11 +290,12 @@ def _result(
             "column": grid.column,
             "score": scores,
             "edges": whole.edges.sum(axis=1).astype(int),
+            "tried": whole.tried,
             "converged": whole.converged,
             "relative_gap": whole.gaps,
             **{label: values.astype(int) for label, values in by_class.items()},
             **extra,
         },
         n_failed=n_failed + int((~whole.converged).sum()),
-        n_solves=n_solves + len(grid),
+        n_solves=n_solves + int(whole.tried.sum()),
     )

@@ -1,8 +1,8 @@
 """Grids of penalties: from the point where the last edge vanishes downwards, for several degrees of similarity.
 
 A grid has one *column* for each ratio ``lambda2 / lambda1``. A column starts at its `lambda_max`, the exact value from
-which on no class has an edge, and goes down on a logarithmic scale. Two coordinates of Danaher, Wang and Witten describe
-a point: *strength* ``lambda1 + lambda2 / sqrt(2)`` and *similarity*, the share of ``lambda2 / sqrt(2)`` in it.
+which on no class has an edge, and goes down on a logarithmic scale. Two coordinates of Danaher, Wang and Witten
+describe a point: *strength* ``lambda1 + lambda2 / sqrt(2)`` and *similarity*, the share of ``lambda2 / sqrt(2)`` in it.
 """
 
 from __future__ import annotations

@@ -43,6 +43,11 @@ class Tracker:
         self._began = time.perf_counter()
         self._lock = threading.Lock()
 
+    def skip(self, n_solves: int) -> None:
+        """Leave out solves that turned out not to be needed."""
+        with self._lock:
+            self._total -= n_solves
+
     def advance(self, stage: str) -> None:
         """Count one solve."""
         with self._lock:

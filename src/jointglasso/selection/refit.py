@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.selection.likelihood import components_of
+from jointglasso.selection.likelihood import components_of, deviances
+from jointglasso.selection.support_fit import DIVERGED, fit_support
 from jointglasso.solution import Solution
 from jointglasso.validation import check_choice, check_count, check_nonnegative, check_positive
 
@@ -91,126 +91,104 @@ def refit(
     """
     source = as_source(S)
     check_choice("on_failure", on_failure, ("raise", "keep"))
-    limits = check_nonnegative("ridge", ridge), check_positive("tol", tol), check_count("max_iter", max_iter)
+    limits = _Limits(check_positive("tol", tol), check_count("max_iter", max_iter), DIVERGED)
     matrices = support.precision if isinstance(support, Solution) else list(support)
     if len(matrices) != source.n_classes:
         raise ValueError(f"support has {len(matrices)} matrices, but there are {source.n_classes} classes.")
+    found = _refit_classes(source, matrices, check_nonnegative("ridge", ridge), limits)
+    if found.failures and on_failure == "raise":
+        raise ValueError(f"{found.failures[0]} Set ridge above 0, or on_failure='keep' to leave it as it is.")
+    return found
+
+
+def relaxed_deviances(source: CovarianceSource, solution: Solution) -> FloatArray | None:
+    """``<S_k, Theta_k> - log det Theta_k`` of each class at its maximum likelihood on the support; None without one.
+
+    As accurate as a criterion needs it: a precision of 1e4 or more, on the scale of correlations, counts as infinite.
+    """
+    found = _refit_classes(source, solution.precision, 0.0, _Limits(tol=1e-5, max_iter=50, diverged=1e4))
+    return None if found.failures else deviances(source, found.precision)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """When the fit of a component ends."""
+
+    tol: float
+    max_iter: int
+    diverged: float
+
+
+def _refit_classes(source: CovarianceSource, matrices: Sequence[Any], ridge: float, limits: _Limits) -> Refit:
     precision, residual, failures = [], np.zeros(source.n_classes), []
     for k, matrix in enumerate(matrices):
-        Theta, residual[k], failed = _refit_class(source, k, sparse.csr_array(matrix), *limits)
+        Theta, residual[k], failed = _refit_class(source, k, sparse.csr_array(matrix), ridge, limits)
         precision.append(Theta)
         failures += failed
-    if failures and on_failure == "raise":
-        raise ValueError(f"{failures[0]} Set ridge above 0, or on_failure='keep' to leave it as it is.")
     return Refit(precision, residual, tuple(failures))
 
 
 def _refit_class(
-    source: CovarianceSource, k: int, given: Any, ridge: float, tol: float, max_iter: int
+    source: CovarianceSource, k: int, given: Any, ridge: float, limits: _Limits
 ) -> tuple[Any, float, list[RefitFailure]]:
     deviation = np.sqrt(source.diagonal(k))
     if (deviation <= 0).any():
         name = source.variable_names[int(np.argmin(deviation))]
         raise ValueError(f"Variable {name!r} has zero variance in class {source.class_names[k]!r}: leave it out.")
-    out = sparse.lil_array(sparse.diags_array(1.0 / ((1.0 + ridge) * deviation**2)))
+    variance = (1.0 + ridge) * deviation**2
+    upper = sparse.triu(given, 1).tocoo()
+    out, on_tree = forest_fit(source.entries(k, upper.row, upper.col), upper.row, upper.col, variance)
     worst = 0.0
     failures = []
     for members in components_of(given):
+        if on_tree[members[0]]:
+            continue
         start = given[members][:, members].toarray().astype(float)
         scale = np.outer(deviation[members], deviation[members])
         R = source.block(k, members) / scale
         np.fill_diagonal(R, 1.0 + ridge)
-        Theta, residual, reason = maximum_likelihood(R, start != 0, tol, max_iter)
-        if reason:
+        fit = fit_support(R, start != 0, start * scale, limits.tol, limits.max_iter, diverged=limits.diverged)
+        if fit.failure:
             names = tuple(source.variable_names[i] for i in members)
-            failures.append(RefitFailure(source.class_names[k], names, reason))
+            failures.append(RefitFailure(source.class_names[k], names, fit.failure))
             _put(out, members, start)
         else:
-            worst = max(worst, residual)
-            _put(out, members, Theta / scale)
-    return sparse.csc_array(out), worst, failures
+            worst = max(worst, fit.residual)
+            _put(out, members, fit.Theta / scale)
+    values, rows, columns = (np.concatenate(part) for part in zip(*out, strict=True))
+    return sparse.csc_array((values, (rows, columns)), shape=given.shape), worst, failures
 
 
-def _put(out: Any, members: IntArray, block: FloatArray) -> None:
+#: Entries of a matrix in pieces: values, rows, columns.
+_Pieces = list[tuple[FloatArray, IntArray, IntArray]]
+
+
+def _put(out: _Pieces, members: IntArray, block: FloatArray) -> None:
     rows, columns = np.nonzero(block)
-    out[members[rows], members[columns]] = block[rows, columns]
+    out.append((block[rows, columns], members[rows], members[columns]))
 
 
-def maximum_likelihood(R: FloatArray, support: BoolArray, tol: float, max_iter: int) -> tuple[FloatArray, float, str]:
-    """Newton's method for one component on the scale of correlations: estimate, residual, reason of failure or "".
+def forest_fit(
+    covariance: FloatArray, rows: IntArray, columns: IntArray, variance: FloatArray
+) -> tuple[_Pieces, BoolArray]:
+    """Estimates of all components that are trees, in closed form, and which variables lie on one.
 
-    ``f(Theta) = -log det Theta + <R, Theta>`` is self-concordant. Hence a Newton decrement below 1 proves that the
-    minimum exists, and where none exists the decrement never falls below 1, however long one goes on.
+    On a tree ``Theta_ij = -s_ij / (s_ii s_jj - s_ij^2)`` for every edge and ``Theta_ii`` is 1 / s_ii plus
+    ``s_ij^2 / (s_ii (s_ii s_jj - s_ij^2))`` for each of its edges. A perfect correlation is left to the general method,
+    which says so.
     """
-    support = support | np.eye(len(R), dtype=bool)
-    twins = np.argwhere(np.triu(support & (np.abs(R) >= np.sqrt(np.outer(R.diagonal(), R.diagonal())) - 1e-12), 1))
-    if len(twins):
-        return R, np.inf, "two variables joined by an edge are perfectly correlated."
-    Theta = np.diag(1.0 / R.diagonal())
-    factor, value = _evaluate(Theta, R)
-    decrement = np.inf
-    for _ in range(max_iter):
-        W = cho_solve(factor, np.eye(len(R)))
-        gradient = np.where(support, R - W, 0.0)
-        residual = float(np.abs(gradient).max())
-        if residual <= tol:
-            return Theta, residual, ""
-        direction = _newton_direction(W, gradient, support)
-        decrement = float(np.sqrt(max(-(gradient * direction).sum(), 0.0)))
-        if decrement >= 1.0 and Theta.diagonal().max() > 1e10:
-            break
-        Theta, factor, value = _step(Theta, direction, decrement, R, value)
-    if decrement < 1.0:
-        return Theta, residual, f"{max_iter} iterations left a residual of {residual:.1e}: raise max_iter or tol."
-    return Theta, residual, "its likelihood has no maximum: there are too few samples for so dense a support."
-
-
-def _evaluate(Theta: FloatArray, R: FloatArray) -> tuple[Any, float]:
-    """Cholesky factor and objective."""
-    factor = cho_factor(Theta, lower=True)
-    return factor, float((R * Theta).sum() - 2.0 * np.log(np.diagonal(factor[0])).sum())
-
-
-def _step(
-    Theta: FloatArray, direction: FloatArray, decrement: float, R: FloatArray, value: float
-) -> tuple[FloatArray, Any, float]:
-    """Longest of 1, 1/2, ... with sufficient decrease; 1 / (1 + decrement) is always safe by self-concordance."""
-    length, safe = 1.0, 1.0 / (1.0 + decrement)
-    while length > safe:
-        trial = Theta + length * direction
-        try:
-            factor, new = _evaluate(trial, R)
-        except np.linalg.LinAlgError:
-            new = np.inf
-        # So near the minimum that the decrease is lost in rounding, a full step is always right.
-        enough = new <= value - 1e-4 * length * decrement**2 or decrement < 1e-4
-        if enough and np.isfinite(new):
-            return trial, factor, new
-        length /= 2.0
-    trial = Theta + safe * direction
-    return trial, *_evaluate(trial, R)
-
-
-def _newton_direction(W: FloatArray, gradient: FloatArray, support: BoolArray) -> FloatArray:
-    """Conjugate gradients for ``(W D W) = -gradient`` on the support, scaled by the diagonal of the Hessian."""
-    variance = W.diagonal()
-    curvature = np.outer(variance, variance) + W * W
-    np.fill_diagonal(curvature, variance**2)
-    D = np.zeros_like(W)
-    rest = -gradient
-    scaled = rest / curvature
-    search = scaled.copy()
-    size = first = float((rest * scaled).sum())
-    for _ in range(10 * len(W) + 50):
-        product = np.where(support, W @ search @ W, 0.0)
-        step = size / float((search * product).sum())
-        D += step * search
-        rest = rest - step * product
-        scaled = rest / curvature
-        new = float((rest * scaled).sum())
-        # Forcing term: few iterations far out, quadratic convergence at the end.
-        if new <= first * min(1e-4, first):
-            break
-        search = scaled + (new / size) * search
-        size = new
-    return D
+    p = len(variance)
+    graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(p, p))
+    n_components, label = sparse.csgraph.connected_components(graph, directed=False)
+    minor = variance[rows] * variance[columns] - covariance**2
+    singular = minor <= 1e-12 * variance[rows] * variance[columns]
+    general = np.bincount(label[rows], minlength=n_components) != np.bincount(label, minlength=n_components) - 1
+    general[label[rows[singular]]] = True
+    on_tree = ~general[label]
+    mine = on_tree[rows]
+    i, j, s, minor = rows[mine], columns[mine], covariance[mine], minor[mine]
+    diagonal = 1.0 / variance
+    diagonal += np.bincount(i, s**2 / (variance[i] * minor), minlength=p)
+    diagonal += np.bincount(j, s**2 / (variance[j] * minor), minlength=p)
+    members = np.flatnonzero(on_tree)
+    return [(diagonal[members], members, members), (-s / minor, i, j), (-s / minor, j, i)], on_tree

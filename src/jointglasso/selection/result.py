@@ -29,8 +29,8 @@ class SelectionResult:
         Solution on all samples at the chosen point.
     records : dict of arrays (m,)
         One entry per point: lambda1, lambda2, strength, similarity, column, score (smaller is better), edges (over all
-        classes), converged, relative_gap, ``edges[class]``, and more depending on the criterion. `table` is the same as
-        a data frame.
+        classes), tried, converged, relative_gap, ``edges[class]``, and more depending on the criterion. `table` is the
+        same as a data frame.
     n_failed, n_solves : int
         Solves that stopped before their tolerance, and solves in all, folds and subsamples included.
     limit : float or None
@@ -108,6 +108,8 @@ class SelectionResult:
 
     def _why(self) -> str:
         tried = f"{len(self.grid)} points in {self.grid.n_columns} columns of equal lambda2 / lambda1"
+        left = len(self.grid) - int(np.sum(self.records["tried"]))
+        tried += f" ({left} weaker ones left out after the score had stopped falling)" if left else ""
         if self.limit is not None and self.score > self.limit:
             return (
                 f"No point of the {tried} is stable enough (StARS, {self.criterion_name}); this is the least "
@@ -154,6 +156,8 @@ class SelectionResult:
         return beside
 
     def _point(self, point: int) -> str:
+        if not self.records["tried"][point]:
+            return "not tried"
         difference = float(self.records["score"][point]) - self.score
         return f"{difference:+.4g} with {int(self.records['edges'][point])} edges"
 
