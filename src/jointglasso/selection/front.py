@@ -17,7 +17,7 @@ from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.likelihood import deviances
 from jointglasso.selection.paths import map_jobs, path, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
-from jointglasso.selection.refit import relaxed_deviances
+from jointglasso.selection.relaxed import relaxed_deviances
 from jointglasso.selection.resampling import make_folds
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.stars import measure_instability
@@ -100,12 +100,52 @@ def select(
     ConvergenceWarning
         Once, with their number, if solves stopped before their tolerance.
     """
-    check_choice("criterion", criterion, (*CRITERIA, "cv", "stars"))
+    check_criterion(criterion)
     preparation = Preparation(scale, assume_centered, association, missing, constant).checked()
-    data = read_data(X, y, preparation)
+    return select_from(
+        read_data(X, y, preparation),
+        criterion=criterion,
+        grid=grid,
+        gamma=gamma,
+        relaxed=relaxed,
+        patience=patience,
+        cv=cv,
+        beta=beta,
+        n_subsamples=n_subsamples,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        callback=callback,
+        weights=weights,
+        **options,
+    )
+
+
+def check_criterion(criterion: Any) -> str:
+    """Return the name of a criterion if it is known."""
+    return check_choice("criterion", criterion, (*CRITERIA, "cv", "stars"))
+
+
+def select_from(
+    data: SelectionData,
+    *,
+    criterion: str,
+    grid: Any,
+    gamma: float,
+    relaxed: bool,
+    patience: int | None,
+    cv: Any,
+    beta: float,
+    n_subsamples: int,
+    random_state: Any,
+    n_jobs: int | None,
+    callback: ProgressCallback | None,
+    weights: Any,
+    **options: Any,
+) -> SelectionResult:
+    """`select` from data that were read before."""
     points = as_grid(grid, data.source, weights)
     settings = {**solve_options(options), "weights": weights}
-    if criterion in CRITERIA:
+    if check_criterion(criterion) in CRITERIA:
         score = _Information(data, criterion, check_gamma(gamma), check_switch("relaxed", relaxed))
         patience = None if patience is None else check_count("patience", patience)
         with quiet_solves():

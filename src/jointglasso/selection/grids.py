@@ -135,8 +135,8 @@ def lambda_grid(
         raise ValueError(f"min_ratio={min_ratio:g} must be below 1.")
     directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
     largest = lambda_max(source, directions, weights=weights) * _ROUNDING
-    if not (largest > 0).all():
-        raise ValueError("All covariances are zero, so there is no edge at any penalty and nothing to select.")
+    # Without any covariance there is no edge at any penalty, and every grid will do.
+    largest = np.where(largest > 0, largest, 1.0)
     factors = np.geomspace(1.0, min_ratio, n_lambdas) if n_lambdas > 1 else np.ones(1)
     scaled = largest[:, None] * factors
     return LambdaGrid(

@@ -22,17 +22,22 @@ Sizes = Sequence[int] | IntArray
 
 
 def stratified_folds(sizes: Sizes, n_folds: int, random_state: Any, *, shuffle: bool = True) -> list[Part]:
-    """Held-out samples of each class in each fold: every sample once, class sizes as even as they can be."""
+    """Held-out samples of each class in each fold, dealt out as evenly as they can be.
+
+    Every sample is held out once, except in tiny classes: there some samples always train, so that no fold
+    leaves fewer than two.
+    """
     rng = check_random_state(random_state)
     folds: list[Part] = [[] for _ in range(n_folds)]
     dealt = 0
     for size in sizes:
         order = rng.permutation(size) if shuffle else np.arange(size)
+        order = order[: max(0, size - 2) * n_folds]
         # Dealing goes on where the class before ended, so that small classes do not all land in the first folds.
-        fold_of = (dealt + np.arange(size)) % n_folds
+        fold_of = (dealt + np.arange(len(order))) % n_folds
         for fold in range(n_folds):
             folds[fold].append(np.sort(order[fold_of == fold]))
-        dealt += size
+        dealt += len(order)
     return folds
 
 
@@ -50,6 +55,10 @@ def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
         folds = _given_folds(data, cv)
     else:
         folds = stratified_folds(samples.sizes, check_count("cv", cv, 2), random_state)
+    if not any(len(part) for held_out in folds for part in held_out):
+        raise ValueError(
+            "Cross-validation has no sample to hold out: a class needs at least 3 samples; choose criterion='ebic'."
+        )
     for number, held_out in enumerate(folds):
         for name, size, part in zip(samples.class_names, samples.sizes, held_out, strict=True):
             if size - len(part) < 2:
