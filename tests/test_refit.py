@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize, sparse
 
 import jointglasso as jgl
-from jointglasso.selection.support_fit import fit_support
+from jointglasso.selection.support_fit import Limits, fit_support
 
 
 def random_support(p, density, rng):
@@ -85,7 +85,7 @@ def test_trees_have_the_closed_form_that_newton_finds():
     star[0] = star[:, 0] = True
     closed = jgl.refit([S], [star]).precision[0].toarray()
     deviation = np.sqrt(np.diagonal(S))
-    newton = fit_support(S / np.outer(deviation, deviation), star, None, 1e-12, 100)
+    newton = fit_support(S / np.outer(deviation, deviation), star, None, Limits(1e-12, 100))
     np.testing.assert_allclose(closed, newton.Theta / np.outer(deviation, deviation), rtol=1e-8, atol=1e-10)
 
 

@@ -65,8 +65,9 @@ def select(
         Parameter of the extended BIC, 0 to 1.
     relaxed : bool, default True
         Information criteria take the likelihood at its maximum on the support (`refit`), as they are defined; where it
-        has none the score is infinite. With False they take the penalised matrices, as Danaher, Wang and Witten do:
-        quicker, but the shrinkage counts against the edges, and with a penalised diagonal often against all of them.
+        has none the score is infinite. Components of more than 500 variables are not refitted but only scaled, which
+        leaves their score too high. With False the criteria take the penalised matrices, as Danaher, Wang and Witten
+        do: quicker, but the shrinkage counts against the edges, with a penalised diagonal often against all of them.
     patience : int or None, default 2
         Information criteria leave a column after so many points in a row without improvement on its best; the weaker
         penalties not tried have NaN in the table. None tries all.
@@ -175,7 +176,7 @@ class _Information:
 
     def __call__(self, _: int, solution: Solution) -> float:
         if self._relaxed:
-            lost = relaxed_deviances(self._source, solution)
+            lost = relaxed_deviances(self._source, solution, self._sizes)
         else:
             lost = deviances(self._source, solution.precision)
         if lost is None:

@@ -65,6 +65,11 @@ def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
 
 def read_table(X: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Numbers of a NumPy array or a pandas, polars or pyarrow table, and the names of its columns if it has any."""
+    if np.ndim(X) == 3 or (isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2):
+        raise ValueError(
+            "X is a stack of matrices: give samples as a table with labels y or as a dict of tables by class, and "
+            "covariances as DenseCovariance(matrices, sample_sizes=[...])."
+        )
     columns = getattr(X, "columns", None) if not hasattr(X, "column_names") else X.column_names
     # Infinite values pass here, to be refused together with missing ones, by name.
     array = check_array(X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=1)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor
+from scipy.linalg.lapack import dpotri
 
 from jointglasso._typing import BoolArray, FloatArray
 
@@ -30,15 +31,20 @@ class SupportFit:
     failure: str = ""
 
 
-def fit_support(
-    R: FloatArray,
-    support: BoolArray,
-    start: FloatArray | None,
-    tol: float,
-    max_iter: int,
-    *,
-    diverged: float = DIVERGED,
-) -> SupportFit:
+@dataclass(frozen=True)
+class Limits:
+    """When a fit ends."""
+
+    tol: float
+    """Largest ``|W_ij - R_ij|`` on the support."""
+    max_iter: int
+    decrement: float = 0.1
+    """Newton decrement; the minimum is then less than its square away."""
+    diverged: float = DIVERGED
+    """Largest diagonal entry of a diverging estimate before it is given up."""
+
+
+def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, limits: Limits) -> SupportFit:
     """Newton's method from `start`, or from the diagonal if that is lower.
 
     Parameters
@@ -48,11 +54,9 @@ def fit_support(
     support : array (b, b)
         Entries that may differ from zero; the diagonal always may.
     start : array (b, b) or None
-        A positive definite matrix on the support.
-    tol, max_iter
-        Largest ``|W_ij - R_ij|`` accepted, and number of iterations.
-    diverged : float
-        Largest diagonal entry of a diverging estimate before it is given up.
+        A positive definite matrix on the support; a multiple of it is used.
+    limits : Limits
+        Accuracy and effort.
     """
     pattern = _Pattern(support)
     deviation = np.sqrt(R.diagonal())
@@ -60,19 +64,23 @@ def fit_support(
         return SupportFit(R, np.inf, "two variables joined by an edge are perfectly correlated.")
     Theta, factor, value = _start(R, pattern, start)
     decrement = residual = np.inf
-    for _ in range(max_iter):
-        W = cho_solve(factor, np.eye(len(R)))
+    for _ in range(limits.max_iter):
+        W = _inverse(factor)
         gradient = pattern.take(R - W)
         residual = float(np.abs(gradient).max())
         direction = _newton_direction(pattern, W, gradient)
         decrement = float(np.sqrt(max(-pattern.dot(gradient, direction), 0.0)))
-        if residual <= tol and decrement < 0.1:
+        if residual <= limits.tol and decrement <= limits.decrement:
             return SupportFit(Theta, residual)
-        if decrement > 0.5 and Theta.diagonal().max() > diverged:
+        if decrement > 0.5 and Theta.diagonal().max() > limits.diverged:
             break
-        Theta, factor, value = _step(Theta, pattern.matrix(direction), decrement, R, value)
-    if decrement < 0.5:
-        return SupportFit(Theta, residual, f"{max_iter} iterations left a residual of {residual:.1e}: raise max_iter.")
+        try:
+            Theta, factor, value = _step(Theta, pattern.matrix(direction), decrement, R, value)
+        except np.linalg.LinAlgError:  # a safe step can only fail by rounding, on a matrix that is all but singular
+            break
+    if decrement <= 0.5:
+        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise max_iter."
+        return SupportFit(Theta, residual, reason)
     reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
     return SupportFit(Theta, residual, reason)
 
@@ -130,7 +138,7 @@ def _start(R: FloatArray, pattern: _Pattern, start: FloatArray | None) -> tuple[
     diagonal = np.diag(1.0 / R.diagonal())
     found = (diagonal, *_evaluate(diagonal, R))
     if start is not None:
-        given = pattern.matrix(pattern.take(start))
+        given = best_multiple(pattern.matrix(pattern.take(start)), R)
         try:
             factor, value = _evaluate(given, R)
         except np.linalg.LinAlgError:
@@ -138,6 +146,17 @@ def _start(R: FloatArray, pattern: _Pattern, start: FloatArray | None) -> tuple[
         if value < found[2]:
             return given, factor, value
     return found
+
+
+def best_multiple(Theta: FloatArray, R: FloatArray) -> FloatArray:
+    """Multiple of a precision matrix with the largest likelihood: it undoes most of the shrinkage of a penalty."""
+    multiple: FloatArray = Theta * (len(R) / float((R * Theta).sum()))
+    return multiple
+
+
+def _inverse(factor: Any) -> FloatArray:
+    lower, _ = dpotri(factor[0], lower=1)
+    return np.tril(lower) + np.tril(lower, -1).T
 
 
 def _evaluate(Theta: FloatArray, R: FloatArray) -> tuple[Any, float]:
