@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import types
 import warnings
 
 import numpy as np
@@ -132,18 +130,16 @@ def test_certificate_and_partition_are_those_of_the_solution():
     assert model.n_iter_ >= 1
 
 
-def test_networks_are_made_from_the_solution(monkeypatch):
-    class JointNetworks:
-        @classmethod
-        def from_solution(cls, solution):
-            return "networks of", solution
-
-    module = types.ModuleType("jointglasso.networks")
-    module.JointNetworks = JointNetworks
-    monkeypatch.setitem(sys.modules, "jointglasso.networks", module)
+def test_networks_are_those_of_the_solution():
+    pytest.importorskip("pandas")
     X, y = chain_data()
-    model = jgl.JointGraphicalLasso().fit(X, y)
-    assert model.networks_ == ("networks of", model.solution_)
+    model = jgl.JointGraphicalLasso(0.1, 0.05).fit(X, y)
+    edges = model.networks_.edges()
+    assert len(edges) == sum(model.solution_.n_edges)
+    first = edges.iloc[0]
+    k = list(model.classes_).index(first["class"])
+    i, j = int(first.variable1[1:]), int(first.variable2[1:])
+    assert first.partial_correlation == pytest.approx(model.partial_correlations_[k][i, j])
 
 
 def test_a_solve_that_stops_early_warns():
@@ -152,19 +148,16 @@ def test_a_solve_that_stops_early_warns():
         jgl.JointGraphicalLasso(0.02, 0.02, solver="admm", max_iter=1, tol=1e-12).fit(X, y)
 
 
-def test_pair_weights_reach_the_solver_only_when_given(monkeypatch):
-    seen = []
-
-    def spy(source, lambda1, lambda2, **options):
-        seen.append(options)
-        return jgl.solve(source, lambda1, lambda2)
-
-    monkeypatch.setattr("jointglasso.estimators.joint.solve", spy)
+def test_pair_weights_forbid_an_edge():
     X, y = chain_data()
-    jgl.JointGraphicalLasso().fit(X, y)
-    jgl.JointGraphicalLasso(pair_weights="given").fit(X, y)
-    assert "pair_weights" not in seen[0]
-    assert seen[1]["pair_weights"] == "given"
+    forbidden = np.ones((6, 6))
+    forbidden[0, 1] = forbidden[1, 0] = np.inf
+    free = jgl.JointGraphicalLasso(0.1, 0.05).fit(X, y)
+    bound = jgl.JointGraphicalLasso(0.1, 0.05, pair_weights=forbidden).fit(X, y)
+    assert all(Theta[0, 1] != 0 for Theta in free.precision_)
+    assert all(Theta[0, 1] == 0 for Theta in bound.precision_)
+    chosen = jgl.JointGraphicalLassoCV(criterion="bic", pair_weights=forbidden, **SMALL).fit(X, y)
+    assert all(Theta[0, 1] == 0 for Theta in chosen.precision_)
 
 
 # Tables

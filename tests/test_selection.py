@@ -6,8 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, StratifiedKFold
 
 import jointglasso as jgl
@@ -64,6 +63,28 @@ def test_the_largest_penalty_over_many_tiles_is_that_of_all_pairs():
     assert found[0] == pytest.approx(R.max(), rel=1e-12)
     assert jgl.screen(source, found[1] * 0.5000001, found[1] * 0.5000001, rule="global").largest == 1
     assert jgl.screen(source, found[1] * 0.499999, found[1] * 0.499999, rule="global").largest == 2
+
+
+def test_pair_weights_move_the_largest_penalty_exactly(source):
+    plain = jgl.solve(source, *jgl.lambda_grid(source, n_lambdas=2, min_ratio=0.99, ratios=(0.5,))[1])
+    (i,), (j,) = np.nonzero(np.triu(plain.precision[0].toarray() != 0, 1))
+    pair_weights = np.ones((12, 12))
+    pair_weights[i, j] = pair_weights[j, i] = np.inf
+    pair_weights[0, 11] = pair_weights[11, 0] = 5.0
+    options = {"pair_weights": pair_weights}
+    grid = jgl.lambda_grid(source, n_lambdas=2, min_ratio=0.99, ratios=(0.5,), **options)
+    assert grid.strength[0] < jgl.lambda_grid(source, ratios=(0.5,)).strength[0]
+    assert [sum(jgl.solve(source, *point, **options).n_edges) > 0 for point in grid] == [False, True]
+    chosen = jgl.select(source, **options).solution
+    assert all(Theta[i, j] == 0 for Theta in chosen.precision)
+
+
+def test_long_paths_of_many_variables_are_solved_point_by_point(source, monkeypatch):
+    grid = jgl.lambda_grid(source, n_lambdas=3, ratios=(0.5,))
+    once = jgl.select(source, grid=grid, tol=1e-9)
+    monkeypatch.setattr("jointglasso.selection.paths._REMEMBERED_PAIRS", 1)
+    again = jgl.select(source, grid=grid, tol=1e-9)
+    np.testing.assert_allclose(once.records["score"], again.records["score"], atol=0.2)
 
 
 def test_columns_decrease_and_keep_their_ratio(source):

@@ -162,6 +162,7 @@ class SampleCovariance:
         """The numbers that define class k, for a fingerprint of the data."""
         return [self._scaled[k], self._diagonals[k]] if self._isolated[k].any() else [self._scaled[k]]
 
+
 def stated_variance(variance: FloatArray, constant: BoolArray, sample_sizes: IntArray) -> FloatArray:
     """Variances (K, p) in which that of a variable constant in a class is a stated one.
 

@@ -31,7 +31,7 @@ class JointGraphicalLassoCV(JointModel):
     scale, assume_centered, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs, missing
         As in `JointGraphicalLasso`. `n_jobs` counts columns, folds or subsamples at the same time.
     association, constant, pair_weights
-        As in `JointGraphicalLasso`. The largest penalty of the default grid does not know of pair weights.
+        As in `JointGraphicalLasso`.
 
     Attributes
     ----------
@@ -127,6 +127,7 @@ class JointGraphicalLassoCV(JointModel):
                 ratios=self.ratios,
                 min_ratio=self.min_ratio,
                 weights=self.weights,
+                pair_weights=self.pair_weights,
             )
         options = {name: value for name, value in self._solve_options().items() if name not in ("n_jobs", "weights")}
         self.selection_ = select_from(

@@ -144,7 +144,7 @@ def select_from(
     **options: Any,
 ) -> SelectionResult:
     """`select` from data that were read before."""
-    points = as_grid(grid, data.source, weights)
+    points = as_grid(grid, data.source, weights, options.get("pair_weights"))
     settings = {**solve_options(options), "weights": weights}
     if check_criterion(criterion) in CRITERIA:
         score = _Information(data, criterion, check_gamma(gamma), check_switch("relaxed", relaxed))

@@ -16,7 +16,8 @@ import numpy as np
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.penalties import GroupPenalty
+from jointglasso.penalties import GroupPenalty, PairWeights
+from jointglasso.penalties.pair_weights import as_pair_weights
 from jointglasso.screening.pairs import TILE
 from jointglasso.validation import check_count, check_nonnegative, check_positive, check_weights
 
@@ -92,10 +93,10 @@ class LambdaGrid:
         return cls(lambda1[order], lambda2[order], column[order])
 
 
-def as_grid(grid: Any, source: CovarianceSource, weights: Any) -> LambdaGrid:
+def as_grid(grid: Any, source: CovarianceSource, weights: Any, pair_weights: Any = None) -> LambdaGrid:
     """Take a grid as it is, arrange a list of points, or make the default grid."""
     if grid is None:
-        return lambda_grid(source, weights=weights)
+        return lambda_grid(source, weights=weights, pair_weights=pair_weights)
     return grid if isinstance(grid, LambdaGrid) else LambdaGrid.from_points(grid)
 
 
@@ -106,6 +107,7 @@ def lambda_grid(
     ratios: Sequence[float] = RATIOS,
     min_ratio: float = 0.05,
     weights: Any = None,
+    pair_weights: Any = None,
 ) -> LambdaGrid:
     """Grid of penalties fitted to the data.
 
@@ -120,8 +122,9 @@ def lambda_grid(
         class the two penalties are one and only the first ratio is used.
     min_ratio : float, default 0.05
         Smallest penalty of a column as a share of its largest.
-    weights : None, "equal", "sample_size", array (K,) or dict, optional
-        Class weights of the solve.
+    weights, pair_weights
+        Class weights and pair weights of the solve, as in `jointglasso.solve`. Unpenalised pairs, edges at any
+        penalty, do not count.
 
     Returns
     -------
@@ -134,7 +137,7 @@ def lambda_grid(
     if not check_positive("min_ratio", min_ratio) < 1.0:
         raise ValueError(f"min_ratio={min_ratio:g} must be below 1.")
     directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
-    largest = lambda_max(source, directions, weights=weights) * _ROUNDING
+    largest = lambda_max(source, directions, weights=weights, pair_weights=pair_weights) * _ROUNDING
     # Without any covariance there is no edge at any penalty, and every grid will do.
     largest = np.where(largest > 0, largest, 1.0)
     factors = np.geomspace(1.0, min_ratio, n_lambdas) if n_lambdas > 1 else np.ones(1)
@@ -156,7 +159,7 @@ def _directions(ratios: Sequence[float]) -> FloatArray:
     return np.column_stack([first, 1.0 - first])
 
 
-def lambda_max(S: Any, directions: Any, *, weights: Any = None) -> FloatArray:
+def lambda_max(S: Any, directions: Any, *, weights: Any = None, pair_weights: Any = None) -> FloatArray:
     """Exact factor on each direction (lambda1, lambda2) from which on the solution has no edge.
 
     Parameters
@@ -165,8 +168,8 @@ def lambda_max(S: Any, directions: Any, *, weights: Any = None) -> FloatArray:
         Covariances; one pass over their tiles serves all directions, and no p x p matrix is built.
     directions : array (m, 2)
         Pairs (lambda1, lambda2), not both zero.
-    weights : as in `jointglasso.solve`
-        Class weights.
+    weights, pair_weights
+        As in `jointglasso.solve`; unpenalised pairs are left out of account.
 
     Returns
     -------
@@ -177,21 +180,29 @@ def lambda_max(S: Any, directions: Any, *, weights: Any = None) -> FloatArray:
     source = as_source(S)
     penalties = [GroupPenalty(float(first), float(second)) for first, second in np.atleast_2d(directions)]
     w = check_weights(weights, source.class_names, source.sample_sizes)
+    v = as_pair_weights(pair_weights, source.variable_names)
     p = source.n_variables
     starts = [slice(first, min(first + TILE, p)) for first in range(0, p, TILE)]
     tiles = [(rows, columns) for n, rows in enumerate(starts) for columns in starts[n:]]
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
-        weighted = _weighted_pairs(source, w, *tile)
+        weighted = _weighted_pairs(source, w, v, *tile)
         return np.array([_largest_gauge(penalty, weighted) for penalty in penalties])
 
     found: FloatArray = np.max(map_on_threads(largest_of, tiles), axis=0)
     return found
 
 
-def _weighted_pairs(source: CovarianceSource, weights: FloatArray, rows: slice, columns: slice) -> FloatArray:
-    """``w_k |S_k,ij|`` of the pairs i < j of a tile, one row per pair."""
+def _weighted_pairs(
+    source: CovarianceSource, weights: FloatArray, pair_weights: PairWeights | None, rows: slice, columns: slice
+) -> FloatArray:
+    """``w_k |S_k,ij| / v_ij`` of the pairs i < j of a tile, one row per pair; 0 for unpenalised pairs."""
     pieces = [weights[k] * np.abs(source.tile(k, rows, columns)) for k in range(source.n_classes)]
+    if pair_weights is not None:
+        i, j, factor = pair_weights.exceptions_in(rows, columns)
+        share = np.divide(1.0, factor, out=np.zeros_like(factor), where=factor > 0)
+        for piece in pieces:
+            piece[i, j] *= share
     if rows == columns:
         i, j = np.triu_indices(rows.stop - rows.start, 1)
         return np.column_stack([piece[i, j] for piece in pieces])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed
 
 from jointglasso.covariance import CovarianceSource
-from jointglasso.engine import solve
+from jointglasso.engine import solve, solve_path
 from jointglasso.solution import ConvergenceWarning, Solution
 from jointglasso.validation import check_jobs
 
@@ -18,8 +18,17 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def path(source: CovarianceSource, lambdas: Iterable[tuple[float, float]], **options: Any) -> Iterator[Solution]:
+#: Pairs of variables up to which a path reads the covariances once and remembers the pairs above its smallest lambda1.
+#: Beyond it that list could fill the memory, for points that are perhaps never reached.
+_REMEMBERED_PAIRS = 5_000_000
+
+
+def path(source: CovarianceSource, lambdas: Sequence[tuple[float, float]], **options: Any) -> Iterator[Solution]:
     """Solutions at decreasing penalties, each the warm start of the next."""
+    p = source.n_variables
+    if p * (p - 1) // 2 <= _REMEMBERED_PAIRS:
+        yield from solve_path(source, lambdas, **options)
+        return
     previous: Solution | None = None
     for lambda1, lambda2 in lambdas:
         previous = solve(source, lambda1, lambda2, warm_start=previous, **options)
