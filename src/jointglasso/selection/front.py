@@ -19,7 +19,7 @@ from jointglasso.selection.paths import map_jobs, path, quiet_solves, solve_opti
 from jointglasso.selection.progress import ProgressCallback, Tracker
 from jointglasso.selection.relaxed import relaxed_deviances
 from jointglasso.selection.resampling import make_folds
-from jointglasso.selection.result import SelectionResult
+from jointglasso.selection.result import TIE, SelectionResult
 from jointglasso.selection.stars import measure_instability
 from jointglasso.solution import Solution
 from jointglasso.validation import check_choice, check_count, check_positive, check_switch
@@ -198,7 +198,9 @@ def _by_information(
         raise ValueError(
             "The likelihood has no maximum on any support of the grid: try stronger penalties, or set relaxed=False."
         )
-    best = int(np.nanargmin(whole.scores))
+    # Columns often find the same graph, and a criterion of graphs cannot tell those apart: take the least shrunken one.
+    tied = [point for point in whole.kept if whole.scores[point] <= np.nanmin(whole.scores) + TIE]
+    best = min(tied, key=lambda point: (grid.strength[point], point))
     return _result(data, grid, whole, best, score.criterion, score.name, whole.scores, {})
 
 

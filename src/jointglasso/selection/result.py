@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from jointglasso._optional import require
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.selection.criteria import CRITERIA
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.solution import Solution
+
+#: Difference of two information criteria that means nothing: they are computed to about half of it.
+TIE = 0.2
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,13 @@ class SelectionResult:
         points = self._own_column
         place = int(np.flatnonzero(points == self.best)[0])
         similarity = self.grid.similarity
+        tied = similarity[self._tied]
+        several = self.grid.n_columns > 1
         sides = {
             "strongest": len(points) > 1 and place == 0,
             "weakest": len(points) > 1 and place == len(points) - 1,
-            "least similar": self.grid.n_columns > 1 and similarity[self.best] <= similarity.min() + 1e-12,
-            "most similar": self.grid.n_columns > 1 and similarity[self.best] >= similarity.max() - 1e-12,
+            "least similar": several and tied.max() <= similarity.min() + 1e-12,
+            "most similar": several and tied.min() >= similarity.max() - 1e-12,
         }
         return tuple(side for side, holds in sides.items() if holds)
 
@@ -95,6 +101,15 @@ class SelectionResult:
             f"SelectionResult(criterion={self.criterion!r}, lambda1={self.lambda1:.4g}, lambda2={self.lambda2:.4g}, "
             f"score={self.score:.6g}, edges={self.solution.n_edges}, points={len(self.grid)})"
         )
+
+    @property
+    def _tied(self) -> BoolArray:
+        """The chosen point and those whose score is the same for all one can say."""
+        scores = np.asarray(self.records["score"], dtype=float)
+        if self.criterion not in CRITERIA:
+            return np.arange(len(scores)) == self.best
+        same: BoolArray = scores <= self.score + TIE
+        return same
 
     @property
     def _own_column(self) -> IntArray:
@@ -169,6 +184,8 @@ class SelectionResult:
             return f"{close} other points are within one standard error ({error:.3g}) of its score."
         if self.limit is not None:
             return f"{int((scores <= self.limit).sum())} points of the grid are stable enough."
+        same = int(self._tied.sum()) - 1
         close = int((scores <= self.score + 10.0).sum()) - 1
         clear = "a clear choice" if close == 0 else "so they are hardly worse"
-        return f"{close} other points are within 10 of its score, {clear}."
+        text = f"{close} other points are within 10 of its score, {clear}."
+        return f"{text} {same} of them score the same; of those the weakest penalties were taken." if same else text
