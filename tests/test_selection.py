@@ -475,14 +475,14 @@ def test_the_explanation_warns_of_the_edge_of_the_grid(data, source):
 
 
 def test_of_points_with_one_graph_the_least_shrunken_is_taken():
-    """Three columns find the one edge there is, and so have one score."""
+    """All points find the one edge there is, and so have one score."""
     X = np.random.default_rng(0).normal(size=(200, 4))
     X[:, 1] += 2 * X[:, 0]
-    result = jgl.select(X, np.repeat(["a", "b"], 100), grid=[(0.5, 0.0), (0.4, 0.1), (0.3, 0.2)])
+    result = jgl.select(X, np.repeat(["a", "b"], 100), grid=[(0.5, 0.0), (0.4, 0.1), (0.36, 0.24), (0.3, 0.2)])
     np.testing.assert_allclose(result.records["score"], result.score, atol=0.2)
     assert result.best == np.argmin(result.grid.strength)
-    assert result.on_edge == ()
-    assert "2 of them score the same" in result.explain()
+    assert result.on_edge == ("weakest",)
+    assert "3 of them score the same" in result.explain()
 
 
 def test_the_explanation_knows_its_criterion(data):

@@ -291,8 +291,8 @@ def _whole_grid(
             whole.edges[point] = solution.n_edges
             whole.converged[point] = solution.status.converged
             whole.gaps[point] = solution.certificate.relative_gap
-            if kept is None or value < kept[0]:
-                kept, waited = (value, int(point), solution), 0
+            if kept is None or value <= kept[0] + TIE:  # the same graph again is less shrunken
+                kept, waited = (value if kept is None else min(value, kept[0]), int(point), solution), 0
             else:
                 waited += 1
             tracker.advance(f"all samples, column {column + 1} of {grid.n_columns}")
