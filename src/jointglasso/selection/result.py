@@ -122,7 +122,9 @@ class SelectionResult:
         return f"Chosen: lambda1 = {self.lambda1:.4g}, lambda2 = {self.lambda2:.4g}; edges: {edges}."
 
     def _why(self) -> str:
-        tried = f"{len(self.grid)} points in {self.grid.n_columns} columns of equal lambda2 / lambda1"
+        tried = (
+            f"{_count(len(self.grid), 'point')} in {_count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
+        )
         left = len(self.grid) - int(np.sum(self.records["tried"]))
         tried += f" ({left} weaker ones left out after the score had stopped falling)" if left else ""
         if self.limit is not None and self.score > self.limit:
@@ -174,7 +176,7 @@ class SelectionResult:
         if not self.records["tried"][point]:
             return "not tried"
         difference = float(self.records["score"][point]) - self.score
-        return f"{difference:+.4g} with {int(self.records['edges'][point])} edges"
+        return f"{difference:+.4g} with {_count(int(self.records['edges'][point]), 'edge')}"
 
     def _flatness(self) -> str:
         scores: FloatArray = np.asarray(self.records["score"], dtype=float)
@@ -189,3 +191,7 @@ class SelectionResult:
         clear = "a clear choice" if close == 0 else "so they are hardly worse"
         text = f"{close} other points are within 10 of its score, {clear}."
         return f"{text} {same} of them score the same; of those the weakest penalties were taken." if same else text
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
