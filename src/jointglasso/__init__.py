@@ -23,6 +23,8 @@ _HOME = {
     "plan": "engine",
     "solve": "engine",
     "solve_path": "engine",
+    "JointGraphicalLasso": "estimators",
+    "JointGraphicalLassoCV": "estimators",
     "JointNetworks": "networks",
     "PairWeights": "penalties",
     "JointProblem": "problem",
@@ -32,6 +34,16 @@ _HOME = {
     "Partition": "screening",
     "component_curve": "screening",
     "screen": "screening",
+    "DifferenceTest": "selection",
+    "EdgeStability": "selection",
+    "LambdaGrid": "selection",
+    "SelectionProgress": "selection",
+    "SelectionResult": "selection",
+    "difference_test": "selection",
+    "edge_stability": "selection",
+    "lambda_grid": "selection",
+    "refit": "selection",
+    "select": "selection",
     "Certificate": "solution",
     "ConvergenceWarning": "solution",
     "Iteration": "solution",
@@ -60,6 +72,10 @@ if TYPE_CHECKING:
         solve as solve,
         solve_path as solve_path,
     )
+    from jointglasso.estimators import (
+        JointGraphicalLasso as JointGraphicalLasso,
+        JointGraphicalLassoCV as JointGraphicalLassoCV,
+    )
     from jointglasso.networks import JointNetworks as JointNetworks
     from jointglasso.penalties import PairWeights as PairWeights
     from jointglasso.problem import JointProblem as JointProblem
@@ -70,6 +86,18 @@ if TYPE_CHECKING:
         Partition as Partition,
         component_curve as component_curve,
         screen as screen,
+    )
+    from jointglasso.selection import (
+        DifferenceTest as DifferenceTest,
+        EdgeStability as EdgeStability,
+        LambdaGrid as LambdaGrid,
+        SelectionProgress as SelectionProgress,
+        SelectionResult as SelectionResult,
+        difference_test as difference_test,
+        edge_stability as edge_stability,
+        lambda_grid as lambda_grid,
+        refit as refit,
+        select as select,
     )
     from jointglasso.solution import (
         Certificate as Certificate,

@@ -174,7 +174,7 @@ def check_labels(X: Any, y: Any) -> dict[str, Any]:
     missing = [i for i, label in enumerate(given) if _is_missing(label)]
     if missing:
         raise ValueError(f"The label of sample {missing[0]} is missing: name its class or leave the sample out.")
-    kinds = sorted({type(label).__name__ for label in given})
+    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in given})
     if "str" in kinds and len(kinds) > 1:
         raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.")
     take = X.iloc if hasattr(X, "iloc") else np.asarray(X)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.validation import check_labels, check_samples, check_switch, require_finite_variance, require_varying
 
 
@@ -21,14 +21,19 @@ class SampleCovariance:
         come in another order are aligned by name.
     correlation : bool, default False
         Give correlations: every variable scaled to unit variance within its class.
+    assume_centered : bool, default False
+        Take the samples as they are, without subtracting the mean of their class.
+    isolate_constant : bool, default False
+        Give a variable that is constant in a class the variance of `stated_variance` there and no covariance with any
+        other, instead of variance 0 (an error where correlations are wanted).
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
 
     Notes
     -----
-    Each class is centred by its own mean and the divisor is n_k, as in the paper. The object keeps one
-    centred, scaled copy Z_k of the samples, with ``S_k = Z_k' Z_k``, and its unit columns in single precision for
-    the screening pass: 12 bytes per number of the samples.
+    Unless `assume_centered`, each class is centred by its own mean; the divisor is n_k, as in the paper. The object
+    keeps one centred, scaled copy Z_k of the samples, with ``S_k = Z_k' Z_k``, and its unit columns in single
+    precision for the screening pass: 12 bytes per number of the samples.
     """
 
     def __init__(
@@ -36,6 +41,8 @@ class SampleCovariance:
         samples: Any,
         *,
         correlation: bool = False,
+        assume_centered: bool = False,
+        isolate_constant: bool = False,
         class_names: Any = None,
         variable_names: Any = None,
     ) -> None:
@@ -44,24 +51,33 @@ class SampleCovariance:
         self._variable_names = checked.variable_names
         self._sample_sizes = np.array([X.shape[0] for X in checked.matrices], dtype=np.int64)
         self.correlation = check_switch("correlation", correlation)
+        self.assume_centered = check_switch("assume_centered", assume_centered)
         self._scaled: list[FloatArray] = []
         self._diagonals: list[FloatArray] = []
-        self._rough: list[NDArray[np.float32]] = []
+        constants = []
         for k, X in enumerate(checked.matrices):
-            with np.errstate(over="ignore", invalid="ignore"):
-                Z = (X - X.mean(axis=0)) / np.sqrt(X.shape[0])
-            constant = (X[0] == X).all(axis=0)
-            Z[:, constant] = 0.0  # the rounded mean of equal numbers need not be that number
-            with np.errstate(over="ignore", invalid="ignore"):
-                variance = np.einsum("ij,ij->j", Z, Z)
+            Z, variance, constant = _centred(X, self.assume_centered)
             require_finite_variance(variance, checked.class_names[k], checked.variable_names)
-            if self.correlation:
+            if self.correlation and not isolate_constant:
                 require_varying(constant, checked.class_names[k], checked.variable_names)
-                Z /= np.sqrt(variance)
-                variance = np.ones_like(variance)
             self._scaled.append(Z)
             self._diagonals.append(variance)
-            self._rough.append((Z / np.sqrt(np.where(variance > 0, variance, 1.0))).astype(np.float32))
+            constants.append(constant)
+        self._isolated = np.array(constants) & check_switch("isolate_constant", isolate_constant)
+        if self._isolated.any():
+            stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
+            self._diagonals = list(stated)
+        if self.correlation:
+            self._to_correlations()
+        self._rough: list[NDArray[np.float32]] = [
+            (Z / np.sqrt(np.where(variance > 0, variance, 1.0))).astype(np.float32)
+            for Z, variance in zip(self._scaled, self._diagonals, strict=True)
+        ]
+
+    def _to_correlations(self) -> None:
+        for Z, variance in zip(self._scaled, self._diagonals, strict=True):
+            Z /= np.sqrt(variance)
+        self._diagonals = [np.ones_like(variance) for variance in self._diagonals]
 
     @classmethod
     def from_labels(cls, X: Any, y: Any, *, correlation: bool = False, variable_names: Any = None) -> SampleCovariance:
@@ -101,7 +117,12 @@ class SampleCovariance:
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         Z = self._scaled[k]
-        return Z[:, rows].T @ Z[:, columns]
+        piece = Z[:, rows].T @ Z[:, columns]
+        if self._isolated[k].any():  # their columns of Z are zero, their variance is not
+            variables = np.arange(self.n_variables)
+            _, i, j = np.intersect1d(variables[rows], variables[columns], return_indices=True)
+            piece[i, j] = self._diagonals[k][rows][i]
+        return piece
 
     def block(self, k: int, variables: IntArray) -> FloatArray:
         Z = self._scaled[k][:, variables]
@@ -139,4 +160,30 @@ class SampleCovariance:
 
     def content(self, k: int) -> list[FloatArray]:
         """The numbers that define class k, for a fingerprint of the data."""
-        return [self._scaled[k]]
+        return [self._scaled[k], self._diagonals[k]] if self._isolated[k].any() else [self._scaled[k]]
+
+
+def stated_variance(variance: FloatArray, constant: BoolArray, sample_sizes: IntArray) -> FloatArray:
+    """Variances (K, p) in which that of a variable constant in a class is a stated one.
+
+    It is the mean, weighted by sample size, of its variances in the classes where it varies, and 1 if it varies
+    in none.
+    """
+    share = np.where(constant, 0.0, np.asarray(sample_sizes, dtype=float)[:, None])
+    total = share.sum(axis=0)
+    mean = (share * np.where(constant, 0.0, variance)).sum(axis=0) / np.where(total > 0, total, 1.0)
+    return np.where(constant, np.where(total > 0, mean, 1.0), variance)
+
+
+def _centred(X: FloatArray, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Samples Z with ``S = Z' Z``, the variances, and which variables are constant."""
+    n = X.shape[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        Z = X / np.sqrt(n) if assume_centered else (X - X.mean(axis=0)) / np.sqrt(n)
+    constant = (X == 0).all(axis=0) if assume_centered else (X[0] == X).all(axis=0)
+    Z[:, constant] = 0.0  # the rounded mean of equal numbers need not be that number
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = np.einsum("ij,ij->j", Z, Z)
+    constant |= variance == 0  # so small that the squares vanish
+    Z[:, constant] = 0.0
+    return Z, variance, constant

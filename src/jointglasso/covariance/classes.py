@@ -1,0 +1,62 @@
+"""One table of samples split by class: what resampling, missing values and rank correlations work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.validation import check_labels
+
+#: Name of the only class where no labels are given.
+ONE_CLASS = "all"
+
+
+@dataclass(frozen=True)
+class ClassSamples:
+    """Samples of K classes, NaN where a value is missing."""
+
+    matrices: list[FloatArray]
+    class_names: tuple[str, ...]
+    variable_names: tuple[str, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.matrices)
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables p."""
+        return int(self.matrices[0].shape[1])
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of samples of each class."""
+        return np.array([X.shape[0] for X in self.matrices], dtype=np.int64)
+
+    @classmethod
+    def from_labels(cls, X: FloatArray, y: Any, variable_names: Sequence[str] | None = None) -> ClassSamples:
+        """Split the rows of `X` by the labels `y`; None is one class."""
+        rows = rows_by_class(len(X), y)
+        names = tuple(f"x{i}" for i in range(X.shape[1])) if variable_names is None else tuple(variable_names)
+        return cls([X[members] for members in rows.values()], tuple(rows), names)
+
+    def take(self, rows: Sequence[IntArray]) -> ClassSamples:
+        """Keep some samples of each class, by their position in the class."""
+        kept = [X[members] for X, members in zip(self.matrices, rows, strict=True)]
+        return ClassSamples(kept, self.class_names, self.variable_names)
+
+    def as_dict(self) -> Mapping[str, FloatArray]:
+        """Samples by class name."""
+        return dict(zip(self.class_names, self.matrices, strict=True))
+
+
+def rows_by_class(n_samples: int, y: Any) -> dict[str, IntArray]:
+    """Row numbers of each class in sorted order of the labels; without labels all rows are one class."""
+    if y is None:
+        return {ONE_CLASS: np.arange(n_samples)}
+    return {name: members[:, 0] for name, members in check_labels(np.arange(n_samples)[:, None], y).items()}

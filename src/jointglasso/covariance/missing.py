@@ -1,0 +1,85 @@
+"""Missing values: refused by name, dropped with their samples, or worked around pair by pair."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance.classes import ClassSamples
+
+MISSING = ("refuse", "complete", "pairwise")
+
+
+def handle_missing(samples: ClassSamples, missing: str, *, smallest: int = 2) -> ClassSamples:
+    """Refuse missing values, drop incomplete samples, or leave NaN in place for pairwise covariances.
+
+    Infinite values are always refused, and so is a class left with fewer than `smallest` complete samples.
+    """
+    infinite = [np.argwhere(np.isinf(X)) for X in samples.matrices]
+    for k, places in enumerate(infinite):
+        if len(places):
+            raise ValueError(
+                f"X holds {sum(map(len, infinite))} infinite values (inf), the first in variable "
+                f"{samples.variable_names[places[0][1]]!r} of class {samples.class_names[k]!r}: correct them, or make "
+                "them missing (NaN)."
+            )
+    if not any(np.isnan(X).any() for X in samples.matrices):
+        return samples
+    if missing == "refuse":
+        raise ValueError(_describe(samples))
+    return _complete_cases(samples, smallest) if missing == "complete" else samples
+
+
+def _describe(samples: ClassSamples) -> str:
+    by_variable = np.sum([np.isnan(X).sum(axis=0) for X in samples.matrices], axis=0)
+    affected = np.flatnonzero(by_variable)
+    worst = affected[np.argsort(-by_variable[affected], kind="stable")][:5]
+    named = ", ".join(f"{samples.variable_names[i]!r}: {by_variable[i]}" for i in worst)
+    more = f" and {len(affected) - len(worst)} more" if len(affected) > len(worst) else ""
+    n_rows = sum(int(np.isnan(X).any(axis=1).sum()) for X in samples.matrices)
+    return (
+        f"X holds {int(by_variable.sum())} missing values (NaN) in {n_rows} samples and {len(affected)} variables "
+        f"({named}{more}): fill them in, drop those variables, or set missing='complete' (drops those samples) or "
+        "missing='pairwise' (uses the values there are)."
+    )
+
+
+def _complete_cases(samples: ClassSamples, smallest: int) -> ClassSamples:
+    keep = [np.flatnonzero(~np.isnan(X).any(axis=1)) for X in samples.matrices]
+    for name, rows, size in zip(samples.class_names, keep, samples.sizes, strict=True):
+        if len(rows) < smallest:
+            raise ValueError(
+                f"Class {name!r} has {len(rows)} complete samples of {size}, and a covariance needs at least 2: drop "
+                "the variables with many missing values, or set missing='pairwise'."
+            )
+    return samples.take(keep)
+
+
+def pairwise_products(Z: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Mean of ``z_i z_j`` over the rows where both are present, and the number of those rows, for every pair."""
+    present = ~np.isnan(Z)
+    filled = np.where(present, Z, 0.0)
+    counts = present.T.astype(float) @ present.astype(float)
+    return (filled.T @ filled) / np.maximum(counts, 1.0), counts.astype(np.int64)
+
+
+def pairwise_correlation(Z: FloatArray, class_name: str, variable_names: tuple[str, ...]) -> FloatArray:
+    """Correlations from the samples in which both variables are present.
+
+    Each variable is centred (by the caller) and scaled over all samples in which it is present; each covariance is
+    the mean over the samples in which both are. The result has unit diagonal but may have negative eigenvalues;
+    entries beyond 1 in size are cut.
+    """
+    S, counts = pairwise_products(Z)
+    never = np.argwhere(counts == 0)
+    if len(never):
+        i, j = never[0]
+        raise ValueError(
+            f"Variables {variable_names[i]!r} and {variable_names[j]!r} are never present together in class "
+            f"{class_name!r} ({len(never) // 2} such pairs): drop one of them, or add samples that have both."
+        )
+    deviation = np.sqrt(np.diagonal(S))
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    R = np.clip(S / np.outer(deviation, deviation), -1.0, 1.0)
+    np.fill_diagonal(R, 1.0)
+    return R

@@ -1,0 +1,201 @@
+"""From samples by class to a covariance source, with what is needed to go back to the scale of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.dense import DenseCovariance
+from jointglasso.covariance.missing import MISSING, handle_missing, pairwise_correlation
+from jointglasso.covariance.projection import semidefinite_correlation
+from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
+from jointglasso.covariance.samples import SampleCovariance, stated_variance
+from jointglasso.covariance.source import CovarianceSource
+from jointglasso.validation import check_choice, check_switch
+
+SCALES = ("correlation", "covariance")
+ASSOCIATIONS = ("pearson", "spearman", "nonparanormal")
+CONSTANT = ("refuse", "isolate")
+
+
+@dataclass(frozen=True)
+class PreparedSamples:
+    """A covariance source and the margins it was computed with."""
+
+    source: CovarianceSource
+    samples: ClassSamples
+    """What the source was computed from: incomplete samples may have been dropped."""
+    location: FloatArray
+    """Mean of each variable in each class (K, p); zero where the data are taken as centred."""
+    deviation: FloatArray
+    """Standard deviation of each variable in each class (K, p), the stated one where a variable is constant."""
+    scale: str
+    association: str
+    largest_change: FloatArray
+    """Of a correlation in each class (K,), by projection to a positive semidefinite matrix; 0 if not needed."""
+
+    def scores(self, k: int, X: FloatArray) -> FloatArray:
+        """New samples of class k on the scale of the source, by the margins of the samples it was computed from."""
+        if self.association == "pearson":
+            Z = (X - self.location[k]) / self.deviation[k]
+        else:
+            Z = NormalScores(self.samples.matrices[k])(X)
+        return Z if self.scale == "correlation" else Z * self.deviation[k]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How covariances are computed from samples.
+
+    Parameters
+    ----------
+    scale : {"correlation", "covariance"}
+        Scale of the matrices; on correlations one penalty suits all variables.
+    assume_centered : bool, default False
+        Take the data as centred instead of subtracting the mean of each class.
+    association : {"pearson", "spearman", "nonparanormal"}
+        Pearson's correlation; ``2 sin(pi rho / 6)`` of Spearman's rho, made positive semidefinite where needed; or
+        Pearson's correlation of winsorised normal scores.
+    missing : {"refuse", "complete", "pairwise"}
+        Refuse missing values, drop incomplete samples, or use for each pair the samples that have both values; the
+        pairwise matrix is made positive semidefinite where needed.
+    constant : {"refuse", "isolate"}
+        Refuse variables that are constant in a class, or leave them isolated there, with the variance that
+        they have on average in the other classes (1 if in none). On the correlation scale they count as variance 1.
+
+    Notes
+    -----
+    Spearman and pairwise matrices are p x p in memory, and cost an eigendecomposition each if they must be projected.
+    The others are computed piece by piece from the samples.
+    """
+
+    scale: str = "correlation"
+    assume_centered: bool = False
+    association: str = "pearson"
+    missing: str = "refuse"
+    constant: str = "refuse"
+
+    def checked(self) -> Preparation:
+        """Return itself if every option is known."""
+        check_choice("scale", self.scale, SCALES)
+        check_switch("assume_centered", self.assume_centered)
+        check_choice("association", self.association, ASSOCIATIONS)
+        check_choice("missing", self.missing, MISSING)
+        check_choice("constant", self.constant, CONSTANT)
+        return self
+
+    def for_resamples(self) -> Preparation:
+        """Options for parts of data that were accepted as a whole: a variable may be constant in a part by chance."""
+        return replace(self, constant="isolate")
+
+    def __call__(self, samples: ClassSamples) -> PreparedSamples:
+        """Compute the source."""
+        self.checked()
+        _require_two(samples)
+        samples = handle_missing(samples, self.missing)
+        location, variance, constant = _moments(samples, self.assume_centered)
+        if self.constant == "refuse":
+            _refuse_constant(samples, constant)
+        deviation = np.sqrt(stated_variance(variance, constant, samples.sizes))
+        incomplete = any(np.isnan(X).any() for X in samples.matrices)
+        source: CovarianceSource
+        if self.association == "spearman" or incomplete:
+            source, change = self._dense(samples, location, deviation, constant)
+        else:
+            source, change = self._streamed(samples, deviation), np.zeros(samples.n_classes)
+        return PreparedSamples(source, samples, location, deviation, self.scale, self.association, change)
+
+    def _streamed(self, samples: ClassSamples, deviation: FloatArray) -> SampleCovariance:
+        options: dict[str, Any] = {
+            "correlation": self.scale == "correlation",
+            "isolate_constant": True,  # refused before, if they are to be refused
+            "class_names": samples.class_names,
+            "variable_names": samples.variable_names,
+        }
+        if self.association == "pearson":
+            return SampleCovariance(samples.matrices, assume_centered=self.assume_centered, **options)
+        scored = [NormalScores(X)(X) * d for X, d in zip(samples.matrices, deviation, strict=True)]
+        return SampleCovariance(scored, **options)
+
+    def _dense(
+        self, samples: ClassSamples, location: FloatArray, deviation: FloatArray, constant: BoolArray
+    ) -> tuple[DenseCovariance, FloatArray]:
+        matrices, changes = [], []
+        for k, X in enumerate(samples.matrices):
+            R = pairwise_correlation(self._margins(X, location[k]), samples.class_names[k], samples.variable_names)
+            if self.association == "spearman":
+                R = latent_from_spearman(R)
+            R[constant[k]] = R[:, constant[k]] = 0.0
+            np.fill_diagonal(R, 1.0)
+            R, change = semidefinite_correlation(R)
+            matrices.append(R if self.scale == "correlation" else R * np.outer(deviation[k], deviation[k]))
+            changes.append(change)
+        source = DenseCovariance(
+            matrices,
+            class_names=samples.class_names,
+            variable_names=samples.variable_names,
+            sample_sizes=samples.sizes,
+        )
+        return source, np.array(changes)
+
+    def _margins(self, X: FloatArray, location: FloatArray) -> FloatArray:
+        """Centred variables, ranks or scores whose correlations are wanted."""
+        if self.association == "pearson":
+            return X - location
+        if self.association == "nonparanormal":
+            return NormalScores(X)(X)
+        ranked = ranks(X)
+        return ranked - np.nanmean(ranked, axis=0)
+
+
+def _require_two(samples: ClassSamples) -> None:
+    for name, size in zip(samples.class_names, samples.sizes, strict=True):
+        if size < 2:
+            raise ValueError(
+                f"Class {name!r} has {size} sample{'' if size == 1 else 's'}; a covariance needs at least 2: add "
+                "samples or leave the class out."
+            )
+
+
+def _moments(samples: ClassSamples, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Means, variances and constancy of the variables of each class, over the values that are there."""
+    location = np.zeros((samples.n_classes, samples.n_variables))
+    variance = np.zeros_like(location)
+    constant = np.zeros(location.shape, dtype=bool)
+    for k, X in enumerate(samples.matrices):
+        present = ~np.isnan(X)
+        counts = present.sum(axis=0)
+        _require_observed(counts, samples.class_names[k], samples.variable_names)
+        filled = np.where(present, X, 0.0)
+        first = filled[present.argmax(axis=0), np.arange(X.shape[1])]
+        with np.errstate(over="ignore", invalid="ignore"):  # overflowing variances are refused by the source
+            if not assume_centered:
+                location[k] = filled.sum(axis=0) / counts
+            variance[k] = (np.where(present, X - location[k], 0.0) ** 2).sum(axis=0) / counts
+        same = np.zeros_like(first) if assume_centered else first
+        constant[k] = ((same == X) | ~present).all(axis=0) | (variance[k] == 0)
+    return location, variance, constant
+
+
+def _require_observed(counts: IntArray, class_name: str, variable_names: tuple[str, ...]) -> None:
+    empty = np.flatnonzero(counts < 2)
+    if len(empty):
+        raise ValueError(
+            f"Variable {variable_names[empty[0]]!r} has {counts[empty[0]]} values in class {class_name!r} "
+            f"({len(empty)} such variables), and a variance needs at least 2: drop the variable or fill the values in."
+        )
+
+
+def _refuse_constant(samples: ClassSamples, constant: BoolArray) -> None:
+    for k in np.flatnonzero(constant.any(axis=1)):
+        variables = np.flatnonzero(constant[k])
+        named = ", ".join(repr(samples.variable_names[i]) for i in variables[:5])
+        more = f" and {len(variables) - 5} more" if len(variables) > 5 else ""
+        raise ValueError(
+            f"{len(variables)} variables are constant in class {samples.class_names[k]!r} ({named}{more}), so they "
+            "have no correlation there: drop them, or set constant='isolate' to keep them without edges in that class."
+        )

@@ -1,0 +1,66 @@
+"""The correlations of a covariance source."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance.source import CovarianceSource
+
+
+class CorrelationOf:
+    """Source of the correlations that belong to the covariances of another source.
+
+    Parameters
+    ----------
+    source : CovarianceSource
+        Covariances, read piece by piece and divided by the standard deviations. A variable without variance is left
+        alone: unit variance, no correlation.
+    """
+
+    def __init__(self, source: CovarianceSource) -> None:
+        self._source = source
+        roots = np.sqrt([source.diagonal(k) for k in range(source.n_classes)])
+        self._inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
+
+    @property
+    def n_classes(self) -> int:
+        return self._source.n_classes
+
+    @property
+    def n_variables(self) -> int:
+        return self._source.n_variables
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self._source.class_names
+
+    @property
+    def variable_names(self) -> tuple[str, ...]:
+        return self._source.variable_names
+
+    @property
+    def sample_sizes(self) -> IntArray | None:
+        return self._source.sample_sizes
+
+    def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
+        inverse = self._inverse[k]
+        piece = self._source.tile(k, rows, columns) * np.outer(inverse[rows], inverse[columns])
+        variables = np.arange(self.n_variables)
+        _, i, j = np.intersect1d(variables[rows], variables[columns], return_indices=True)
+        piece[i, j] = 1.0
+        return piece
+
+    def block(self, k: int, variables: IntArray) -> FloatArray:
+        inverse = self._inverse[k][variables]
+        R = self._source.block(k, variables) * np.outer(inverse, inverse)
+        np.fill_diagonal(R, 1.0)
+        return R
+
+    def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
+        inverse = self._inverse[k]
+        values = self._source.entries(k, rows, columns) * inverse[rows] * inverse[columns]
+        return np.where(rows == columns, 1.0, values)
+
+    def diagonal(self, k: int) -> FloatArray:
+        return np.ones(self.n_variables)

@@ -1,0 +1,139 @@
+"""What the estimators share: reading tables, fitted attributes, and the likelihood of new samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance.classes import ONE_CLASS, ClassSamples, rows_by_class
+from jointglasso.covariance.missing import handle_missing
+from jointglasso.covariance.prepare import Preparation
+from jointglasso.estimators.likelihood import mean_log_likelihood
+from jointglasso.solution import Solution
+
+#: Parameters of the estimators that say how covariances are computed.
+PREPARATION = ("scale", "assume_centered", "association", "missing", "constant")
+
+#: Parameters that are passed on to `solve`, `pair_weights` and others only where they are set.
+SOLVE = ("weights", "penalize_diagonal", "screening", "solver", "tol", "max_iter", "n_jobs", "pair_weights")
+
+
+class JointModel(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators; see `JointGraphicalLasso` for the attributes."""
+
+    def _preparation(self) -> Preparation:
+        return Preparation(**{name: getattr(self, name) for name in PREPARATION}).checked()
+
+    def _solve_options(self) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in SOLVE}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _read(self, X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:
+        """Samples by class and their rows; sets what scikit-learn wants to know of a table."""
+        # Missing and infinite values are looked at later, where they can be named with their class and variable.
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        rows = rows_by_class(len(X), y)
+        self.classes_ = np.array([ONE_CLASS]) if y is None else np.unique(np.asarray(y))
+        samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
+        return samples, list(rows.values())
+
+    def _variable_names(self) -> tuple[str, ...]:
+        if hasattr(self, "feature_names_in_"):
+            return tuple(str(name) for name in self.feature_names_in_)
+        return tuple(f"x{i}" for i in range(self.n_features_in_))
+
+    def _keep(self, solution: Solution, location: FloatArray, deviation: FloatArray) -> None:
+        """Set the fitted attributes."""
+        self.solution_ = solution
+        self.location_ = location
+        self.deviation_ = deviation
+        self.certificate_ = solution.certificate
+        self.partition_ = solution.partition
+        self.n_iter_ = max(1, solution.n_iter)
+        if self.scale == "correlation":
+            self.precision_correlation_ = solution.precision
+            self.precision_ = _scaled(solution.precision, 1.0 / deviation)
+        else:
+            self.precision_ = solution.precision
+            self.precision_correlation_ = _scaled(solution.precision, deviation)
+
+    @property
+    def covariance_(self) -> FloatArray:
+        """Inverses (K, p, p) of `precision_`, dense, computed when asked for."""
+        check_is_fitted(self)
+        return np.stack([np.linalg.inv(Theta.toarray()) for Theta in self.precision_])
+
+    @property
+    def partial_correlations_(self) -> list[Any]:
+        """Partial correlations ``-theta_ij / sqrt(theta_ii theta_jj)``: K sparse csc_array with unit diagonal."""
+        check_is_fitted(self)
+        out = []
+        for Theta in self.precision_:
+            inverse = sparse.diags_array(1.0 / np.sqrt(Theta.diagonal()))
+            R = -(inverse @ Theta @ inverse)
+            R = sparse.csc_array(R)
+            R.setdiag(1.0)
+            out.append(R)
+        return out
+
+    @property
+    def networks_(self) -> Any:
+        """The networks of the classes, a `jointglasso.networks.JointNetworks`."""
+        check_is_fitted(self)
+        from jointglasso.networks import JointNetworks
+
+        return JointNetworks.from_solution(self.solution_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood per sample, each under the Gaussian of its class (`location_`, `precision_`).
+
+        Parameters
+        ----------
+        X : table (n, p)
+            Samples in rows.
+        y : sequence of n labels
+            Classes of the samples, all of them known from `fit`; may be left out if there is one class only.
+
+        Returns
+        -------
+        float
+            Larger is better. Incomplete samples are refused, left out, or count with the variables they have, as
+            `missing` says.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        names = [str(label) for label in self.classes_]
+        if y is None and len(names) > 1:
+            raise ValueError(f"y is needed: there are {len(names)} classes, and each has its own likelihood.")
+        rows = rows_by_class(len(X), y) if y is not None else {names[0]: np.arange(len(X))}
+        unknown = [name for name in rows if name not in names]
+        if unknown:
+            raise ValueError(
+                f"y holds the label {unknown[0]!r}, which is not among the classes of fit ({', '.join(names)}): leave "
+                "those samples out, or fit with that class."
+            )
+        samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
+        samples = handle_missing(samples, self.missing, smallest=0)
+        order = [names.index(name) for name in rows]
+        return mean_log_likelihood(
+            samples.matrices, [self.location_[k] for k in order], [self.precision_[k] for k in order]
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing in ("complete", "pairwise")
+        return tags
+
+
+def _scaled(precision: list[Any], factors: FloatArray) -> list[Any]:
+    """``D Theta D`` for each class."""
+    scaled = []
+    for Theta, factor in zip(precision, factors, strict=True):
+        D = sparse.diags_array(factor)
+        scaled.append(sparse.csc_array(D @ Theta @ D))
+    return scaled

@@ -1,0 +1,198 @@
+"""The joint graphical lasso at given penalties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jointglasso.covariance import CovarianceSource, DenseCovariance
+from jointglasso.covariance.rescaled import CorrelationOf
+from jointglasso.engine import solve
+from jointglasso.estimators.base import JointModel
+
+
+class JointGraphicalLasso(JointModel):
+    """Sparse precision matrices of several classes, estimated together.
+
+    The objective is written out in `jointglasso.problem`.
+
+    Parameters
+    ----------
+    lambda1 : float, default 0.2
+        Sparsity penalty.
+    lambda2 : float, default 0.1
+        Similarity penalty; 0 gives separate graphical lassos.
+    scale : {"correlation", "covariance"}
+        Scale that is penalised. On correlations, the default, one penalty suits all variables. The two estimates
+        differ by more than their scale.
+    assume_centered : bool, default False
+        Take the data as centred instead of subtracting the mean of each class.
+    weights : {"equal", "sample_size"}, array (K,) or dict
+        Weight of each class in the likelihood.
+    penalize_diagonal : bool, default True
+        As in the paper; False is the convention of JGL and GGLasso.
+    screening, solver, tol, max_iter, n_jobs
+        As in `jointglasso.solve`.
+    missing : {"refuse", "complete", "pairwise"}
+        Refuse missing values, drop incomplete samples, or use for each pair of variables the samples that have both;
+        the pairwise matrix is projected to a positive semidefinite one where needed.
+    association : {"pearson", "spearman", "nonparanormal"}
+        Correlation: Pearson's; ``2 sin(pi rho / 6)`` of Spearman's, projected where needed; or of normal scores.
+    constant : {"refuse", "isolate"}
+        Refuse variables that are constant in a class, or leave them there without edges and with the mean of their
+        variances in the other classes (1 if they vary in none).
+    pair_weights : array or None
+        Penalty weight of each pair of variables, passed on to `jointglasso.solve`.
+
+    Attributes
+    ----------
+    classes_ : array (K,)
+        Labels, sorted: the order of everything below.
+    precision_ : list of K scipy.sparse.csc_array
+        Precision matrices on the scale of the data.
+    precision_correlation_ : list of K scipy.sparse.csc_array
+        Precision matrices of the variables scaled to unit sample variance. The one on the `scale` that was
+        penalised is the solution itself; the other is the same matrix rescaled, with the same zeros.
+    location_, deviation_ : array (K, p)
+        Means and standard deviations of the variables.
+    covariance_ : array (K, p, p)
+        Inverses of `precision_`, computed when asked for.
+    partial_correlations_ : list of K scipy.sparse.csc_array
+        Partial correlations, unit diagonal.
+    networks_ : JointNetworks
+        Edge tables, hubs and comparisons.
+    solution_, certificate_, partition_ : Solution, Certificate, Partition
+        The solution with its proof of optimality and its partition.
+    n_iter_ : int
+        Iterations of the solver, at least 1.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointglasso import JointGraphicalLasso
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(60, 5)), np.repeat(["a", "b"], 30)
+    >>> model = JointGraphicalLasso(lambda1=0.3, lambda2=0.1).fit(X, y)
+    >>> [Theta.shape for Theta in model.precision_]
+    [(5, 5), (5, 5)]
+    """
+
+    def __init__(
+        self,
+        lambda1: float = 0.2,
+        lambda2: float = 0.1,
+        *,
+        scale: str = "correlation",
+        assume_centered: bool = False,
+        weights: Any = "equal",
+        penalize_diagonal: bool = True,
+        screening: str = "dynamic",
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        missing: str = "refuse",
+        association: str = "pearson",
+        constant: str = "refuse",
+        pair_weights: Any = None,
+    ) -> None:
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.scale = scale
+        self.assume_centered = assume_centered
+        self.weights = weights
+        self.penalize_diagonal = penalize_diagonal
+        self.screening = screening
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.missing = missing
+        self.association = association
+        self.constant = constant
+        self.pair_weights = pair_weights
+
+    def fit(self, X: Any, y: Any = None) -> JointGraphicalLasso:
+        """Estimate the precision matrices.
+
+        Parameters
+        ----------
+        X : table (n, p)
+            Samples in rows: a NumPy array or a pandas, polars or pyarrow table.
+        y : sequence of n labels, optional
+            Class of each sample; one class without it. Every class needs at least two samples.
+
+        Returns
+        -------
+        JointGraphicalLasso
+            The estimator itself.
+        """
+        samples, _ = self._read(X, y)
+        prepared = self._preparation()(samples)
+        solution = solve(prepared.source, self.lambda1, self.lambda2, **self._solve_options())
+        self._keep(solution, prepared.location, prepared.deviation)
+        return self
+
+    @classmethod
+    def from_covariances(
+        cls,
+        S: Any,
+        n_samples: Any = None,
+        *,
+        location: Any = None,
+        class_names: Any = None,
+        variable_names: Any = None,
+        **parameters: Any,
+    ) -> JointGraphicalLasso:
+        """Fit covariance matrices that were computed before.
+
+        Parameters
+        ----------
+        S : array (K, p, p), sequence or dict of (p, p) arrays or data frames, or CovarianceSource
+            Covariance matrices; with ``scale="correlation"``, the default, they are turned into correlations.
+        n_samples : sequence of int, optional
+            Samples behind each matrix, needed for ``weights="sample_size"``.
+        location : array (K, p), optional
+            Means of the variables, used by `score`; zero by default.
+        class_names, variable_names : sequence of str, optional
+            Names, where `S` has none.
+        **parameters
+            Parameters of the estimator.
+
+        Returns
+        -------
+        JointGraphicalLasso
+            A fitted estimator.
+        """
+        model = cls(**parameters)
+        model._preparation()
+        source: CovarianceSource
+        if isinstance(S, CovarianceSource):
+            source = S
+        else:
+            source = DenseCovariance(S, class_names=class_names, variable_names=variable_names, sample_sizes=n_samples)
+        variance = np.array([source.diagonal(k) for k in range(source.n_classes)])
+        model._refuse_flat(source, variance)
+        model.classes_ = np.array(source.class_names)
+        model.n_features_in_ = source.n_variables
+        if source.variable_names != tuple(f"x{i}" for i in range(source.n_variables)):
+            model.feature_names_in_ = np.array(source.variable_names, dtype=object)
+        used = CorrelationOf(source) if model.scale == "correlation" else source
+        solution = solve(used, model.lambda1, model.lambda2, **model._solve_options())
+        means = np.zeros_like(variance) if location is None else np.asarray(location, dtype=float)
+        if means.shape != variance.shape:
+            raise ValueError(f"location has shape {means.shape}; it must be (classes, variables) = {variance.shape}.")
+        model._keep(solution, means, np.sqrt(np.where(variance > 0, variance, 1.0)))
+        return model
+
+    def _refuse_flat(self, source: CovarianceSource, variance: Any) -> None:
+        flat = np.argwhere(variance <= 0)
+        if len(flat) and self.constant == "refuse":
+            k, i = flat[0]
+            raise ValueError(
+                f"Variable {source.variable_names[i]!r} has zero variance in class {source.class_names[k]!r} "
+                f"({len(flat)} such variances): drop it, or set constant='isolate'."
+            )

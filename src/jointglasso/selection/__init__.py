@@ -1,0 +1,28 @@
+"""Choosing the penalties, and how far the edges can be trusted."""
+
+from jointglasso.selection.criteria import aic, bic, ebic
+from jointglasso.selection.differences import DifferenceTest, difference_test
+from jointglasso.selection.front import select
+from jointglasso.selection.grids import LambdaGrid, lambda_grid, lambda_max
+from jointglasso.selection.progress import SelectionProgress
+from jointglasso.selection.relaxed import Refit, refit
+from jointglasso.selection.result import SelectionResult
+from jointglasso.selection.stability import EdgeStability, edge_stability
+
+__all__ = [
+    "DifferenceTest",
+    "EdgeStability",
+    "LambdaGrid",
+    "Refit",
+    "SelectionProgress",
+    "SelectionResult",
+    "aic",
+    "bic",
+    "ebic",
+    "edge_stability",
+    "lambda_grid",
+    "lambda_max",
+    "refit",
+    "select",
+    "difference_test",
+]

@@ -1,0 +1,214 @@
+"""Do the classes differ? A permutation test of edge differences.
+
+Every class is centred (and, on the correlation scale, standardised); then the labels are permuted and the whole
+estimation is repeated. The statistic of a pair of variables is the range over the classes of its partial correlation,
+with two classes the absolute difference.
+
+What the p-values mean: they test the hypothesis that all classes have the same distribution apart from means (and
+variances), and are exact up to the estimation of those. `p_value` of a single pair is valid under that hypothesis: it
+says nothing sure about a pair that is alike in classes that differ elsewhere. `p_familywise` compares with the largest
+statistic of each permutation: under the same hypothesis the chance of any pair below alpha is at most alpha (weak
+control of the family-wise error). `q_value` is that of Benjamini and Hochberg over all pairs; with B permutations no
+p-value is below 1 / (B + 1), so with many pairs it needs many permutations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.prepare import Preparation
+from jointglasso.engine import solve
+from jointglasso.selection.intake import read_data
+from jointglasso.selection.paths import map_jobs, quiet_solves, solve_options, warn_not_converged
+from jointglasso.selection.progress import ProgressCallback, Tracker
+from jointglasso.validation import check_count
+
+
+@dataclass(frozen=True)
+class DifferenceTest:
+    """Result of `difference_test`; pairs that are equal in all classes (statistic 0, p-value 1) are left out.
+
+    Attributes
+    ----------
+    rows, columns : array (m,)
+        Variables of each pair, rows < columns.
+    statistic : array (m,)
+        Range over the classes of the partial correlation.
+    p_value, p_familywise, q_value : array (m,)
+        Of each pair alone, against the largest statistic, and by Benjamini and Hochberg; see the module.
+    global_statistic, global_p_value : float
+        Root of the sum of squared statistics, and its p-value: do the networks differ at all?
+    n_permutations : int
+        Permutations B.
+    class_names, variable_names : tuple of str
+        As in the data.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    statistic: FloatArray
+    p_value: FloatArray
+    p_familywise: FloatArray
+    q_value: FloatArray
+    global_statistic: float
+    global_p_value: float
+    n_permutations: int
+    class_names: tuple[str, ...]
+    variable_names: tuple[str, ...]
+
+    @property
+    def table(self) -> Any:
+        """Pandas data frame of the pairs, largest statistic first."""
+        frame = require("pandas", "pandas").DataFrame(
+            {
+                "variable1": [self.variable_names[i] for i in self.rows],
+                "variable2": [self.variable_names[j] for j in self.columns],
+                "statistic": self.statistic,
+                "p_value": self.p_value,
+                "p_familywise": self.p_familywise,
+                "q_value": self.q_value,
+            }
+        )
+        return frame.sort_values("statistic", ascending=False, kind="stable", ignore_index=True)
+
+
+def difference_test(
+    X: Any,
+    y: Any = None,
+    *,
+    lambda1: float,
+    lambda2: float,
+    n_permutations: int = 200,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    callback: ProgressCallback | None = None,
+    scale: str = "correlation",
+    assume_centered: bool = False,
+    association: str = "pearson",
+    missing: str = "refuse",
+    constant: str = "refuse",
+    weights: Any = None,
+    **options: Any,
+) -> DifferenceTest:
+    """Permutation test of differences between the networks of the classes.
+
+    Parameters
+    ----------
+    X, y
+        Samples and labels of at least two classes, as in `select`.
+    lambda1, lambda2 : float
+        Penalties of every solve. They should be fixed beforehand: if they were chosen on the same labels, the choice is
+        not repeated under permutation.
+    n_permutations : int, default 200
+        Permutations of the labels.
+    random_state, n_jobs, callback, scale, assume_centered, association, missing, constant, weights, **options
+        As in `select`.
+
+    Returns
+    -------
+    DifferenceTest
+        P-values of every differing pair and of the networks as a whole; the module says what they mean.
+    """
+    preparation = Preparation(scale, assume_centered, association, missing, constant).checked()
+    data = read_data(X, y, preparation)
+    samples = data.require_samples("The permutation test")
+    if samples.n_classes < 2:
+        raise ValueError("The permutation test compares classes, and there is only one: give labels y of at least two.")
+    n_permutations = check_count("n_permutations", n_permutations)
+    settings = {**solve_options(options), "weights": weights}
+    tracker = Tracker(callback, n_permutations + 1)
+    samples = _residuals(samples, preparation)
+    pooled = np.vstack(samples.matrices)
+    rng = check_random_state(random_state)
+    orders = [rng.permutation(len(pooled)) for _ in range(n_permutations)]
+
+    def statistics(source: Any) -> tuple[IntArray, FloatArray, bool]:
+        solution = solve(source, lambda1, lambda2, **settings)
+        tracker.advance("permutations")
+        return *_ranges(solution.precision), solution.status.converged
+
+    def permuted(order: IntArray) -> tuple[IntArray, FloatArray, bool]:
+        parts = np.split(pooled[order], np.cumsum(samples.sizes)[:-1])
+        shuffled = ClassSamples(parts, samples.class_names, samples.variable_names)
+        return statistics(preparation.for_resamples()(shuffled).source)
+
+    with quiet_solves():
+        keys, observed, converged = statistics(data.source)
+        null = map_jobs(permuted, orders, n_jobs)
+    failed = [done for _, _, done in null].count(False) + (not converged)
+    warn_not_converged(failed, n_permutations + 1, "permutation test")
+    return _summary(samples, keys, observed, [(key, value) for key, value, _ in null])
+
+
+def _residuals(samples: ClassSamples, preparation: Preparation) -> ClassSamples:
+    """Samples without the mean of their class and, where correlations are compared, without its variances."""
+    prepared = preparation(samples)
+    kept = prepared.samples
+    rest = [X - location for X, location in zip(kept.matrices, prepared.location, strict=True)]
+    if preparation.scale == "correlation":
+        rest = [X / deviation for X, deviation in zip(rest, prepared.deviation, strict=True)]
+    return ClassSamples(rest, kept.class_names, kept.variable_names)
+
+
+def _ranges(precision: Sequence[Any]) -> tuple[IntArray, FloatArray]:
+    """Pairs ``i * p + j``, sorted, whose partial correlation differs between classes, and its range over them."""
+    p = precision[0].shape[0]
+    found = []
+    for Theta in precision:
+        scale = 1.0 / np.sqrt(Theta.diagonal())
+        upper = sparse.triu(Theta, 1).tocoo()
+        found.append((upper.row.astype(np.int64) * p + upper.col, -upper.data * scale[upper.row] * scale[upper.col]))
+    keys = np.unique(np.concatenate([key for key, _ in found]))
+    values = np.zeros((len(keys), len(precision)))
+    for k, (key, value) in enumerate(found):
+        values[np.searchsorted(keys, key), k] = value
+    spread = values.max(axis=1) - values.min(axis=1)
+    return keys[spread > 0], spread[spread > 0]
+
+
+def _summary(
+    samples: ClassSamples, keys: IntArray, observed: FloatArray, null: list[tuple[IntArray, FloatArray]]
+) -> DifferenceTest:
+    single = np.ones(len(keys))
+    family = np.ones(len(keys))
+    total = float(np.sqrt((observed**2).sum()))
+    as_large_in_all = 1.0
+    limit = observed * (1.0 - 1e-12)  # equal statistics count as equal in spite of rounding
+    for key, value in null:
+        _, here, there = np.intersect1d(keys, key, assume_unique=True, return_indices=True)
+        single[here] += value[there] >= limit[here]
+        family += value.max(initial=0.0) >= limit
+        as_large_in_all += np.sqrt((value**2).sum()) >= total * (1.0 - 1e-12)
+    n = len(null) + 1
+    p = samples.n_variables
+    return DifferenceTest(
+        rows=keys // p,
+        columns=keys % p,
+        statistic=observed,
+        p_value=single / n,
+        p_familywise=family / n,
+        q_value=false_discovery_rates(single / n, p * (p - 1) // 2),
+        global_statistic=total,
+        global_p_value=as_large_in_all / n,
+        n_permutations=len(null),
+        class_names=samples.class_names,
+        variable_names=samples.variable_names,
+    )
+
+
+def false_discovery_rates(p_values: FloatArray, n_tests: int) -> FloatArray:
+    """Benjamini-Hochberg q-values of the smallest of `n_tests` p-values; those not given are 1."""
+    order = np.argsort(p_values)
+    ranked = p_values[order] * n_tests / np.arange(1, len(p_values) + 1)
+    out = np.empty(len(p_values))
+    out[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    return out

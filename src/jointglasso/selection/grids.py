@@ -1,0 +1,226 @@
+"""Grids of penalties: from the point where the last edge vanishes downwards, for several degrees of similarity.
+
+A grid has one *column* for each ratio ``lambda2 / lambda1``. A column starts at its `lambda_max`, the exact value from
+which on no class has an edge, and goes down on a logarithmic scale. Two coordinates of Danaher, Wang and Witten
+describe a point: *strength* ``lambda1 + lambda2 / sqrt(2)`` and *similarity*, the share of ``lambda2 / sqrt(2)`` in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jointglasso._threads import map_on_threads
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.penalties import GroupPenalty, PairWeights
+from jointglasso.penalties.pair_weights import as_pair_weights
+from jointglasso.screening.pairs import TILE
+from jointglasso.validation import check_count, check_nonnegative, check_positive, check_weights
+
+#: Ratios lambda2 / lambda1 of the default grid, from classes on their own to strongly tied ones.
+RATIOS = (0.1, 0.3, 0.6, 1.0, 2.0)
+
+#: The largest penalties are raised by this factor, so that rounding cannot leave an edge at them.
+_ROUNDING = 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class LambdaGrid:
+    """Pairs (lambda1, lambda2) in columns of decreasing penalties.
+
+    Attributes
+    ----------
+    lambda1, lambda2 : array (m,)
+        Penalties of the points.
+    column : array (m,)
+        Column of each point; within a column penalties decrease, so that each point is a warm start for the next.
+    """
+
+    lambda1: FloatArray
+    lambda2: FloatArray
+    column: IntArray
+
+    @property
+    def strength(self) -> FloatArray:
+        """``lambda1 + lambda2 / sqrt(2)``."""
+        return self.lambda1 + self.lambda2 / np.sqrt(2.0)
+
+    @property
+    def similarity(self) -> FloatArray:
+        """Share of ``lambda2 / sqrt(2)`` in the strength: 0 for separate classes, 1 for lambda1 = 0."""
+        part = self.lambda2 / np.sqrt(2.0)
+        return np.divide(part, self.strength, out=np.zeros_like(part), where=self.strength > 0)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return int(self.column.max()) + 1
+
+    def points_of(self, column: int) -> IntArray:
+        """Indices of the points of a column, from strong to weak penalties."""
+        return np.flatnonzero(self.column == column)
+
+    def __len__(self) -> int:
+        return len(self.lambda1)
+
+    def __iter__(self) -> Iterator[tuple[float, float]]:
+        return zip(self.lambda1.tolist(), self.lambda2.tolist(), strict=True)
+
+    def __getitem__(self, index: int) -> tuple[float, float]:
+        return float(self.lambda1[index]), float(self.lambda2[index])
+
+    @classmethod
+    def from_points(cls, points: Any) -> LambdaGrid:
+        """Arrange pairs (lambda1, lambda2) into columns of equal ratio, each from strong to weak.
+
+        Points whose ratio no other point has make up columns of one point each.
+        """
+        try:
+            pairs = [(first, second) for first, second in points]
+        except (TypeError, ValueError):
+            raise TypeError("grid must be a LambdaGrid or a list of pairs (lambda1, lambda2).") from None
+        if not pairs:
+            raise ValueError("grid holds no point: give at least one pair (lambda1, lambda2).")
+        lambda1 = np.array([check_nonnegative("lambda1", first) for first, _ in pairs])
+        lambda2 = np.array([check_nonnegative("lambda2", second) for _, second in pairs])
+        # Angles tell ratios apart without dividing by lambda1 = 0; rounded, since grids are often computed.
+        _, column = np.unique(np.arctan2(lambda2, lambda1).round(9), return_inverse=True)
+        order = np.lexsort((-(lambda1 + lambda2), column))
+        return cls(lambda1[order], lambda2[order], column[order])
+
+
+def as_grid(grid: Any, source: CovarianceSource, weights: Any, pair_weights: Any = None) -> LambdaGrid:
+    """Take a grid as it is, arrange a list of points, or make the default grid."""
+    if grid is None:
+        return lambda_grid(source, weights=weights, pair_weights=pair_weights)
+    return grid if isinstance(grid, LambdaGrid) else LambdaGrid.from_points(grid)
+
+
+def lambda_grid(
+    S: Any,
+    *,
+    n_lambdas: int = 10,
+    ratios: Sequence[float] = RATIOS,
+    min_ratio: float = 0.05,
+    weights: Any = None,
+    pair_weights: Any = None,
+) -> LambdaGrid:
+    """Grid of penalties fitted to the data.
+
+    Parameters
+    ----------
+    S : CovarianceSource, or what `jointglasso.solve` takes
+        Covariances; read in one pass, tile by tile.
+    n_lambdas : int, default 10
+        Points in each column.
+    ratios : sequence of float
+        ``lambda2 / lambda1`` of each column, 0 for separate graphical lassos, ``inf`` for lambda1 = 0. With a single
+        class the two penalties are one and only the first ratio is used.
+    min_ratio : float, default 0.05
+        Smallest penalty of a column as a share of its largest.
+    weights, pair_weights
+        Class weights and pair weights of the solve, as in `jointglasso.solve`. Unpenalised pairs, edges at any
+        penalty, do not count.
+
+    Returns
+    -------
+    LambdaGrid
+        Columns in the order of `ratios`. The first point of each is the weakest penalty without any edge (up to a
+        factor of 1 + 1e-9 against rounding).
+    """
+    source = as_source(S)
+    n_lambdas = check_count("n_lambdas", n_lambdas)
+    if not check_positive("min_ratio", min_ratio) < 1.0:
+        raise ValueError(f"min_ratio={min_ratio:g} must be below 1.")
+    directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
+    largest = lambda_max(source, directions, weights=weights, pair_weights=pair_weights) * _ROUNDING
+    # Without any covariance there is no edge at any penalty, and every grid will do.
+    largest = np.where(largest > 0, largest, 1.0)
+    factors = np.geomspace(1.0, min_ratio, n_lambdas) if n_lambdas > 1 else np.ones(1)
+    scaled = largest[:, None] * factors
+    return LambdaGrid(
+        (scaled * directions[:, :1]).ravel(),
+        (scaled * directions[:, 1:]).ravel(),
+        np.repeat(np.arange(len(directions)), n_lambdas),
+    )
+
+
+def _directions(ratios: Sequence[float]) -> FloatArray:
+    """(lambda1, lambda2) adding up to one for each ratio."""
+    values = np.array([float(ratio) for ratio in ratios])
+    if not len(values) or np.isnan(values).any() or (values < 0).any():
+        raise ValueError(f"ratios={list(ratios)} must be at least one number lambda2 / lambda1 >= 0.")
+    finite = np.where(np.isinf(values), 0.0, values)
+    first = np.where(np.isinf(values), 0.0, 1.0 / (1.0 + finite))
+    return np.column_stack([first, 1.0 - first])
+
+
+def lambda_max(S: Any, directions: Any, *, weights: Any = None, pair_weights: Any = None) -> FloatArray:
+    """Exact factor on each direction (lambda1, lambda2) from which on the solution has no edge.
+
+    Parameters
+    ----------
+    S : CovarianceSource, or what `jointglasso.solve` takes
+        Covariances; one pass over their tiles serves all directions, and no p x p matrix is built.
+    directions : array (m, 2)
+        Pairs (lambda1, lambda2), not both zero.
+    weights, pair_weights
+        As in `jointglasso.solve`; unpenalised pairs are left out of account.
+
+    Returns
+    -------
+    array (m,)
+        ``lambda_max[d] * directions[d]`` are the smallest penalties without an edge along direction d; 0 if all
+        covariances are 0.
+    """
+    source = as_source(S)
+    penalties = [GroupPenalty(float(first), float(second)) for first, second in np.atleast_2d(directions)]
+    w = check_weights(weights, source.class_names, source.sample_sizes)
+    v = as_pair_weights(pair_weights, source.variable_names)
+    p = source.n_variables
+    starts = [slice(first, min(first + TILE, p)) for first in range(0, p, TILE)]
+    tiles = [(rows, columns) for n, rows in enumerate(starts) for columns in starts[n:]]
+
+    def largest_of(tile: tuple[slice, slice]) -> FloatArray:
+        weighted = _weighted_pairs(source, w, v, *tile)
+        return np.array([_largest_gauge(penalty, weighted) for penalty in penalties])
+
+    found: FloatArray = np.max(map_on_threads(largest_of, tiles), axis=0)
+    return found
+
+
+def _weighted_pairs(
+    source: CovarianceSource, weights: FloatArray, pair_weights: PairWeights | None, rows: slice, columns: slice
+) -> FloatArray:
+    """``w_k |S_k,ij| / v_ij`` of the pairs i < j of a tile, one row per pair; 0 for unpenalised pairs."""
+    pieces = [weights[k] * np.abs(source.tile(k, rows, columns)) for k in range(source.n_classes)]
+    if pair_weights is not None:
+        i, j, factor = pair_weights.exceptions_in(rows, columns)
+        share = np.divide(1.0, factor, out=np.zeros_like(factor), where=factor > 0)
+        for piece in pieces:
+            piece[i, j] *= share
+    if rows == columns:
+        i, j = np.triu_indices(rows.stop - rows.start, 1)
+        return np.column_stack([piece[i, j] for piece in pieces])
+    return np.column_stack([piece.ravel() for piece in pieces])
+
+
+def _largest_gauge(penalty: GroupPenalty, weighted: FloatArray) -> float:
+    """Largest gauge of the pairs; only those that can hold it are computed.
+
+    A multiple t of s inside the box and the rest inside the ball shows
+    ``gauge(s) <= 1 / (lambda1 / max(s) + lambda2 / |s|_2)``, which is cheap and close.
+    """
+    if not len(weighted):
+        return 0.0
+    peak = weighted.max(axis=1)
+    norm = np.sqrt(np.einsum("ij,ij->i", weighted, weighted))
+    with np.errstate(divide="ignore"):
+        bound = np.where(peak > 0, 1.0 / (penalty.lambda1 / peak + penalty.lambda2 / norm), 0.0)
+    first = int(bound.argmax())
+    reached = penalty.lambda_max(weighted[first : first + 1])
+    return max(reached, penalty.lambda_max(weighted[bound > reached]))

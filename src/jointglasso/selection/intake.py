@@ -1,0 +1,100 @@
+"""What a selection is given: tables, samples by class, or covariances alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance import CovarianceSource
+from jointglasso.covariance.classes import ClassSamples, rows_by_class
+from jointglasso.covariance.prepare import Preparation
+
+
+@dataclass(frozen=True)
+class SelectionData:
+    """Covariances of all samples, and the samples where they are known."""
+
+    source: CovarianceSource
+    samples: ClassSamples | None
+    rows: list[IntArray]
+    """Rows of the given table that belong to each class; empty where only covariances are known."""
+    preparation: Preparation
+
+    def require_samples(self, what: str) -> ClassSamples:
+        """Samples by class, or an error that says why they are needed."""
+        if self.samples is None:
+            raise ValueError(f"{what} needs the samples, not their covariances alone: give X and y.")
+        return self.samples
+
+    @property
+    def class_of_row(self) -> IntArray:
+        """Class index of each row of the given table."""
+        labels = np.empty(sum(map(len, self.rows)), dtype=np.int64)
+        for k, members in enumerate(self.rows):
+            labels[members] = k
+        return labels
+
+
+def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
+    """Read a table with labels, a dict of tables by class, samples by class, or a covariance source."""
+    if isinstance(X, CovarianceSource):
+        if y is not None:
+            raise ValueError("y is given although X is a covariance source, which knows its classes: leave y out.")
+        return SelectionData(X, None, [], preparation)
+    if isinstance(X, Mapping):
+        if y is not None:
+            raise ValueError("y is given although the tables in X are already by class: leave y out.")
+        X, y, names = _stack(X)
+    elif not isinstance(X, ClassSamples):
+        X, names = read_table(X)
+    if isinstance(X, ClassSamples):
+        samples = X
+        ends = np.cumsum([0, *samples.sizes])
+        rows = [np.arange(first, last) for first, last in pairwise(ends)]
+    else:
+        samples = ClassSamples.from_labels(X, y, names)
+        rows = list(rows_by_class(len(X), y).values())
+    return SelectionData(preparation(samples).source, samples, rows, preparation)
+
+
+def read_table(X: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Numbers of a NumPy array or a pandas, polars or pyarrow table, and the names of its columns if it has any."""
+    if np.ndim(X) == 3 or (isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2):
+        raise ValueError(
+            "X is a stack of matrices: give samples as a table with labels y or as a dict of tables by class, and "
+            "covariances as DenseCovariance(matrices, sample_sizes=[...])."
+        )
+    columns = getattr(X, "columns", None) if not hasattr(X, "column_names") else X.column_names
+    # Infinite values pass here, to be refused together with missing ones, by name.
+    array = check_array(X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=1)
+    return array, None if columns is None else tuple(str(name) for name in columns)
+
+
+def _stack(tables: Mapping[Any, Any]) -> tuple[FloatArray, list[str], tuple[str, ...] | None]:
+    """One table and its labels from tables by class; columns are matched by name where they have names."""
+    if not tables:
+        raise ValueError("X holds no class: give at least one table of samples.")
+    parts, labels = [], []
+    reference: tuple[str, ...] | None = None
+    for position, (label, table) in enumerate(tables.items()):
+        array, names = read_table(table)
+        reference = names if position == 0 else reference
+        if names is not None and reference is not None and names != reference:
+            if sorted(names) != sorted(reference):
+                odd = sorted(set(names) ^ set(reference))
+                raise ValueError(
+                    f"Class {str(label)!r} has other variables than the first class ({odd[:3]}): keep only those that "
+                    "every class has."
+                )
+            array = array[:, [names.index(name) for name in reference]]
+        parts.append(array)
+        labels += [str(label)] * len(array)
+    if len({part.shape[1] for part in parts}) > 1:
+        raise ValueError(f"The classes have {[part.shape[1] for part in parts]} variables: give all the same ones.")
+    return np.vstack(parts), labels, reference

@@ -1,0 +1,57 @@
+"""How far a selection has come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SelectionProgress:
+    """State after one solved point."""
+
+    stage: str
+    """What is being computed, in words."""
+    done: int
+    """Solves finished."""
+    total: int
+    """Solves in all."""
+    seconds: float
+    """Time since the start."""
+
+    @property
+    def seconds_left(self) -> float:
+        """Estimated time left, if the solves to come take as long as those before."""
+        return self.seconds / self.done * (self.total - self.done)
+
+
+#: Called after each solve; an exception it raises stops the selection.
+ProgressCallback = Callable[[SelectionProgress], object]
+
+
+class Tracker:
+    """Counts solves, from any thread, and tells the callback."""
+
+    def __init__(self, callback: ProgressCallback | None, total: int) -> None:
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be callable with one SelectionProgress, not {type(callback).__name__}.")
+        self._callback = callback
+        self._total = total
+        self._done = 0
+        self._began = time.perf_counter()
+        self._lock = threading.Lock()
+
+    def skip(self, n_solves: int) -> None:
+        """Leave out solves that turned out not to be needed."""
+        with self._lock:
+            self._total -= n_solves
+
+    def advance(self, stage: str) -> None:
+        """Count one solve."""
+        with self._lock:
+            self._done += 1
+            if self._callback is not None:
+                elapsed = time.perf_counter() - self._began
+                self._callback(SelectionProgress(stage, self._done, self._total, elapsed))

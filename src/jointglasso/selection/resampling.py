@@ -1,0 +1,118 @@
+"""Parts of the samples: folds and subsamples, always drawn within the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import KFold
+from sklearn.utils import check_random_state
+
+from jointglasso._typing import IntArray
+from jointglasso.selection.intake import SelectionData
+from jointglasso.validation import check_count
+
+#: Positions of the chosen samples in each class.
+Part = list[IntArray]
+
+#: Number of samples of each class.
+Sizes = Sequence[int] | IntArray
+
+
+def stratified_folds(sizes: Sizes, n_folds: int, random_state: Any, *, shuffle: bool = True) -> list[Part]:
+    """Held-out samples of each class in each fold, dealt out as evenly as they can be.
+
+    Every sample is held out once, except in tiny classes: there some samples always train, so that no fold
+    leaves fewer than two.
+    """
+    rng = check_random_state(random_state)
+    folds: list[Part] = [[] for _ in range(n_folds)]
+    dealt = 0
+    for size in sizes:
+        order = rng.permutation(size) if shuffle else np.arange(size)
+        order = order[: max(0, size - 2) * n_folds]
+        # Dealing goes on where the class before ended, so that small classes do not all land in the first folds.
+        fold_of = (dealt + np.arange(len(order))) % n_folds
+        for fold in range(n_folds):
+            folds[fold].append(np.sort(order[fold_of == fold]))
+        dealt += len(order)
+    return folds
+
+
+def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
+    """Held-out samples of each fold by class, from a number, a scikit-learn splitter or a list of splits.
+
+    A number, or a plain `KFold`, is dealt out within the classes. Other splitters and lists of (training rows,
+    held-out rows) are taken as they are.
+    """
+    samples = data.require_samples("Cross-validation")
+    if isinstance(cv, KFold):
+        seed = cv.random_state if cv.random_state is not None else random_state
+        folds = stratified_folds(samples.sizes, check_count("cv", cv.n_splits, 2), seed, shuffle=cv.shuffle)
+    elif hasattr(cv, "split") or (hasattr(cv, "__iter__") and not isinstance(cv, str)):
+        folds = _given_folds(data, cv)
+    else:
+        folds = stratified_folds(samples.sizes, check_count("cv", cv, 2), random_state)
+    if not any(len(part) for held_out in folds for part in held_out):
+        raise ValueError(
+            "Cross-validation has no sample to hold out: a class needs at least 3 samples; choose criterion='ebic'."
+        )
+    for number, held_out in enumerate(folds):
+        for name, size, part in zip(samples.class_names, samples.sizes, held_out, strict=True):
+            if size - len(part) < 2:
+                raise ValueError(
+                    f"Fold {number + 1} leaves {size - len(part)} of the {size} samples of class {name!r} to train on, "
+                    "and a covariance needs 2: use stratified folds (cv=a number), add samples, or choose "
+                    "criterion='ebic'."
+                )
+    return folds
+
+
+def _given_folds(data: SelectionData, cv: Any) -> list[Part]:
+    labels = data.class_of_row
+    position = np.empty(len(labels), dtype=np.int64)
+    for members in data.rows:
+        position[members] = np.arange(len(members))
+    splits = list(cv.split(np.zeros((len(labels), 1)), labels) if hasattr(cv, "split") else cv)
+    if not splits:
+        raise ValueError("cv holds no split: give a number of folds or pairs (training rows, held-out rows).")
+    folds = []
+    for _, test in splits:
+        rows = np.asarray(test)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        if rows.ndim != 1 or (len(rows) and (rows.min() < 0 or rows.max() >= len(labels))):
+            raise ValueError(f"cv names held-out rows outside 0 to {len(labels) - 1}: give row numbers of X.")
+        folds.append([position[rows[labels[rows] == k]] for k in range(len(data.rows))])
+    return folds
+
+
+def complement(part: Part, sizes: Sizes) -> Part:
+    """All samples that are not in `part`."""
+    return [np.setdiff1d(np.arange(size), members) for size, members in zip(sizes, part, strict=True)]
+
+
+def draw(sizes: Sizes, take: Sizes, rng: Any) -> Part:
+    """Random samples of each class, without replacement."""
+    return [np.sort(rng.permutation(size)[:n]) for size, n in zip(sizes, take, strict=True)]
+
+
+class EdgeCounter:
+    """How often each pair i < j was an edge of each class."""
+
+    def __init__(self, n_classes: int, n_variables: int) -> None:
+        shape = (n_variables, n_variables)
+        self.counts: list[Any] = [sparse.csr_array(shape, dtype=np.int32) for _ in range(n_classes)]
+
+    def add(self, precision: Sequence[Any]) -> None:
+        """Count the edges of one solution."""
+        for k, Theta in enumerate(precision):
+            self.counts[k] = self.counts[k] + edges_of(Theta)
+
+
+def edges_of(Theta: Any) -> Any:
+    """Upper triangle with a one for every edge."""
+    upper = sparse.csr_array(sparse.triu(Theta, 1))
+    upper.eliminate_zeros()
+    return sparse.csr_array((np.ones(upper.nnz, dtype=np.int32), upper.indices, upper.indptr), shape=upper.shape)

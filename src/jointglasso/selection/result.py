@@ -1,0 +1,197 @@
+"""What a selection found, as numbers and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.selection.criteria import CRITERIA
+from jointglasso.selection.grids import LambdaGrid
+from jointglasso.solution import Solution
+
+#: Difference of two information criteria that means nothing: they are computed to about half of it.
+TIE = 0.2
+
+
+@dataclass(frozen=True)
+class SelectionResult:
+    """Penalties chosen by a criterion.
+
+    Attributes
+    ----------
+    criterion : str
+        Criterion asked for; `criterion_name` says it in words.
+    grid : LambdaGrid
+        Points tried.
+    best : int
+        Index of the chosen point in the grid and in `records`.
+    solution : Solution
+        Solution on all samples at the chosen point.
+    records : dict of arrays (m,)
+        One entry per point: lambda1, lambda2, strength, similarity, column, score (smaller is better), edges (over all
+        classes), tried, converged, relative_gap, ``edges[class]``, and more depending on the criterion. `table` is the
+        same as a data frame.
+    n_failed, n_solves : int
+        Solves that stopped before their tolerance, and solves in all, folds and subsamples included.
+    limit : float or None
+        Instability that StARS was allowed.
+    """
+
+    criterion: str
+    criterion_name: str
+    grid: LambdaGrid
+    best: int
+    solution: Solution
+    records: dict[str, Any]
+    n_failed: int
+    n_solves: int
+    limit: float | None = None
+
+    @property
+    def lambda1(self) -> float:
+        """Chosen lambda1."""
+        return float(self.grid.lambda1[self.best])
+
+    @property
+    def lambda2(self) -> float:
+        """Chosen lambda2."""
+        return float(self.grid.lambda2[self.best])
+
+    @property
+    def score(self) -> float:
+        """Score of the chosen point."""
+        return float(self.records["score"][self.best])
+
+    @property
+    def table(self) -> Any:
+        """The records as a pandas data frame, one row per point."""
+        return require("pandas", "pandas").DataFrame(self.records)
+
+    @property
+    def on_edge(self) -> tuple[str, ...]:
+        """Sides of the grid that the chosen point lies on: "strongest", "weakest", "least similar", "most similar"."""
+        points = self._own_column
+        place = int(np.flatnonzero(points == self.best)[0])
+        similarity = self.grid.similarity
+        tied = similarity[self._tied]
+        several = self.grid.n_columns > 1
+        sides = {
+            "strongest": len(points) > 1 and place == 0,
+            "weakest": len(points) > 1 and place == len(points) - 1,
+            "least similar": several and tied.max() <= similarity.min() + 1e-12,
+            "most similar": several and tied.min() >= similarity.max() - 1e-12,
+        }
+        return tuple(side for side, holds in sides.items() if holds)
+
+    def explain(self) -> str:
+        """Say in plain words which point was chosen, why, and how clear the choice is."""
+        lines = [self._what(), self._why(), *self._edge_advice(), self._neighbours(), self._flatness()]
+        if self.n_failed:
+            lines.append(
+                f"{self.n_failed} of {self.n_solves} solves stopped before their tolerance: scores may be off."
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"SelectionResult(criterion={self.criterion!r}, lambda1={self.lambda1:.4g}, lambda2={self.lambda2:.4g}, "
+            f"score={self.score:.6g}, edges={self.solution.n_edges}, points={len(self.grid)})"
+        )
+
+    @property
+    def _tied(self) -> BoolArray:
+        """The chosen point and those whose score is the same for all one can say."""
+        scores = np.asarray(self.records["score"], dtype=float)
+        if self.criterion not in CRITERIA:
+            return np.arange(len(scores)) == self.best
+        same: BoolArray = scores <= self.score + TIE
+        return same
+
+    @property
+    def _own_column(self) -> IntArray:
+        return self.grid.points_of(int(self.grid.column[self.best]))
+
+    def _what(self) -> str:
+        edges = ", ".join(
+            f"{count} in {name}" for name, count in zip(self.solution.class_names, self.solution.n_edges, strict=True)
+        )
+        return f"Chosen: lambda1 = {self.lambda1:.4g}, lambda2 = {self.lambda2:.4g}; edges: {edges}."
+
+    def _why(self) -> str:
+        tried = (
+            f"{_count(len(self.grid), 'point')} in {_count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
+        )
+        left = len(self.grid) - int(np.sum(self.records["tried"]))
+        tried += f" ({left} weaker ones left out after the score had stopped falling)" if left else ""
+        if self.limit is not None and self.score > self.limit:
+            return (
+                f"No point of the {tried} is stable enough (StARS, {self.criterion_name}); this is the least "
+                f"unstable of the strongest penalties, with instability {self.score:.3g}."
+            )
+        if self.limit is not None:
+            return (
+                f"By StARS ({self.criterion_name}): of the weakest penalty of each column that is stable enough, this "
+                f"one, with instability {self.score:.3g}, gives the most edges ({tried})."
+            )
+        return f"It has the smallest {self.criterion_name}: {self.score:.6g}, of {tried}."
+
+    def _edge_advice(self) -> list[str]:
+        advice = {
+            "strongest": "It is the strongest penalty of its column: the data support hardly any edge at all.",
+            "weakest": "It is the weakest penalty of its column: a better point may lie beyond, so lower min_ratio.",
+            "least similar": "It is the least similar column: try smaller ratios lambda2 / lambda1.",
+            "most similar": "It is the most similar column: try larger ratios lambda2 / lambda1.",
+        }
+        return [advice[side] for side in self.on_edge] or ["It lies inside the grid, not on its edge."]
+
+    def _neighbours(self) -> str:
+        points = self._own_column
+        place = int(np.flatnonzero(points == self.best)[0])
+        words = []
+        for step, kind in ((-1, "stronger"), (1, "weaker")):
+            if 0 <= place + step < len(points):
+                words.append(f"one step {kind} {self._point(int(points[place + step]))}")
+        for other in self._beside():
+            kind = "more" if self.grid.similarity[other] > self.grid.similarity[self.best] else "less"
+            words.append(f"with {kind} similarity {self._point(other)}")
+        return f"Its neighbours: {'; '.join(words)}." if words else "It has no neighbours: the grid is a single point."
+
+    def _beside(self) -> list[int]:
+        """Points of about the same strength in the next columns by similarity."""
+        similarity, strength = self.grid.similarity, self.grid.strength
+        levels = np.unique(similarity.round(9))
+        own = int(np.argmin(np.abs(levels - similarity[self.best])))
+        beside = []
+        for level in (own - 1, own + 1):
+            if 0 <= level < len(levels):
+                points = np.flatnonzero(similarity.round(9) == levels[level])
+                beside.append(int(points[np.argmin(np.abs(strength[points] - strength[self.best]))]))
+        return beside
+
+    def _point(self, point: int) -> str:
+        if not self.records["tried"][point]:
+            return "not tried"
+        difference = float(self.records["score"][point]) - self.score
+        return f"{difference:+.4g} with {_count(int(self.records['edges'][point]), 'edge')}"
+
+    def _flatness(self) -> str:
+        scores: FloatArray = np.asarray(self.records["score"], dtype=float)
+        if self.criterion == "cv":
+            error = float(self.records["standard_error"][self.best])
+            close = int((scores <= self.score + error).sum()) - 1
+            return f"{close} other points are within one standard error ({error:.3g}) of its score."
+        if self.limit is not None:
+            return f"{int((scores <= self.limit).sum())} points of the grid are stable enough."
+        same = int(self._tied.sum()) - 1
+        close = int((scores <= self.score + 10.0).sum()) - 1
+        clear = "a clear choice" if close == 0 else "so they are hardly worse"
+        text = f"{close} other points are within 10 of its score, {clear}."
+        return f"{text} {same} of them score the same; of those the weakest penalties were taken." if same else text
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,174 @@
+"""How often each edge is found again in half of the samples."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from jointglasso._typing import FloatArray
+from jointglasso.covariance.prepare import Preparation
+from jointglasso.engine import solve
+from jointglasso.selection.intake import SelectionData, read_data
+from jointglasso.selection.paths import map_jobs, quiet_solves, solve_options, warn_not_converged
+from jointglasso.selection.progress import ProgressCallback, Tracker
+from jointglasso.selection.resampling import EdgeCounter, Part, complement, draw
+from jointglasso.validation import check_count, check_positive, check_switch
+
+
+@dataclass(frozen=True)
+class EdgeStability:
+    """Selection frequencies of the edges over subsamples.
+
+    Attributes
+    ----------
+    frequencies : list of K scipy.sparse.csc_array
+        Symmetric: share of the subsamples in which the pair was an edge of the class, 0 to 1, in class order.
+    class_names, variable_names : tuple of str
+        As in the data.
+    n_subsamples : int
+        Subsamples solved.
+    mean_edges : array (K,)
+        Mean number of edges of a subsample's network, the q of the error bound.
+    n_failed : int
+        Solves that stopped before their tolerance.
+    fraction : float
+        Share of the samples of a class in a subsample.
+    complementary_pairs : bool
+        Whether subsamples come in pairs without a common sample.
+    """
+
+    frequencies: list[Any]
+    class_names: tuple[str, ...]
+    variable_names: tuple[str, ...]
+    n_subsamples: int
+    mean_edges: FloatArray
+    n_failed: int
+    fraction: float
+    complementary_pairs: bool
+
+    def stable(self, threshold: float = 0.75) -> list[Any]:
+        """Edges found in at least a share `threshold` of the subsamples: K boolean csc_array."""
+        return [sparse.csc_array(matrix >= check_positive("threshold", threshold)) for matrix in self.frequencies]
+
+    def error_bound(self, threshold: float = 0.75) -> FloatArray:
+        """Bound (K,) on the expected number of wrong edges among those found in a share `threshold` of the subsamples.
+
+        It is ``q^2 / ((2 threshold - 1) p (p - 1) / 2)`` of Meinshausen and Bühlmann (2010), for subsamples of half the
+        samples. It holds if false edges are all equally likely to be selected and no likelier than by guessing. With
+        complementary pairs (Shah and Samworth, 2013) the same number bounds, without such assumptions, the edges
+        selected that have less than an average chance of it.
+        """
+        if not 0.5 < check_positive("threshold", threshold) <= 1.0:
+            raise ValueError(f"threshold={threshold:g} must be above 0.5 and at most 1 for the bound to exist.")
+        if self.fraction > 0.5:
+            raise ValueError(f"The bound holds for subsamples of half the samples, not of a share {self.fraction:g}.")
+        p = len(self.variable_names)
+        bound: FloatArray = self.mean_edges**2 / ((2.0 * threshold - 1.0) * max(1, p * (p - 1) // 2))
+        return bound
+
+
+def edge_stability(
+    X: Any,
+    y: Any = None,
+    *,
+    lambda1: float,
+    lambda2: float,
+    n_subsamples: int = 100,
+    fraction: float = 0.5,
+    complementary_pairs: bool = True,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    callback: ProgressCallback | None = None,
+    scale: str = "correlation",
+    assume_centered: bool = False,
+    association: str = "pearson",
+    missing: str = "refuse",
+    constant: str = "refuse",
+    weights: Any = None,
+    **options: Any,
+) -> EdgeStability:
+    """Share of random subsamples in which each edge is found.
+
+    Parameters
+    ----------
+    X, y
+        Samples and labels, as in `select`.
+    lambda1, lambda2 : float
+        Penalties of every solve.
+    n_subsamples : int, default 100
+        Number of subsamples; rounded up to an even number for complementary pairs.
+    fraction : float, default 0.5
+        Share of the samples of each class in a subsample, two samples at least.
+    complementary_pairs : bool, default True
+        Draw subsamples in pairs without a common sample; needs ``fraction <= 0.5``, and four samples in every class.
+    random_state, n_jobs, callback, scale, assume_centered, association, missing, constant, weights, **options
+        As in `select`.
+
+    Returns
+    -------
+    EdgeStability
+        Frequencies aligned with the classes, and the error bound of stability selection.
+    """
+    data = read_data(X, y, Preparation(scale, assume_centered, association, missing, constant).checked())
+    parts = _parts(data, check_count("n_subsamples", n_subsamples), fraction, complementary_pairs, random_state)
+    samples = data.require_samples("Edge stability")
+    tracker = Tracker(callback, len(parts))
+    counter = EdgeCounter(samples.n_classes, samples.n_variables)
+    lock = threading.Lock()
+    settings = {**solve_options(options), "weights": weights}
+
+    def count(part: Part) -> bool:
+        source = data.preparation.for_resamples()(samples.take(part)).source
+        solution = solve(source, lambda1, lambda2, **settings)
+        with lock:
+            counter.add(solution.precision)
+        tracker.advance("subsamples")
+        return solution.status.converged
+
+    with quiet_solves():
+        converged = map_jobs(count, parts, n_jobs)
+    warn_not_converged(converged.count(False), len(parts), "edge stability")
+    upper = [counts / len(parts) for counts in counter.counts]
+    return EdgeStability(
+        frequencies=[sparse.csc_array(share + share.T) for share in upper],
+        class_names=samples.class_names,
+        variable_names=samples.variable_names,
+        n_subsamples=len(parts),
+        mean_edges=np.array([float(share.sum()) for share in upper]),
+        n_failed=converged.count(False),
+        fraction=float(fraction),
+        complementary_pairs=complementary_pairs,
+    )
+
+
+def _parts(
+    data: SelectionData, n_subsamples: int, fraction: float, complementary_pairs: bool, random_state: Any
+) -> list[Part]:
+    samples = data.require_samples("Edge stability")
+    if not check_positive("fraction", fraction) < 1.0:
+        raise ValueError(f"fraction={fraction:g} must be below 1: subsamples would all be alike.")
+    rng = check_random_state(random_state)
+    if not check_switch("complementary_pairs", complementary_pairs):
+        take = [max(2, int(fraction * size)) for size in samples.sizes]
+        return [draw(samples.sizes, take, rng) for _ in range(n_subsamples)]
+    if fraction > 0.5:
+        raise ValueError(f"fraction={fraction:g} leaves no complementary pairs: take at most 0.5, or switch them off.")
+    small = [name for name, size in zip(samples.class_names, samples.sizes, strict=True) if size < 4]
+    if small:
+        raise ValueError(
+            f"Class {small[0]!r} has fewer than 4 samples, too few for two subsamples without a common one: set "
+            "complementary_pairs=False."
+        )
+    take = [max(2, int(fraction * size)) for size in samples.sizes]
+    parts = []
+    for _ in range((n_subsamples + 1) // 2):
+        first = draw(samples.sizes, take, rng)
+        rest = complement(first, samples.sizes)
+        second = [members[part] for members, part in zip(rest, draw([len(r) for r in rest], take, rng), strict=True)]
+        parts += [first, second]
+    return parts

@@ -1,0 +1,211 @@
+"""Maximum likelihood of a Gaussian whose precision matrix is zero off a given support: one connected component.
+
+``f(Theta) = -log det Theta + <R, Theta>`` is self-concordant. Hence a Newton decrement below 1 proves that the minimum
+exists; where none exists it never falls below 1, however long one goes on, although the gradient vanishes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import cho_factor
+from scipy.linalg.lapack import dpotri
+
+from jointglasso._typing import BoolArray, FloatArray
+
+#: Precision, on the scale of correlations, beyond which a diverging estimate is given up. Newton's method about doubles
+#: a diverging estimate in every iteration.
+DIVERGED = 1e8
+
+
+@dataclass(frozen=True)
+class SupportFit:
+    """Estimate on one component; `failure` is a reason in words, or empty."""
+
+    Theta: FloatArray
+    residual: float
+    """Largest ``|W_ij - R_ij|`` on the support."""
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a fit ends."""
+
+    tol: float
+    """Largest ``|W_ij - R_ij|`` on the support."""
+    max_iter: int
+    decrement: float = 0.1
+    """Newton decrement; the minimum is then less than its square away."""
+    diverged: float = DIVERGED
+    """Largest diagonal entry of a diverging estimate before it is given up."""
+
+
+def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, limits: Limits) -> SupportFit:
+    """Newton's method from `start`, or from the diagonal if that is lower.
+
+    Parameters
+    ----------
+    R : array (b, b)
+        Correlation matrix, or one with a ridge on its diagonal.
+    support : array (b, b)
+        Entries that may differ from zero; the diagonal always may.
+    start : array (b, b) or None
+        A positive definite matrix on the support; a multiple of it is used.
+    limits : Limits
+        Accuracy and effort.
+    """
+    pattern = _Pattern(support)
+    deviation = np.sqrt(R.diagonal())
+    if (np.abs(R)[pattern.edges] >= (np.outer(deviation, deviation) - 1e-12)[pattern.edges]).any():
+        return SupportFit(R, np.inf, "two variables joined by an edge are perfectly correlated.")
+    Theta, factor, value = _start(R, pattern, start)
+    decrement = residual = np.inf
+    for _ in range(limits.max_iter):
+        W = _inverse(factor)
+        gradient = pattern.take(R - W)
+        residual = float(np.abs(gradient).max())
+        direction = _newton_direction(pattern, W, gradient)
+        decrement = float(np.sqrt(max(-pattern.dot(gradient, direction), 0.0)))
+        if residual <= limits.tol and decrement <= limits.decrement:
+            return SupportFit(Theta, residual)
+        if decrement > 0.5 and Theta.diagonal().max() > limits.diverged:
+            break
+        try:
+            Theta, factor, value = _step(Theta, pattern.matrix(direction), decrement, R, value)
+        except np.linalg.LinAlgError:  # a safe step can only fail by rounding, on a matrix that is all but singular
+            break
+    if decrement <= 0.5:
+        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise max_iter."
+        return SupportFit(Theta, residual, reason)
+    reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
+    return SupportFit(Theta, residual, reason)
+
+
+class _Pattern:
+    """Symmetric matrices on a support, as vectors of their entries i <= j."""
+
+    def __init__(self, support: BoolArray) -> None:
+        b = len(support)
+        full = support | support.T | np.eye(b, dtype=bool)
+        self.rows, self.columns = np.nonzero(np.triu(full))
+        off = self.rows != self.columns
+        self.edges = self.rows[off], self.columns[off]
+        self._off = off
+        self._twice = 1.0 + off
+        # Below some size, or for dense supports, the plain product of matrices is quicker than any bookkeeping.
+        self._dense = b <= 64 or len(self.rows) > b * b // 16
+        self._shape = (b, b)
+        # Position of each stored entry of the compressed matrix in the vector.
+        numbered = sparse.csr_array((np.arange(1, len(self.rows) + 1), (self.rows, self.columns)), shape=(b, b))
+        numbered = sparse.csr_array(numbered + sparse.triu(numbered, 1).T)
+        self._position = numbered.data - 1
+        self._sparse = numbered.astype(float)
+
+    def take(self, matrix: FloatArray) -> FloatArray:
+        """Entries of a symmetric matrix on the support."""
+        return matrix[self.rows, self.columns]
+
+    def dot(self, first: FloatArray, second: FloatArray) -> float:
+        """Scalar product of the matrices, both triangles counted."""
+        return float((self._twice * first * second).sum())
+
+    def matrix(self, entries: FloatArray) -> FloatArray:
+        """Dense matrix with these entries."""
+        out = np.zeros(self._shape)
+        out[self.rows, self.columns] = entries
+        out[self.columns, self.rows] = entries
+        return out
+
+    def curved(self, W: FloatArray, entries: FloatArray) -> FloatArray:
+        """Entries of ``W D W`` on the support: the Hessian applied to D."""
+        if self._dense:
+            return self.take(W @ self.matrix(entries) @ W)
+        self._sparse.data = entries[self._position]
+        half = self._sparse @ W
+        return np.einsum("eb,eb->e", W[self.rows], np.ascontiguousarray(half.T)[self.columns])
+
+    def curvature(self, W: FloatArray) -> FloatArray:
+        """Diagonal of the Hessian."""
+        variance = W.diagonal()
+        return variance[self.rows] * variance[self.columns] + self._off * self.take(W) ** 2
+
+
+def _start(R: FloatArray, pattern: _Pattern, start: FloatArray | None) -> tuple[FloatArray, Any, float]:
+    diagonal = np.diag(1.0 / R.diagonal())
+    found = (diagonal, *_evaluate(diagonal, R))
+    if start is not None:
+        given = best_multiple(pattern.matrix(pattern.take(start)), R)
+        try:
+            factor, value = _evaluate(given, R)
+        except np.linalg.LinAlgError:
+            return found
+        if value < found[2]:
+            return given, factor, value
+    return found
+
+
+def best_multiple(Theta: FloatArray, R: FloatArray) -> FloatArray:
+    """Multiple of a precision matrix with the largest likelihood: it undoes most of the shrinkage of a penalty."""
+    multiple: FloatArray = Theta * (len(R) / float((R * Theta).sum()))
+    return multiple
+
+
+def _inverse(factor: Any) -> FloatArray:
+    lower, _ = dpotri(factor[0], lower=1)
+    return np.tril(lower) + np.tril(lower, -1).T
+
+
+def _evaluate(Theta: FloatArray, R: FloatArray) -> tuple[Any, float]:
+    """Cholesky factor and objective."""
+    factor = cho_factor(Theta, lower=True)
+    return factor, float((R * Theta).sum() - 2.0 * np.log(np.diagonal(factor[0])).sum())
+
+
+def _step(
+    Theta: FloatArray, direction: FloatArray, decrement: float, R: FloatArray, value: float
+) -> tuple[FloatArray, Any, float]:
+    """Longest of 1, 1/2, ... with sufficient decrease; 1 / (1 + decrement) is always safe by self-concordance."""
+    length, safe = 1.0, 1.0 / (1.0 + decrement)
+    while length > safe:
+        trial = Theta + length * direction
+        try:
+            factor, new = _evaluate(trial, R)
+        except np.linalg.LinAlgError:
+            new = np.inf
+        # So near the minimum that the decrease is lost in rounding, a full step is always right.
+        enough = new <= value - 1e-4 * length * decrement**2 or decrement < 1e-4
+        if enough and np.isfinite(new):
+            return trial, factor, new
+        length /= 2.0
+    trial = Theta + safe * direction
+    return trial, *_evaluate(trial, R)
+
+
+def _newton_direction(pattern: _Pattern, W: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Conjugate gradients on ``W D W = -gradient``, scaled by the diagonal of the Hessian.
+
+    Whenever they stop, the decrement of the direction they give is that of Newton's method in the space they searched.
+    """
+    curvature = pattern.curvature(W)
+    D = np.zeros_like(gradient)
+    rest = -gradient
+    scaled = rest / curvature
+    search = scaled
+    size = first = pattern.dot(rest, scaled)
+    # Forcing term: few iterations far out, quadratic convergence at the end.
+    enough = first * min(1e-2, first)
+    for _ in range(200):
+        if size <= enough:
+            break
+        product = pattern.curved(W, search)
+        length = size / pattern.dot(search, product)
+        D = D + length * search
+        rest = rest - length * product
+        scaled = rest / curvature
+        before, size = size, pattern.dot(rest, scaled)
+        search = scaled + (size / before) * search
+    return D

@@ -1,0 +1,497 @@
+"""Choosing penalties: grids, criteria, cross-validation, StARS, and the explanation of the choice."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, StratifiedKFold
+
+import jointglasso as jgl
+from jointglasso.selection import aic, bic, ebic, lambda_max
+from jointglasso.selection.resampling import stratified_folds
+from jointglasso.selection.stars import Stars, subsample_sizes
+
+GRID = {"n_lambdas": 6, "ratios": (0.2, 1.0)}
+
+
+def chain(p=12, strength=0.45):
+    return np.eye(p) + strength * (np.eye(p, k=1) + np.eye(p, k=-1))
+
+
+def draw(Theta, sizes, seed=0):
+    """Samples of classes with one precision matrix, and their labels."""
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky(np.linalg.inv(Theta))
+    X = rng.normal(size=(sum(sizes), len(Theta))) @ root.T
+    return X, np.repeat([f"c{k}" for k in range(len(sizes))], sizes)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return draw(chain(), (150, 200))
+
+
+@pytest.fixture(scope="module")
+def source(data):
+    return jgl.SampleCovariance.from_labels(*data, correlation=True)
+
+
+# Grids
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 4), st.integers(2, 9), st.integers(0, 1000), st.sampled_from([0.0, 0.1, 1.0, 3.0, np.inf]))
+def test_the_largest_penalty_is_exact(n_classes, p, seed, ratio):
+    rng = np.random.default_rng(seed)
+    S = [np.cov(rng.normal(size=(12, p)).T) for _ in range(n_classes)]
+    weights = rng.uniform(0.5, 2.0, n_classes)
+    grid = jgl.lambda_grid(S, n_lambdas=2, min_ratio=0.99, ratios=(ratio,), weights=weights)
+    first, second = (jgl.solve(S, *point, weights=weights, penalize_diagonal=False) for point in grid)
+    assert sum(first.n_edges) == 0
+    assert sum(second.n_edges) > 0
+
+
+def test_the_largest_penalty_over_many_tiles_is_that_of_all_pairs():
+    rng = np.random.default_rng(0)
+    samples = [rng.normal(size=(15, 1100)) for _ in range(2)]
+    source = jgl.SampleCovariance(samples, correlation=True)
+    found = lambda_max(source, [(1.0, 0.0), (0.5, 0.5)])
+    R = np.abs([np.corrcoef(X.T) for X in samples])[:, *np.triu_indices(1100, 1)]
+    assert found[0] == pytest.approx(R.max(), rel=1e-12)
+    assert jgl.screen(source, found[1] * 0.5000001, found[1] * 0.5000001, rule="global").largest == 1
+    assert jgl.screen(source, found[1] * 0.499999, found[1] * 0.499999, rule="global").largest == 2
+
+
+def test_pair_weights_move_the_largest_penalty_exactly(source):
+    plain = jgl.solve(source, *jgl.lambda_grid(source, n_lambdas=2, min_ratio=0.99, ratios=(0.5,))[1])
+    (i,), (j,) = np.nonzero(np.triu(plain.precision[0].toarray() != 0, 1))
+    pair_weights = np.ones((12, 12))
+    pair_weights[i, j] = pair_weights[j, i] = np.inf
+    pair_weights[0, 11] = pair_weights[11, 0] = 5.0
+    options = {"pair_weights": pair_weights}
+    grid = jgl.lambda_grid(source, n_lambdas=2, min_ratio=0.99, ratios=(0.5,), **options)
+    assert grid.strength[0] < jgl.lambda_grid(source, ratios=(0.5,)).strength[0]
+    assert [sum(jgl.solve(source, *point, **options).n_edges) > 0 for point in grid] == [False, True]
+    chosen = jgl.select(source, **options).solution
+    assert all(Theta[i, j] == 0 for Theta in chosen.precision)
+
+
+def test_long_paths_of_many_variables_are_solved_point_by_point(source, monkeypatch):
+    grid = jgl.lambda_grid(source, n_lambdas=3, ratios=(0.5,))
+    once = jgl.select(source, grid=grid, tol=1e-9)
+    monkeypatch.setattr("jointglasso.selection.paths._REMEMBERED_PAIRS", 1)
+    again = jgl.select(source, grid=grid, tol=1e-9)
+    np.testing.assert_allclose(once.records["score"], again.records["score"], atol=0.2)
+
+
+def test_columns_decrease_and_keep_their_ratio(source):
+    grid = jgl.lambda_grid(source, n_lambdas=5, ratios=(0.0, 0.5, np.inf), min_ratio=0.1)
+    assert len(grid) == 15
+    for column, ratio in enumerate((0.0, 0.5, np.inf)):
+        points = grid.points_of(column)
+        assert (np.diff(grid.strength[points]) < 0).all()
+        assert grid.strength[points[-1]] / grid.strength[points[0]] == pytest.approx(0.1)
+        if np.isinf(ratio):
+            assert not grid.lambda1[points].any()
+        else:
+            np.testing.assert_allclose(grid.lambda2[points], ratio * grid.lambda1[points], atol=1e-15)
+    assert grid.similarity[grid.points_of(0)].max() == 0.0
+    np.testing.assert_allclose(grid.similarity[grid.points_of(2)], 1.0)
+    np.testing.assert_allclose(grid.strength, grid.lambda1 + grid.lambda2 / np.sqrt(2))
+
+
+def test_one_class_needs_one_column():
+    S = np.cov(np.random.default_rng(0).normal(size=(20, 5)).T)
+    assert jgl.lambda_grid([S]).n_columns == 1
+
+
+def test_given_points_are_arranged_into_columns():
+    grid = jgl.LambdaGrid.from_points([(0.1, 0.05), (0.3, 0.3), (0.4, 0.2), (0.2, 0.1), (0.1, 0.1)])
+    assert grid.n_columns == 2
+    assert list(grid) == [(0.4, 0.2), (0.2, 0.1), (0.1, 0.05), (0.3, 0.3), (0.1, 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda S: jgl.lambda_grid(S, min_ratio=1.0), "min_ratio=1 must be below 1"),
+        (lambda S: jgl.lambda_grid(S, ratios=(-1.0,)), "ratios"),
+        (lambda S: jgl.lambda_grid(S, n_lambdas=0), "n_lambdas=0"),
+        (lambda S: jgl.LambdaGrid.from_points([]), "holds no point"),
+        (lambda S: jgl.LambdaGrid.from_points([(-0.1, 0.2)]), "lambda1=-0.1"),
+        (lambda S: jgl.LambdaGrid.from_points([0.1, 0.2]), "list of pairs"),
+    ],
+)
+def test_wrong_grids_are_refused(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(np.stack([np.eye(3)] * 2))
+
+
+# Criteria
+
+
+def test_criteria_are_their_formulas(source):
+    solution = jgl.solve(source, 0.15, 0.1)
+    n, p = np.array([150, 200]), 12
+    deviance = np.empty(2)
+    edges = np.empty(2)
+    for k, Theta in enumerate(solution.precision):
+        dense, S = Theta.toarray(), source.block(k, np.arange(p))
+        deviance[k] = np.trace(S @ dense) - np.linalg.slogdet(dense)[1]
+        edges[k] = np.count_nonzero(np.triu(dense, 1))
+    assert aic(source, solution.precision) == pytest.approx((n * deviance + 2 * edges).sum())
+    assert bic(source, solution.precision) == pytest.approx((n * deviance + np.log(n) * edges).sum())
+    for gamma in (0.0, 0.5, 1.0):
+        expected = (n * deviance + np.log(n) * edges + 4 * gamma * np.log(p) * edges).sum()
+        assert ebic(source, solution.precision, gamma=gamma) == pytest.approx(expected)
+    assert aic(source, solution.precision, [1, 1]) == pytest.approx((deviance + 2 * edges).sum())
+
+
+def test_criteria_take_dense_matrices_and_ask_for_sample_sizes():
+    S = np.stack([np.eye(3)] * 2)
+    assert aic(S, S, n_samples=[10, 20]) == pytest.approx(30 * 3)
+    with pytest.raises(ValueError, match="number of samples"):
+        bic(S, S)
+    with pytest.raises(ValueError, match="gamma=2"):
+        ebic(S, S, [5, 5], gamma=2.0)
+
+
+def test_ebic_finds_the_true_graph_on_easy_data(data):
+    result = jgl.select(*data, criterion="ebic", grid=None)
+    truth = np.triu(chain() != 0, 1)
+    for Theta in result.solution.precision:
+        np.testing.assert_array_equal(np.triu(Theta.toarray() != 0, 1), truth)
+
+
+def test_scores_are_the_criterion_of_each_solution(data, source):
+    grid = jgl.lambda_grid(source, n_lambdas=4, ratios=(0.5,))
+    plain = jgl.select(*data, criterion="bic", grid=grid, relaxed=False, patience=None, tol=1e-10)
+    relaxed = jgl.select(*data, criterion="bic", grid=grid, patience=None, tol=1e-10)
+    for point, penalties in enumerate(grid):
+        solution = jgl.solve(source, *penalties, tol=1e-10)
+        refitted = jgl.refit(source, solution)
+        assert plain.records["score"][point] == pytest.approx(bic(source, solution.precision), rel=1e-5)
+        assert relaxed.records["score"][point] == pytest.approx(bic(source, refitted.precision), abs=0.2)
+        assert plain.records["edges"][point] == sum(solution.n_edges)
+    assert plain.score == plain.records["score"].min()
+
+
+def test_covariances_with_sample_sizes_are_enough_for_information_criteria(data, source):
+    from_samples = jgl.select(*data, grid=jgl.lambda_grid(source, **GRID))
+    from_source = jgl.select(source, grid=jgl.lambda_grid(source, **GRID))
+    assert (from_samples.lambda1, from_samples.lambda2) == (from_source.lambda1, from_source.lambda2)
+    for criterion in ("cv", "stars"):
+        with pytest.raises(ValueError, match="needs the samples"):
+            jgl.select(source, criterion=criterion)
+
+
+def test_patience_leaves_out_only_points_after_the_minimum_of_a_column(data, source):
+    grid = jgl.lambda_grid(source, n_lambdas=8, ratios=(0.5,))
+    every = jgl.select(*data, grid=grid, patience=None)
+    some = jgl.select(*data, grid=grid, patience=2)
+    assert every.records["tried"].all()
+    tried = some.records["tried"]
+    assert tried.sum() == some.best + 3 < 8
+    np.testing.assert_allclose(some.records["score"][tried], every.records["score"][tried])
+    assert np.isnan(some.records["score"][~tried]).all()
+    assert "left out after the score had stopped falling" in some.explain()
+
+
+def test_points_without_a_maximum_of_the_likelihood_are_never_chosen():
+    X, y = draw(chain(8), (5, 5))
+    result = jgl.select(X, y, criterion="aic", grid=jgl.LambdaGrid.from_points([(0.3, 0.3), (0.01, 0.01)]))
+    assert np.isinf(result.records["score"][1])
+    assert result.best == 0
+    with pytest.raises(ValueError, match="no maximum on any support"):
+        jgl.select(X, y, criterion="aic", grid=[(0.01, 0.01)])
+
+
+# Cross-validation
+
+
+def test_held_out_losses_are_those_computed_by_hand(data):
+    X, y = data
+    splits = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+    grid = [(0.3, 0.1), (0.15, 0.05)]
+    result = jgl.select(X, y, criterion="cv", cv=splits, grid=grid, tol=1e-9)
+    train, test = splits[1]
+    by_hand = []
+    for penalties in grid:
+        R, losses = [], []
+        for label in ("c0", "c1"):
+            R.append(np.corrcoef(X[train][y[train] == label].T))
+        solution = jgl.solve(R, *penalties, tol=1e-9)
+        for k, label in enumerate(("c0", "c1")):
+            part = X[train][y[train] == label]
+            Z = (X[test][y[test] == label] - part.mean(axis=0)) / part.std(axis=0)
+            Theta = solution.precision[k].toarray()
+            losses.append(len(Z) * (np.trace(Z.T @ Z / len(Z) @ Theta) - np.linalg.slogdet(Theta)[1]))
+        by_hand.append(sum(losses) / len(test))
+    np.testing.assert_allclose(result.records["fold2"], by_hand, rtol=1e-5)
+    folds = np.column_stack([result.records[f"fold{n}"] for n in (1, 2, 3)])
+    sizes = [len(test) for _, test in splits]
+    np.testing.assert_allclose(result.records["score"], folds @ sizes / sum(sizes))
+    assert result.best == np.argmin(result.records["score"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(2, 15), min_size=1, max_size=4), st.integers(2, 6), st.integers(0, 99))
+def test_folds_hold_every_sample_out_once_and_leave_two_to_train_on(sizes, n_folds, seed):
+    folds = stratified_folds(sizes, n_folds, seed)
+    for k, size in enumerate(sizes):
+        held_out = np.concatenate([fold[k] for fold in folds])
+        counts = [len(fold[k]) for fold in folds]
+        assert len(np.unique(held_out)) == len(held_out) == min(size, max(0, size - 2) * n_folds)
+        assert max(counts) - min(counts) <= 1
+        assert size - max(counts) >= 2
+
+
+def test_a_plain_kfold_on_sorted_labels_is_stratified(data):
+    """As it stands it would leave a class out of the training samples."""
+    X, y = data
+    result = jgl.select(X, y, criterion="cv", cv=KFold(2), grid=[(0.2, 0.1)])
+    assert np.isfinite(result.score)
+    assert {"fold1", "fold2"} <= set(result.records)
+
+
+def test_splits_that_leave_a_class_out_are_refused(data):
+    X, y = data
+    splits = list(LeaveOneGroupOut().split(X, y, groups=y))
+    with pytest.raises(ValueError, match=r"Fold 1 leaves 0 of the 150 samples of class 'c0'"):
+        jgl.select(X, y, criterion="cv", cv=splits, grid=[(0.2, 0.1)])
+    with pytest.raises(ValueError, match="outside 0 to 349"):
+        jgl.select(X, y, criterion="cv", cv=[([0], [350])], grid=[(0.2, 0.1)])
+    with pytest.raises(ValueError, match="no split"):
+        jgl.select(X, y, criterion="cv", cv=[], grid=[(0.2, 0.1)])
+
+
+def test_splits_by_groups_are_taken_as_they_are(data):
+    X, y = data
+    groups = np.arange(len(y)) % 7
+    splits = list(GroupKFold(3).split(X, y, groups))
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    straight = jgl.select(X, y, criterion="cv", cv=splits, grid=[(0.2, 0.1)])
+    place = np.argsort(shuffled)
+    moved = [(place[train], place[test]) for train, test in splits]
+    permuted = jgl.select(X[shuffled], y[shuffled], criterion="cv", cv=moved, grid=[(0.2, 0.1)])
+    assert straight.score == pytest.approx(permuted.score, rel=1e-6)
+
+
+def test_cross_validation_of_tiny_classes():
+    X, y = draw(chain(4), (3, 2, 9))
+    assert np.isfinite(jgl.select(X, y, criterion="cv", **{"grid": [(0.4, 0.2)]}).score)
+    with pytest.raises(ValueError, match="no sample to hold out"):
+        jgl.select(X[:2], criterion="cv", grid=[(0.4, 0.2)])
+
+
+@pytest.mark.parametrize("association", ["spearman", "nonparanormal"])
+def test_cross_validation_of_ranks_does_not_see_increasing_functions(association):
+    X, y = draw(chain(5), (40, 40))
+    options = {"criterion": "cv", "association": association, "grid": [(0.2, 0.1), (0.1, 0.1)], "random_state": 0}
+    plain = jgl.select(X, y, **options)
+    bent = jgl.select(np.exp(X), y, **options)
+    np.testing.assert_allclose(plain.records["score"], bent.records["score"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("missing", ["complete", "pairwise"])
+def test_cross_validation_with_missing_values(missing):
+    X, y = draw(chain(5), (60, 60))
+    X[np.random.default_rng(0).random(X.shape) < 0.03] = np.nan
+    result = jgl.select(X, y, criterion="cv", missing=missing, cv=3, grid=[(0.9, 0.1), (0.1, 0.05)], random_state=0)
+    assert result.lambda1 == 0.1
+
+
+# StARS
+
+
+def test_subsamples_have_the_size_of_the_paper():
+    assert subsample_sizes([400, 144, 100, 3, 2]) == [200, 120, 80, 2, 2]
+
+
+def test_instability_grows_along_each_column_and_is_at_most_beta_where_chosen(data, source):
+    grid = jgl.lambda_grid(source, **GRID)
+    result = jgl.select(*data, criterion="stars", grid=grid, n_subsamples=6, random_state=0, n_jobs=2)
+    for column in range(result.grid.n_columns):
+        points = result.grid.points_of(column)
+        assert (np.diff(result.records["score"][points]) >= 0).all()
+    assert (result.records["score"] >= result.records["measured_instability"]).all()
+    assert result.score <= 0.05
+    assert result.records["score"].max() <= 0.5
+
+
+def test_instability_is_two_pi_one_minus_pi():
+    """Of six pairs in each of two classes, one edge is found in half of the subsamples: 2 / 4 / 12."""
+    from jointglasso.selection.resampling import EdgeCounter
+    from jointglasso.selection.stars import _instability
+
+    counter = EdgeCounter(2, 4)
+    edge = np.eye(4)
+    edge[0, 1] = edge[1, 0] = 0.3
+    for first in (edge, np.eye(4), edge, np.eye(4)):
+        counter.add([first, edge])
+    assert _instability(counter, 4) == pytest.approx(0.5)
+
+
+def test_stars_takes_the_densest_of_the_last_stable_points():
+    grid = jgl.LambdaGrid.from_points([(0.3, 0.1), (0.2, 0.2 / 3), (0.3, 0.3), (0.2, 0.2)])
+    monotone = np.array([0.01, 0.2, 0.0, 0.04])
+    found = Stars(monotone, monotone, np.array([2.0, 9.0, 1.0, 5.0]), 0)
+    assert grid[found.choose(grid, 0.05)] == (0.2, 0.2)
+    assert grid[found.choose(grid, 0.3)] == pytest.approx((0.2, 0.2 / 3))
+    hopeless = Stars(monotone + 0.5, monotone + 0.5, np.ones(4), 0)
+    assert grid[hopeless.choose(grid, 0.05)] == (0.3, 0.3)
+
+
+# The front
+
+
+def test_the_solution_is_that_of_the_chosen_point_and_the_table_has_every_point(data, source):
+    pandas = pytest.importorskip("pandas")
+    grid = jgl.lambda_grid(source, **GRID)
+    result = jgl.select(*data, grid=grid)
+    table = result.table
+    assert isinstance(table, pandas.DataFrame)
+    assert len(table) == 12
+    assert {"lambda1", "lambda2", "score", "edges", "converged", "edges[c0]"} <= set(table.columns)
+    assert (result.lambda1, result.lambda2) == grid[result.best]
+    assert sum(result.solution.n_edges) == table.edges[result.best]
+    assert result.score == pytest.approx(table.score.min(), abs=0.2)
+
+
+@pytest.mark.parametrize("criterion", ["ebic", "cv", "stars"])
+def test_jobs_and_seeds_do_not_change_the_choice(data, source, criterion):
+    options = {"criterion": criterion, "grid": jgl.lambda_grid(source, n_lambdas=4, ratios=(0.2, 1.0)), "cv": 3}
+    runs = [
+        jgl.select(*data, n_subsamples=4, random_state=3, n_jobs=n_jobs, **options).records["score"]
+        for n_jobs in (None, 2)
+    ]
+    np.testing.assert_array_equal(runs[0], runs[1])
+
+
+def test_tables_by_class_are_aligned_by_name(data):
+    pandas = pytest.importorskip("pandas")
+    X, y = data
+    names = [f"g{i}" for i in range(12)]
+    frame = pandas.DataFrame(X, columns=names)
+    by_class = {"c0": frame[y == "c0"], "c1": frame.loc[y == "c1", names[::-1]]}
+    result = jgl.select(by_class, grid=[(0.2, 0.1)])
+    expected = jgl.select(frame, y, grid=[(0.2, 0.1)])
+    assert result.solution.variable_names == tuple(names)
+    assert result.score == pytest.approx(expected.score)
+    with pytest.raises(ValueError, match="other variables"):
+        jgl.select({"a": frame, "b": frame.rename(columns={"g0": "other"})})
+    with pytest.raises(ValueError, match="leave y out"):
+        jgl.select(by_class, y)
+    with pytest.raises(ValueError, match=r"\[12, 11\] variables"):
+        jgl.select({"a": X, "b": X[:, 1:]})
+    for stack in ([X, X], np.stack([np.eye(3)] * 2)):
+        with pytest.raises(ValueError, match="stack of matrices"):
+            jgl.select(stack)
+
+
+def test_components_too_large_to_refit_are_scaled(data, source, monkeypatch):
+    """Their score lies between that of the refit and that of the penalised matrices."""
+    options = {"grid": [(0.15, 0.05)], "criterion": "bic"}
+    refitted = jgl.select(*data, **options).score
+    penalised = jgl.select(*data, relaxed=False, **options).score
+    monkeypatch.setattr("jointglasso.selection.relaxed.LARGEST", 3)
+    assert refitted < jgl.select(*data, **options).score < penalised
+
+
+def test_the_callback_hears_of_every_solve_and_can_stop(data, source):
+    heard = []
+    grid = jgl.lambda_grid(source, n_lambdas=3, ratios=(0.5,))
+    jgl.select(*data, criterion="cv", cv=2, grid=grid, callback=heard.append)
+    assert [state.done for state in heard] == list(range(1, 10))
+    assert {state.total for state in heard} == {9}
+    assert heard[-1].seconds_left == 0.0
+    assert heard[0].seconds_left == pytest.approx(8 * heard[0].seconds)
+    assert {state.stage for state in heard} == {"fold 1 of 2", "fold 2 of 2", "all samples, column 1 of 1"}
+
+    def stop(state):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        jgl.select(*data, grid=grid, callback=stop)
+    with pytest.raises(TypeError, match="callback"):
+        jgl.select(*data, grid=grid, callback="no")
+    assert threading.active_count() < 50
+
+
+def test_solves_that_stop_early_are_counted_in_one_warning(data):
+    options = {"solver": "admm", "max_iter": 1, "tol": 1e-12}
+    with pytest.warns(jgl.ConvergenceWarning, match="2 of 2 solves") as caught:
+        result = jgl.select(*data, grid=[(0.1, 0.05), (0.05, 0.025)], relaxed=False, **options)
+    assert len(caught) == 1
+    assert result.n_failed == 2
+    assert "2 of 2 solves stopped before their tolerance" in result.explain()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"criterion": "dic"}, "criterion='dic'"),
+        ({"gamma": 3.0}, "gamma=3"),
+        ({"patience": 0}, "patience=0"),
+        ({"criterion": "cv", "cv": 1}, "cv=1"),
+        ({"criterion": "stars", "n_subsamples": 1}, "n_subsamples=1"),
+        ({"criterion": "stars", "beta": 0.0}, "beta=0"),
+        ({"scale": "log"}, "scale='log'"),
+    ],
+)
+def test_wrong_options_are_named(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        jgl.select(*data, **options)
+
+
+# The explanation
+
+
+def test_the_explanation_says_what_why_and_how_clear(data):
+    result = jgl.select(*data, grid=None)
+    text = result.explain()
+    assert f"lambda1 = {result.lambda1:.4g}" in text
+    assert "smallest extended BIC (gamma=0.5)" in text
+    assert "Its neighbours: one step stronger +" in text
+    assert "within 10 of its score" in text
+    assert repr(result).startswith("SelectionResult(criterion='ebic'")
+
+
+def test_the_explanation_warns_of_the_edge_of_the_grid(data, source):
+    strong = jgl.lambda_grid(source, n_lambdas=3, min_ratio=0.9, ratios=(0.1, 0.2))
+    result = jgl.select(*data, grid=strong)
+    assert result.on_edge[0] == "weakest"
+    assert "lower min_ratio" in result.explain()
+    noise = np.random.default_rng(0).normal(size=(200, 5))
+    result = jgl.select(noise, np.repeat(["a", "b"], 100))
+    assert "strongest" in result.on_edge
+    assert "hardly any edge" in result.explain()
+    single = jgl.select(*data, grid=[(0.2, 0.1)])
+    assert single.on_edge == ()
+    assert "no neighbours" in single.explain()
+
+
+def test_of_points_with_one_graph_the_least_shrunken_is_taken():
+    """All points find the one edge there is, and so have one score."""
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    X[:, 1] += 2 * X[:, 0]
+    result = jgl.select(X, np.repeat(["a", "b"], 100), grid=[(0.5, 0.0), (0.4, 0.1), (0.36, 0.24), (0.3, 0.2)])
+    np.testing.assert_allclose(result.records["score"], result.score, atol=0.2)
+    assert result.best == np.argmin(result.grid.strength)
+    assert result.on_edge == ("weakest",)
+    assert "3 of them score the same" in result.explain()
+
+
+def test_the_explanation_knows_its_criterion(data):
+    grid = [(0.3, 0.1), (0.2, 0.2 / 3), (0.2, 0.2), (0.1, 0.1)]
+    by_cv = jgl.select(*data, criterion="cv", cv=3, grid=grid, random_state=0).explain()
+    assert "held-out loss per sample, 3 folds" in by_cv
+    assert "within one standard error" in by_cv
+    by_stars = jgl.select(*data, criterion="stars", n_subsamples=4, grid=grid, random_state=0).explain()
+    assert "By StARS" in by_stars
+    noisy = np.random.default_rng(0).normal(size=(12, 6))
+    hopeless = jgl.select(noisy, criterion="stars", n_subsamples=5, grid=[(0.1, 0.0)], random_state=0)
+    assert "No point" in hopeless.explain()
