@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import EdgeList, lookup
-from jointglasso.report.layout import common_layout
+from jointglasso.networks.layout import common_layout
 from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
 
 if TYPE_CHECKING:
