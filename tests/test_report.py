@@ -284,6 +284,51 @@ def test_proved_edges_are_marked_where_known():
     assert 0 < marks.sum() < len(marks)
 
 
+def test_proved_edges_come_from_the_solution():
+    solution = protein_solution()
+    expected = JointNetworks.from_solution(solution).edge_certified
+    assert expected.any()
+    bare = JointNetworks(solution.precision, solution.class_names, solution.variable_names)
+    for networks in (JointNetworks.from_solution(solution), bare):
+        assert make_payload(solution, networks)["edges"]["certified"] == expected.astype(int).tolist()
+    part = bare.subnetwork(bare.variable_names[:12])
+    assert make_payload(solution, part)["edges"]["certified"] is None, "other variables: the proof cannot be told"
+    nothing_proved = hostile_solution()
+    marks = make_payload(nothing_proved, JointNetworks.from_solution(nothing_proved))["edges"]["certified"]
+    assert set(marks) == {0}
+
+
+def test_without_parameters_those_of_the_solution_are_listed(tmp_path):
+    page = read_report(jgl.write_report(tmp_path / "r.html", protein_solution()))
+    facts = facts_of(page, "parameters")
+    values = {name: row["value"] for name, row in facts.items()}
+    sizes = protein_solution().parameters["sample_sizes"]
+    assert (values["lambda1"], values["lambda2"], values["penalize_diagonal"]) == ("0.25", "0.05", "yes")
+    assert values["weights"] == "1 for every class"
+    assert float(values["tol"]) == protein_solution().parameters["tol"]
+    assert values["sample_sizes"].startswith(f"BLCA: {sizes[0]}, KIRC: {sizes[1]}, ")
+    assert "pair_weights" not in values, "none were used"
+    assert facts["lambda1"]["note"] and facts["tol"]["note"]
+
+
+def test_parameters_that_are_not_known_are_left_out_and_weights_listed_by_class():
+    parameters = {"lambda1": 0.3, "weights": [0.25, 0.75], "sample_sizes": None, "pair_weights": 4}
+    solution = made_solution([ring(5, 0.3)] * 2, "AB", "abcde", parameters=parameters)
+    rows = make_payload(solution, JointNetworks.from_solution(solution))["facts"][1]["rows"]
+    values = {row["term"]: row["value"] for row in rows}
+    assert values["weights"] == "A: 0.25, B: 0.75"
+    assert values["pair_weights"] == "4"
+    assert "sample_sizes" not in values
+
+
+def test_given_parameters_replace_those_of_the_solution():
+    solution = made_solution([ring(5, 0.3)], "A", "abcde", parameters={"lambda1": 0.3, "tol": 1e-6})
+    networks = JointNetworks.from_solution(solution)
+    rows = make_payload(solution, networks, parameters={"alpha": 2})["facts"][1]["rows"]
+    assert rows[0] == {"term": "alpha", "value": "2", "note": ""}
+    assert {"lambda1", "tol"}.isdisjoint(row["term"] for row in rows)
+
+
 @pytest.mark.parametrize("form", ["records", "frame", "result"])
 def test_selection_becomes_a_table(form):
     columns = {"lambda1": np.array([0.1, 0.2]), "edges": np.array([30, 12]), "converged": np.array([True, False])}
