@@ -29,13 +29,13 @@ HOSTILE_NAMES = (
 def protein_solution(n_variables=40, lambda1=0.25, lambda2=0.05):
     """Real data: the first proteins of six cancers."""
     table = jgl.datasets.load_rppa()
-    names = table.variable_names[:n_variables]
-    source = jgl.SampleCovariance.from_labels(table.X[:, :n_variables], table.y, correlation=True, variable_names=names)
-    return jgl.solve(source, lambda1, lambda2)
+    part = table.select(table.variable_names[:n_variables])
+    return jgl.solve(part.to_source(correlation=True), lambda1, lambda2)
 
 
-def made_solution(precision, class_names, variable_names, *, converged=True):
+def made_solution(precision, class_names, variable_names, *, converged=True, certified=None, parameters=None):
     """Wrap matrices that come from no solve."""
+    nothing = [sparse.csc_array(Theta.shape, dtype=bool) for Theta in precision]
     n_edges = sum((Theta.nnz - Theta.shape[0]) // 2 for Theta in precision)
     return Solution(
         precision=list(precision),
@@ -51,6 +51,8 @@ def made_solution(precision, class_names, variable_names, *, converged=True):
         methods={},
         class_names=tuple(class_names),
         variable_names=tuple(variable_names),
+        certified=certified or nothing,
+        parameters=parameters or {},
     )
 
 

@@ -44,7 +44,7 @@ ONLY = {
     "_optional": (),
     "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
     "solution": ("_typing", "_version", "_files", "validation", "screening.partition"),
-    "datasets": ("_typing", "validation"),
+    "datasets": ("_typing", "validation", "io.table"),
     "io": ("_typing", "_files", "_optional", "validation", "covariance"),
 }
 

@@ -44,3 +44,13 @@ def test_embedded_proteins_are_complete_and_labelled():
         "BLCA": 344, "KIRC": 478, "LGG": 435, "LUAD": 365, "OV": 436, "UCEC": 440,
     }  # fmt: skip
     assert len(set(table.variable_names)) == 174
+
+
+def test_embedded_proteins_are_a_table_like_those_read_from_files():
+    table = jgl.datasets.load_rppa()
+    assert isinstance(table, jgl.io.LabelledTable)
+    assert len(table.sample_names) == len(set(table.sample_names)) == 2498
+    source = table.select(table.variable_names[:5], ["OV", "LGG"]).to_source(correlation=True)
+    assert source.class_names == ("LGG", "OV") and source.variable_names == table.variable_names[:5]
+    same = jgl.SampleCovariance.from_labels(table.X, table.y, correlation=True).block(2, np.arange(5))
+    np.testing.assert_array_equal(source.block(0, np.arange(5)), same)

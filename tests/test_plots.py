@@ -10,7 +10,6 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from scipy import sparse
@@ -18,7 +17,6 @@ from scipy import sparse
 import jointglasso as jgl
 from jointglasso.plots.adjacency import block_order
 from jointglasso.plots.canvas import BLUE, PURPLE, VERMILION
-from jointglasso.plots.layout import network_layout, pack
 
 
 def random_networks(p, m, K, seed=0, keep=0.7):
@@ -160,42 +158,6 @@ def test_odd_names_are_shown_as_they_are(tmp_path):
     assert len(shown) == 2, "a leading underscore hides no class"
 
 
-# Layout
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(0, 50))
-def test_layout_is_finite_repeatable_and_keeps_nodes_apart(seed, n, m):
-    rng = np.random.default_rng(seed)
-    pairs = np.unique(np.sort(rng.integers(0, n, (m, 2)), axis=1), axis=0)
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    X = network_layout(pairs[:, 0], pairs[:, 1], n)
-    assert X.shape == (n, 2) and np.isfinite(X).all()
-    np.testing.assert_array_equal(X, network_layout(pairs[:, 0], pairs[:, 1], n))
-    distance = np.hypot(*(X[:, None] - X).transpose(2, 0, 1)) + np.eye(n) * 9
-    assert distance.min() > 0.25
-
-
-def test_path_and_cycle_look_like_themselves():
-    n = 20
-    X = network_layout(np.arange(n - 1), np.arange(1, n), n)
-    assert np.ptp(X[:, 0]) > 5 * np.ptp(X[:, 1]), "a path is long and lies flat"
-    assert (np.diff(X[:, 0]) > 0).all() or (np.diff(X[:, 0]) < 0).all()
-    X = network_layout(np.arange(n), (np.arange(n) + 1) % n, n)
-    radius = np.hypot(*(X - X.mean(axis=0)).T)
-    assert radius.std() < 0.1 * radius.mean(), "a cycle is round"
-
-
-def test_components_do_not_overlap():
-    rng = np.random.default_rng(1)
-    pieces = [rng.random((int(k), 2)) * np.sqrt(k) for k in rng.integers(2, 60, 25)]
-    corners = pack(pieces, 1.3)
-    placed = [piece - piece.min(axis=0) + corner for piece, corner in zip(pieces, corners, strict=True)]
-    for i, one in enumerate(placed):
-        for two in placed[:i]:
-            assert np.hypot(*(one[:, None] - two).transpose(2, 0, 1)).min() > 0.5
-
-
 def test_two_thousand_nodes_take_a_few_seconds():
     networks = random_networks(2000, 5000, 2)
     start = time.process_time()
@@ -293,8 +255,7 @@ def test_component_curve_marks_its_thresholds(percolation):
 
 
 def test_component_curve_of_real_data():
-    data = jgl.datasets.load_rppa()
-    curve = jgl.component_curve(jgl.SampleCovariance.from_labels(data.X, data.y, correlation=True), 0.2)
+    curve = jgl.component_curve(jgl.datasets.load_rppa().to_source(correlation=True), 0.2)
     figure = jgl.plots.plot_component_curve(curve)
     assert figure.axes[0].lines[0].get_ydata()[0] == curve.largest[-1]
     assert f"no edge above: {curve.lambda_max:.3g}" in [text.get_text() for text in figure.legends[0].get_texts()]

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-import time
 import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,16 +14,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import sparse
-from scipy.spatial.distance import pdist
 
 import jointglasso as jgl
 from jointglasso.networks import JointNetworks
-from jointglasso.report import common_layout
 from jointglasso.report.payload import make_payload
 from jointglasso.report.write import embed_json, fill_page
 from reports import (
     HOSTILE_NAMES,
-    big_solution,
     edgeless_solution,
     hostile_solution,
     made_solution,
@@ -288,6 +284,51 @@ def test_proved_edges_are_marked_where_known():
     assert 0 < marks.sum() < len(marks)
 
 
+def test_proved_edges_come_from_the_solution():
+    solution = protein_solution()
+    expected = JointNetworks.from_solution(solution).edge_certified
+    assert expected.any()
+    bare = JointNetworks(solution.precision, solution.class_names, solution.variable_names)
+    for networks in (JointNetworks.from_solution(solution), bare):
+        assert make_payload(solution, networks)["edges"]["certified"] == expected.astype(int).tolist()
+    part = bare.subnetwork(bare.variable_names[:12])
+    assert make_payload(solution, part)["edges"]["certified"] is None, "other variables: the proof cannot be told"
+    nothing_proved = hostile_solution()
+    marks = make_payload(nothing_proved, JointNetworks.from_solution(nothing_proved))["edges"]["certified"]
+    assert set(marks) == {0}
+
+
+def test_without_parameters_those_of_the_solution_are_listed(tmp_path):
+    page = read_report(jgl.write_report(tmp_path / "r.html", protein_solution()))
+    facts = facts_of(page, "parameters")
+    values = {name: row["value"] for name, row in facts.items()}
+    sizes = protein_solution().parameters["sample_sizes"]
+    assert (values["lambda1"], values["lambda2"], values["penalize_diagonal"]) == ("0.25", "0.05", "yes")
+    assert values["weights"] == "1 for every class"
+    assert float(values["tol"]) == protein_solution().parameters["tol"]
+    assert values["sample_sizes"].startswith(f"BLCA: {sizes[0]}, KIRC: {sizes[1]}, ")
+    assert "pair_weights" not in values, "none were used"
+    assert facts["lambda1"]["note"] and facts["tol"]["note"]
+
+
+def test_parameters_that_are_not_known_are_left_out_and_weights_listed_by_class():
+    parameters = {"lambda1": 0.3, "weights": [0.25, 0.75], "sample_sizes": None, "pair_weights": 4}
+    solution = made_solution([ring(5, 0.3)] * 2, "AB", "abcde", parameters=parameters)
+    rows = make_payload(solution, JointNetworks.from_solution(solution))["facts"][1]["rows"]
+    values = {row["term"]: row["value"] for row in rows}
+    assert values["weights"] == "A: 0.25, B: 0.75"
+    assert values["pair_weights"] == "4"
+    assert "sample_sizes" not in values
+
+
+def test_given_parameters_replace_those_of_the_solution():
+    solution = made_solution([ring(5, 0.3)], "A", "abcde", parameters={"lambda1": 0.3, "tol": 1e-6})
+    networks = JointNetworks.from_solution(solution)
+    rows = make_payload(solution, networks, parameters={"alpha": 2})["facts"][1]["rows"]
+    assert rows[0] == {"term": "alpha", "value": "2", "note": ""}
+    assert {"lambda1", "tol"}.isdisjoint(row["term"] for row in rows)
+
+
 @pytest.mark.parametrize("form", ["records", "frame", "result"])
 def test_selection_becomes_a_table(form):
     columns = {"lambda1": np.array([0.1, 0.2]), "edges": np.array([30, 12]), "converged": np.array([True, False])}
@@ -346,57 +387,3 @@ def test_infinite_gap_is_told_in_words(tmp_path):
     object.__setattr__(solution.certificate, "gap", float("inf"))
     page = read_report(jgl.write_report(tmp_path / "r.html", solution))
     assert "inf" in facts_of(page, "proof")["Gap"]["value"]
-
-
-# The layout
-
-
-def test_layout_is_the_same_every_time_and_keeps_variables_apart():
-    precision = protein_solution().precision
-    place = common_layout(precision)
-    np.testing.assert_array_equal(place, common_layout(precision))
-    assert np.isfinite(place).all()
-    assert pdist(place).min() > 0.3
-
-
-def test_layout_brings_neighbours_near():
-    Theta = ring(60, 0.4)
-    place = common_layout([Theta])
-    edges = sparse.coo_array(sparse.triu(Theta, k=1))
-    along = np.linalg.norm(place[edges.row] - place[edges.col], axis=1)
-    assert np.median(along) < 0.3 * np.median(pdist(place))
-
-
-def test_layout_separates_components_and_puts_lonely_variables_below():
-    blocks = sparse.block_diag([ring(8, 0.4), ring(5, 0.4), np.eye(3)], format="csc")
-    place = common_layout([sparse.csc_array(blocks)])
-    boxes = [(place[part].min(axis=0), place[part].max(axis=0)) for part in (slice(0, 8), slice(8, 13))]
-    (low1, high1), (low2, high2) = boxes
-    assert (high1 < low2).any() or (high2 < low1).any()
-    assert place[13:, 1].min() > place[:13, 1].max()
-
-
-@pytest.mark.parametrize("n_edges", [0, 1, 2])
-def test_layout_of_next_to_nothing(n_edges):
-    Theta = sparse.csc_array(ring(3, 0.4, skip=tuple(range(n_edges, 3))))
-    place = common_layout([Theta, Theta])
-    assert np.isfinite(place).all() and pdist(place).min() > 0.3
-
-
-def test_layout_sees_all_classes():
-    one, two = ring(12, 0.4, skip=range(6, 12)), ring(12, 0.4, skip=range(6))
-    np.testing.assert_allclose(common_layout([one, two]), common_layout([ring(12, 0.4)]))
-
-
-def test_big_layout_is_quick_and_legible():
-    solution = big_solution()
-    begin = time.perf_counter()
-    place = common_layout(solution.precision)
-    assert time.perf_counter() - begin < 15.0
-    assert np.isfinite(place).all()
-    edges = sparse.coo_array(sparse.triu(solution.precision[0], k=1))
-    along = np.linalg.norm(place[edges.row] - place[edges.col], axis=1)
-    rng = np.random.default_rng(1)
-    apart = np.linalg.norm(place[rng.permutation(2000)] - place, axis=1)
-    assert np.median(along) < 0.5 * np.median(apart)
-    assert np.quantile(pdist(place[:1000]), 1e-4) > 0.2

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import jointglasso as jgl
 from browser import ReportPage, start_browser
@@ -381,6 +382,18 @@ def test_hovering_shows_the_values_of_all_classes(page, networks):
     assert not page.find("#tip").is_displayed()
 
 
+def test_proved_edges_and_parameters_come_from_the_solution(open_report):
+    half = sparse.csc_array(abs(sparse.triu(ring(6, 0.4), k=1)) > 0)
+    half[0, 1] = False
+    solution = made_solution([ring(6, 0.4)], ["only"], "abcdef", certified=[half + half.T], parameters={"tol": 1e-6})
+    page = open_report(solution)
+    seen = {title: rows for title, rows in page.run(SWEEP) if " – " in title}
+    marks = {title: rows[0][-1] for title, rows in seen.items()}
+    assert marks.pop("a – b") == ""
+    assert len(marks) >= 3 and set(marks.values()) == {"proved"}
+    assert "1e-06" in page.find("#parameters").text
+
+
 def test_keys_move_and_zoom_all_panels(page):
     pictures = [page.picture(panel) for panel in (0, 5)]
     for key in ("+", "\ue014", "\ue013", "-"):
@@ -446,7 +459,8 @@ def test_every_control_is_reached_by_tab(page):
 def test_downloaded_edges_are_those_of_the_networks(page, networks):
     found = pd.read_csv(page.download("edges.csv", "All edges"), float_precision="round_trip")
     expected = networks.edges()
-    pd.testing.assert_frame_equal(found.drop(columns="certified"), expected.drop(columns="certified"), check_exact=True)
+    assert expected["certified"].any()
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
 
 
 def test_downloads_of_what_is_shown(page, networks):

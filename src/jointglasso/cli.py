@@ -31,10 +31,10 @@ def demo(lambda1: float, lambda2: float, tol: float) -> None:
     import jointglasso as jgl
 
     table = jgl.datasets.load_rppa()
-    click.echo(f"{table.description}: {table.X.shape[0]} samples.\n")
-    source = jgl.SampleCovariance.from_labels(table.X, table.y, correlation=True, variable_names=table.variable_names)
+    click.echo(f"{table.source}: {table.X.shape[0]} samples.\n")
+    source = table.to_source(correlation=True)
     click.echo("Preparing: kernels are compiled once per machine, which takes about half a minute.\n", err=True)
-    jgl.solve(jgl.SampleCovariance.from_labels(table.X[:, :80], table.y, correlation=True), lambda1, lambda2)
+    jgl.solve(table.select(table.variable_names[:80]).to_source(correlation=True), lambda1, lambda2)
     _show_screens(source, lambda1, lambda2)
     began = time.perf_counter()
     solution = jgl.solve(source, lambda1, lambda2, tol=tol)

@@ -1,6 +1,6 @@
 """Data to try things on: the paper's synthetic designs, an expression-like one, and one real data set."""
 
-from jointglasso.datasets.embedded import LabelledTable, load_rppa
+from jointglasso.datasets.embedded import load_rppa
 from jointglasso.datasets.synthetic import JointData, make_joint_ggm
 
-__all__ = ["JointData", "LabelledTable", "load_rppa", "make_joint_ggm"]
+__all__ = ["JointData", "load_rppa", "make_joint_ggm"]

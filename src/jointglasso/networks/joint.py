@@ -121,6 +121,11 @@ class JointNetworks:
         """Whether selection frequencies are known."""
         return self._stability is not None
 
+    @property
+    def has_certified(self) -> bool:
+        """Whether it is known which edges are proved."""
+        return self._certified is not None
+
     @cached_property
     def edge_list(self) -> EdgeList:
         """The edges as arrays of positions and values, for computations."""

@@ -13,9 +13,9 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC, EdgeList
+from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import BLUE, INK, PALE, PURPLE, VERMILION, finish, new_figure, plain
 from jointglasso.plots.labels import Scene, place_labels
-from jointglasso.plots.layout import network_layout
 from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
@@ -136,10 +136,8 @@ def _empty_figure(networks: JointNetworks) -> Figure:
 
 def _places(part: JointNetworks, shown: IntArray, positions: Any, n_variables: int) -> FloatArray:
     if positions is None:
-        edges = part.edge_list
-        first = edges.starts
-        computed = network_layout(edges.first[first], edges.second[first], part.n_variables, aspect=ASPECT)
-        return _filling(computed)
+        # The layout counts downwards, as screens do.
+        return _filling(common_layout(part.precision) * (1.0, -1.0))
     given = np.asarray(positions, dtype=np.float64)
     if given.shape != (n_variables, 2):
         raise ValueError(f"positions has shape {given.shape}: give one place for each variable, {(n_variables, 2)}.")

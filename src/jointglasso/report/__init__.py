@@ -1,6 +1,5 @@
 """A report on a solution as one HTML file that needs nothing else: the networks to look at, tables, and the proof."""
 
-from jointglasso.report.layout import common_layout
 from jointglasso.report.write import write_report
 
-__all__ = ["common_layout", "write_report"]
+__all__ = ["write_report"]

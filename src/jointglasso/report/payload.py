@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import EdgeList, lookup
-from jointglasso.report.layout import common_layout
+from jointglasso.networks.layout import common_layout
 from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def make_payload(
         "variables": list(networks.variable_names),
         "layout": _coordinates(networks),
         "pairs": _pairs(networks.edge_list),
-        "edges": _edges(networks, _stability(networks, stability)),
+        "edges": _edges(networks.edge_list, _stability(networks, stability), _certified(networks, solution)),
         "diagonal": [matrix.diagonal().tolist() for matrix in networks.precision],
         "facts": [card for card in facts if card is not None],
         "verdict": verdict(solution),
@@ -80,15 +80,23 @@ def _pairs(edges: EdgeList) -> dict[str, list[int]]:
     }
 
 
-def _edges(networks: JointNetworks, stability: list[float] | None) -> dict[str, list[Any] | None]:
+def _edges(edges: EdgeList, stability: list[float] | None, certified: list[int] | None) -> dict[str, list[Any] | None]:
     """Edges sorted by pair and class; what is not known about any of them is left out."""
-    edges, certified = networks.edge_list, networks.edge_certified
     return {
         "class": edges.class_index.tolist(),
         "precision": edges.precision.tolist(),
         "stability": stability,
-        "certified": certified.astype(int).tolist() if certified.any() else None,
+        "certified": certified,
     }
+
+
+def _certified(networks: JointNetworks, solution: Solution) -> list[int] | None:
+    """Which edges are proved: as the networks say, or else the solution where its variables are the same."""
+    if networks.has_certified:
+        return networks.edge_certified.astype(int).tolist()
+    if networks.variable_names != tuple(solution.variable_names):
+        return None
+    return (lookup(solution.certified, networks.edge_list) > 0).astype(int).tolist()
 
 
 def _stability(networks: JointNetworks, given: Any) -> list[float] | None:

@@ -29,6 +29,16 @@ _SCREENING_WORDS = {
     "none": "no screening",
 }
 
+_PARAMETER_NOTES = {
+    "lambda1": "Penalty on every entry: the higher, the fewer edges.",
+    "lambda2": "Penalty on each pair of variables over all classes: the higher, the more alike the networks.",
+    "weights": "Weight of each class in the objective.",
+    "penalize_diagonal": "Whether the penalty lambda1 holds for the diagonal too.",
+    "tol": "Gap, relative to the objective, that counts as converged.",
+    "sample_sizes": "Samples of each class.",
+    "pair_weights": "Pairs of variables with a penalty of their own.",
+}
+
 
 def verdict(solution: Solution) -> dict[str, Any]:
     """One line on whether to trust the result."""
@@ -88,10 +98,12 @@ def _proved_edges(certificate: Certificate, n_edges: int) -> list[dict[str, str]
 
 
 def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, selection: Any = None) -> Card:
-    """List what the user set and how the solve went."""
+    """List what the user set, or else what the solution knows that was asked for, and how the solve went."""
     partition = solution.partition
+    rows = _own_parameters(solution) if parameters is None else _rows_of(parameters)
+    listed = {row["term"] for row in rows}
     chosen = {name: getattr(selection, name) for name in ("lambda1", "lambda2") if hasattr(selection, name)}
-    rows = [_row(str(name), _show(value)) for name, value in {**chosen, **(parameters or {})}.items()]
+    rows = [*_rows_of({name: value for name, value in chosen.items() if name not in listed}), *rows]
     rows += [
         _row("Variables", f"{len(solution.variable_names):,}"),
         *(
@@ -111,13 +123,31 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, se
     return {"id": "parameters", "title": "Parameters and run", "rows": rows}
 
 
+def _own_parameters(solution: Solution) -> list[dict[str, str]]:
+    """Rows of `Solution.parameters`; what is not known or was not used is left out."""
+    known = {name: value for name, value in solution.parameters.items() if value is not None}
+    if not known.get("pair_weights"):
+        known.pop("pair_weights", None)
+    return [_row(name, _by_class(value, solution), _PARAMETER_NOTES.get(name, "")) for name, value in known.items()]
+
+
+def _by_class(value: Any, solution: Solution) -> str:
+    """Show a value; one number for each class is listed by class, or once where all are equal."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != len(solution.class_names):
+        return _show(value)
+    shown = [_show(number) for number in value]
+    if len(shown) > 1 and len(set(shown)) == 1:
+        return f"{shown[0]} for every class"
+    return ", ".join(f"{name}: {number}" for name, number in zip(solution.class_names, shown, strict=True))
+
+
 def selection_facts(selection: Any) -> Card | None:
     """How the penalties were chosen: what the selection says itself, and the points that were tried."""
     if selection is None:
         return None
     card: Card = {"id": "selection", "title": "Choice of the penalties"}
     if isinstance(selection, Mapping):
-        return {**card, "rows": [_row(str(name), _show(value)) for name, value in selection.items()]}
+        return {**card, "rows": _rows_of(selection)}
     if callable(explain := getattr(selection, "explain", None)):
         card["paragraphs"] = str(explain()).splitlines()
     return {**card, "table": {**_table(_columns(selection)), "best": getattr(selection, "best", None)}}
@@ -171,6 +201,10 @@ def _version(package: str) -> str:
 
 def _row(term: str, value: str, note: str = "") -> dict[str, str]:
     return {"term": term, "value": value, "note": note}
+
+
+def _rows_of(values: Mapping[Any, Any]) -> list[dict[str, str]]:
+    return [_row(str(name), _show(value)) for name, value in values.items()]
 
 
 def _plain(value: float) -> str:

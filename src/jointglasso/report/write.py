@@ -55,8 +55,7 @@ def write_report(
     title : str, optional
         Heading of the report.
     parameters : mapping, optional
-        Names and values to list, such as ``{"lambda1": 0.3, "lambda2": 0.1}``; a solution does not know its penalties,
-        a selection does.
+        Names and values to list instead of those the solution was asked for (`Solution.parameters`).
     notes : str or sequence of str, optional
         Remarks to print, a paragraph each.
 
@@ -67,7 +66,7 @@ def write_report(
 
     Examples
     --------
-    >>> jgl.write_report("networks.html", solution, parameters={"lambda1": 0.3, "lambda2": 0.1})  # doctest: +SKIP
+    >>> jgl.write_report("networks.html", solution, title="Six cancers")  # doctest: +SKIP
     """
     _check_arguments(solution, networks, parameters)
     if networks is None:

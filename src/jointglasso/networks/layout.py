@@ -1,8 +1,9 @@
 """One set of coordinates for all classes: a variable stands at the same place in every network.
 
 Components of the union of the networks are laid out one by one and packed beside each other, biggest first. Within a
-component a spectral embedding gives the rough shape and a force model (springs on edges, repulsion between all
-variables) the final one. Nothing is random but a fixed tiny jitter, so the same networks give the same picture.
+component an embedding gives the rough shape and a force model (springs on edges, repulsion between all variables) the
+final one. The embedding is by distances in the graph where that is nearly a tree, which unfolds it, and spectral
+elsewhere, which parts modules. Nothing is random but a fixed tiny jitter, so the same networks give the same picture.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
 from jointglasso._typing import FloatArray, IntArray
 
 #: Biggest component whose repulsion is summed over all pairs, and whose eigenvectors come from a dense solver.
 _EXACT_LIMIT = 400
+
+#: Edges per variable up to which a component counts as nearly a tree.
+_TREE_LIKE = 1.5
+
+#: Variables whose distances to all others place a component that is nearly a tree.
+_N_PIVOTS = 50
 
 #: Distance that variables near each other keep, the unit of the layout.
 _SPACING = 1.0
@@ -39,7 +46,8 @@ def common_layout(precision: Sequence[Any]) -> FloatArray:
     Returns
     -------
     array (p, 2)
-        Variables near each other are about 1 apart; variables without an edge stand in rows below the rest.
+        Variables near each other are about 1 apart; variables without an edge stand in rows below the rest, where the
+        second coordinate counts downwards as on screens.
     """
     weights = union_weights(precision)
     _, component = connected_components(weights, directed=False)
@@ -74,13 +82,31 @@ def _layout_component(weights: Any) -> FloatArray:
     # The strongest edges would pull their ends onto each other and the weakest not count; the root evens them.
     springs = sparse.csr_array(weights)
     springs.data = np.sqrt(springs.data / springs.data.max())
-    position = _spectral_start(springs) * math.sqrt(n) * _SPACING
-    position = _relax(position, springs)
-    return _lying_down(position)
+    tree_like = springs.nnz / 2 <= _TREE_LIKE * n
+    start = _distance_start(springs) if tree_like else _spectral_start(springs)
+    position = _relax(start * math.sqrt(n) * _SPACING, springs)
+    return _lying_down(_spaced(position if tree_like else _evened(position)))
+
+
+def _distance_start(springs: Any) -> FloatArray:
+    """Classical scaling of the numbers of edges between each variable and a few pivots far from one another."""
+    n = springs.shape[0]
+    n_pivots = min(n, _N_PIVOTS)
+    steps = np.empty((n, n_pivots))
+    pivot, nearest = int(np.diff(springs.indptr).argmax()), np.full(n, np.inf)
+    for k in range(n_pivots):
+        steps[:, k] = dijkstra(springs, unweighted=True, indices=pivot)
+        nearest = np.minimum(nearest, steps[:, k])
+        pivot = int(nearest.argmax())
+    squared = steps**2
+    centred = squared - squared.mean(axis=0) - squared.mean(axis=1, keepdims=True) + squared.mean()
+    vectors = np.linalg.eigh(centred.T @ centred)[1][:, [-1, -2]]
+    place = centred @ _signed(vectors)
+    return _jittered(place / max(float(np.abs(place).max()), 1e-12))
 
 
 def _spectral_start(springs: Any) -> FloatArray:
-    """Second and third eigenvector of the normalised adjacency, with a little noise to part what coincides."""
+    """Second and third eigenvector of the normalised adjacency."""
     n = springs.shape[0]
     root_degree = np.sqrt(np.asarray(springs.sum(axis=1)).ravel())
     scaling = sparse.diags_array(1.0 / root_degree)
@@ -91,12 +117,21 @@ def _spectral_start(springs: Any) -> FloatArray:
         values, found = sparse.linalg.eigsh(normalised, k=3, which="LA", v0=root_degree, tol=1e-3)
         vectors = found[:, np.argsort(values)[[1, 0]]]
     vectors = vectors / root_degree[:, None]
-    # The sign of an eigenvector is free; fix it, or it would depend on the linear algebra library.
-    vectors = vectors * np.where(vectors[np.abs(vectors).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    vectors = _signed(vectors)
     # Ranks, mixed in, keep a few far leaves from squeezing all others into one point.
     ranks = vectors.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable") / n - 0.5
     vectors = 0.5 * vectors / np.maximum(np.abs(vectors).max(axis=0), 1e-12) + 0.5 * ranks
-    return np.asarray(vectors + np.random.default_rng(0).normal(scale=0.02, size=(n, 2)))
+    return _jittered(vectors)
+
+
+def _signed(vectors: FloatArray) -> FloatArray:
+    """Fix the free sign of eigenvectors, which would otherwise depend on the linear algebra library."""
+    return np.asarray(vectors * np.where(vectors[np.abs(vectors).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0))
+
+
+def _jittered(place: FloatArray) -> FloatArray:
+    """Part what coincides by a little noise, always the same."""
+    return np.asarray(place + np.random.default_rng(0).normal(scale=0.02, size=place.shape))
 
 
 def _relax(position: FloatArray, springs: Any) -> FloatArray:
@@ -118,7 +153,7 @@ def _relax(position: FloatArray, springs: Any) -> FloatArray:
         force -= 0.02 * mass[:, None] * position  # a weak pull to the middle keeps long arms on the page
         length = np.sqrt((force**2).sum(axis=1))
         position = position + force * (np.minimum(length, limit) / np.maximum(length, 1e-12))[:, None]
-    return _spaced(position)
+    return position
 
 
 def _repulsion_exact(position: FloatArray, mass: FloatArray) -> FloatArray:
@@ -159,7 +194,6 @@ def _repulsion_by_cells(position: FloatArray, mass: FloatArray) -> FloatArray:
 
 def _spaced(position: FloatArray) -> FloatArray:
     """Scale to the usual distance between neighbours, then push apart the pairs that are still too near."""
-    position = _evened(position)
     nearest = cKDTree(position).query(position, k=2)[0][:, 1]
     position = position * (_SPACING / max(float(np.median(nearest)), 1e-9))
     for _ in range(12):
@@ -188,8 +222,7 @@ def _evened(position: FloatArray) -> FloatArray:
 def _lying_down(position: FloatArray) -> FloatArray:
     """Turn the longest direction to the horizontal and stretch it, since screens are wider than high."""
     centred = position - position.mean(axis=0)
-    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
-    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    axes = _signed(np.linalg.eigh(centred.T @ centred)[1][:, ::-1])
     return np.asarray(centred @ axes * [_ASPECT, 1.0])
 
 
