@@ -257,20 +257,26 @@ def _direction_by_faces(
 
     Zeros that should come back do so through the active set of the next iteration; until then products leave them out.
     """
-    from jointglasso.kernels.faces import enter_face, face_residual, inner, penalty_of, step_on_face, update_face
+    from jointglasso.kernels.faces import enter_face, face_residual, step_on_face, update_face
 
     n_entries, (lambda1, lambda2, lambda_d) = working.n_entries, penalties
     face = enter_face(working.start, working.factor, x, gradient, curvature, lambda1, lambda2)
-    z, slope, best = x.copy(), gradient.copy(), 0.0
-    change = -penalty_of(working.start, working.factor, x, *penalties)
+    z, slope, best, change = x.copy(), gradient.copy(), 0.0, 0.0
     for _ in range(_THOROUGH_ROUNDS if thorough else _ROUNDS):
         restrict(face[0] > 0.0)
         residual = face_residual(working.start, working.factor, slope, lambda1, lambda2, lambda_d, face)
-        v, product_v, decrease, steps = _conjugate_gradients(working, product, residual, face, curvature, best)
-        best = max(best, decrease)
+        v, product_v, steps = _conjugate_gradients(working, product, residual, face, curvature, best)
+        was_free = face[0] > 0.0
         moved, crossed = step_on_face(n_entries, z, v, face)
         turned = product(moved - z) if crossed else product_v
-        change += inner(n_entries, slope, moved - z) + 0.5 * inner(n_entries, turned, moved - z)
+        gained = -_model_change(working, slope, turned, z, moved, penalties)
+        if crossed and gained < 0.0:
+            # Entries that went far beyond zero dragged the others along: let them go to zero alone.
+            moved = np.where(was_free & (face[0] == 0.0), 0.0, z)
+            turned = product(moved - z)
+            gained = -_model_change(working, slope, turned, z, moved, penalties)
+        best = max(best, gained)
+        change -= gained
         slope += turned
         z = moved
         if crossed > _FEW_CROSSINGS * n_entries or (crossed > 0 and steps > 3):
@@ -285,7 +291,23 @@ def _direction_by_faces(
         if np.count_nonzero(wider[0] > face[0]) <= _FEW_CROSSINGS * n_entries:
             break
         face = wider
-    return z - x, change + penalty_of(working.start, working.factor, z, *penalties)
+    return z - x, change
+
+
+def _model_change(
+    working: WorkingSet,
+    slope: FloatArray,
+    turned: FloatArray,
+    z: FloatArray,
+    moved: FloatArray,
+    penalties: tuple[float, float, float],
+) -> float:
+    """Change of the model, penalty included, on the way from z to `moved`; `turned` is the product with that way."""
+    from jointglasso.kernels.faces import inner, penalty_of
+
+    way, n_entries = moved - z, working.n_entries
+    before, after = (penalty_of(working.start, working.factor, point, *penalties) for point in (z, moved))
+    return inner(n_entries, slope, way) + 0.5 * inner(n_entries, turned, way) + after - before
 
 
 def _conjugate_gradients(
@@ -295,10 +317,10 @@ def _conjugate_gradients(
     face: FloatArray,
     curvature: FloatArray,
     best: float,
-) -> tuple[FloatArray, FloatArray, float, int]:
+) -> tuple[FloatArray, FloatArray, int]:
     """Newton's equations on the face, until a step lowers the model by a small part of what was gained so far.
 
-    Also the product with the solution, the decrease, and the steps taken.
+    Also the product with the solution, and the steps taken.
     """
     from jointglasso.kernels.faces import add_group_curvature, inner
 
@@ -323,4 +345,4 @@ def _conjugate_gradients(
         z = r / diagonal
         rho, previous = inner(n_entries, r, z), rho
         p = z + (rho / previous) * p
-    return v, product_v, decrease, steps
+    return v, product_v, steps
