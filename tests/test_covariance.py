@@ -1,12 +1,19 @@
 """Covariance sources: pieces agree with numpy, whatever the piece and whatever the source."""
 
+import tracemalloc
+
+import anndata
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings, strategies as st
+from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.covariance import as_source
 from jointglasso.engine.screen import SCREENING
+from jointglasso.validation import SampleRows, tables
 
 RNG = np.random.default_rng(11)
 SAMPLES = [
@@ -229,6 +236,184 @@ def test_samples_are_copied_before_they_are_centred():
     X = SAMPLES[0].copy()
     jgl.SampleCovariance([X], correlation=True)
     np.testing.assert_array_equal(X, SAMPLES[0])
+
+
+# Samples that are sparse or on disk
+
+COUNTS = np.random.default_rng(5).poisson(0.4, size=(60, 9)).astype(float) * 0.1
+LABELS = np.random.default_rng(6).permutation(np.repeat(["c", "a", "b"], [30, 18, 12]))
+
+
+def stored(kind, X, folder):
+    """The same table in another form; files stay open as long as somebody reads them."""
+    if kind in ("mapped", "mapped float32"):
+        np.save(folder / "table.npy", X if kind == "mapped" else X.astype(np.float32))
+        return np.load(folder / "table.npy", mmap_mode="r")
+    if kind in ("h5py", "h5py chunks"):
+        options = {"chunks": (7, 4), "compression": "gzip"} if kind == "h5py chunks" else {}
+        with h5py.File(folder / "table.h5", "w") as file:
+            file.create_dataset("X", data=X, **options)
+        return h5py.File(folder / "table.h5")["X"]
+    if kind.startswith("backed"):
+        values = {"backed": X, "backed csr": sparse.csr_matrix(X), "backed csc": sparse.csc_matrix(X)}[kind]
+        anndata.AnnData(values).write_h5ad(folder / "table.h5ad")
+        return anndata.read_h5ad(folder / "table.h5ad", backed="r").X
+    return getattr(sparse, kind)(X)
+
+
+SPARSE = ["csr_array", "csc_array", "coo_array", "csr_matrix", "csc_matrix", "lil_array", "dia_array"]
+ON_DISK = ["mapped", "h5py", "h5py chunks", "backed", "backed csr", "backed csc"]
+
+
+def assert_same_numbers(found, expected):
+    assert found.class_names == expected.class_names and found.variable_names == expected.variable_names
+    np.testing.assert_array_equal(found.sample_sizes, expected.sample_sizes)
+    for k in range(expected.n_classes):
+        np.testing.assert_array_equal(found.content(k)[0], expected.content(k)[0])
+
+
+@pytest.mark.parametrize("correlation", [False, True])
+@pytest.mark.parametrize("kind", SPARSE + ON_DISK)
+def test_tables_of_any_kind_give_the_same_bits(kind, correlation, tmp_path):
+    expected = jgl.SampleCovariance.from_labels(COUNTS, LABELS, correlation=correlation)
+    table = stored(kind, COUNTS, tmp_path)
+    assert_same_numbers(jgl.SampleCovariance.from_labels(table, LABELS, correlation=correlation), expected)
+
+
+@pytest.mark.parametrize("kind", SPARSE + ON_DISK)
+def test_each_class_may_be_of_any_kind_and_a_single_one_needs_no_list(kind, tmp_path):
+    table = stored(kind, COUNTS, tmp_path)
+    assert_same_numbers(jgl.SampleCovariance([table, COUNTS]), jgl.SampleCovariance([COUNTS, COUNTS]))
+    assert_same_numbers(jgl.SampleCovariance(table), jgl.SampleCovariance(COUNTS))
+
+
+def test_single_precision_on_disk_is_computed_with_in_double(tmp_path):
+    table = stored("mapped float32", COUNTS, tmp_path)
+    expected = jgl.SampleCovariance.from_labels(COUNTS.astype(np.float32).astype(float), LABELS)
+    assert_same_numbers(jgl.SampleCovariance.from_labels(table, LABELS), expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_rows_of_a_file_are_read_in_pieces(data):
+    """Whatever the size of a piece, the rows wanted come out, and no slice is longer than a piece."""
+    n, p = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 5))
+    rows = np.array(sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=1))))
+    limit = data.draw(st.integers(1, 60))
+    table = SlicesOnly(np.arange(n * p, dtype=float).reshape(n, p))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "_NUMBERS_AT_ONCE", limit)
+        found = SampleRows(table, rows).read()
+        np.testing.assert_array_equal(found, table.values[rows])
+        some = np.arange(0, p, 2)
+        np.testing.assert_array_equal(SampleRows(table, rows).restricted(some).read(), table.values[rows][:, some])
+    assert max(table.lengths) <= max(1, limit // p)
+
+
+class SlicesOnly:
+    """A dataset that gives stretches of rows and remembers how long they were."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype, self.lengths = values, values.shape, values.dtype, []
+
+    def __getitem__(self, rows):
+        assert isinstance(rows, slice)
+        self.lengths.append(rows.stop - rows.start)
+        return self.values[rows]
+
+
+def test_a_form_without_rows_is_converted_once(monkeypatch):
+    calls = []
+    convert = sparse.coo_array.tocsr
+    monkeypatch.setattr(sparse.coo_array, "tocsr", lambda self, **options: calls.append(1) or convert(self, **options))
+    jgl.SampleCovariance.from_labels(sparse.coo_array(COUNTS), LABELS)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("kind", ["sparse", "mapped"])
+def test_one_class_is_dense_at_a_time(kind, tmp_path):
+    """Kept are 12 bytes a number; on top of them comes a small multiple of one class, not the whole table."""
+    n_classes, n, p = 8, 400, 500
+    X = sparse.random_array((n_classes * n, p), density=0.05, rng=np.random.default_rng(0), format="csr")
+    table = X if kind == "sparse" else stored("mapped", X.toarray(), tmp_path)
+    labels = np.arange(n_classes * n) % n_classes
+    tracemalloc.start()
+    jgl.SampleCovariance.from_labels(table, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    numbers = n_classes * n * p
+    assert peak < 12 * numbers + 4 * 8 * numbers / n_classes
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "message"),
+    [
+        (sparse.csr_array(COUNTS * 1j), TypeError, "The sample matrix of class 'a' holds complex numbers"),
+        (np.full((60, 2), "word"), TypeError, "The sample matrix of class 'a' is not numeric"),
+        (sparse.csr_array((60, 0)), ValueError, r"class 'a' has shape \(18, 0\)"),
+        (sparse.csr_array(np.where(COUNTS > 0.25, np.nan, COUNTS)), ValueError, "has nan in variable 'x"),
+        (sparse.csr_array(COUNTS[:59]), ValueError, r"y has shape \(60,\), but X has 59 samples"),
+    ],
+    ids=["complex", "words", "no variables", "missing", "lengths"],
+)
+def test_wrong_tables_that_are_read_later_are_named(table, error, message):
+    with pytest.raises(error, match=message):
+        jgl.SampleCovariance.from_labels(table, LABELS)
+
+
+# Samples in AnnData objects
+
+
+def cells(values, **options):
+    names = [f"gene{i}" for i in range(9)]
+    return anndata.AnnData(
+        values,
+        obs=pd.DataFrame({"tissue": LABELS}, index=[f"cell{i}" for i in range(60)]),
+        var=pd.DataFrame(index=names),
+        **options,
+    )
+
+
+@pytest.mark.parametrize("backed", [None, "r"])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, sparse.csc_matrix])
+def test_anndata_in_memory_or_on_disk(form, backed, tmp_path):
+    cells(form(COUNTS), layers={"twice": form(2 * COUNTS)}).write_h5ad(tmp_path / "cells.h5ad")
+    adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed=backed)
+    for layer, factor in ((None, 1), ("twice", 2)):
+        found = jgl.SampleCovariance.from_anndata(adata, "tissue", layer=layer, correlation=True)
+        expected = jgl.SampleCovariance.from_labels(
+            factor * COUNTS, LABELS, correlation=True, variable_names=adata.var_names
+        )
+        assert_same_numbers(found, expected)
+    some = jgl.SampleCovariance.from_anndata(adata, "tissue", classes=["c", "a"])
+    kept = LABELS != "b"
+    assert_same_numbers(
+        some, jgl.SampleCovariance.from_labels(COUNTS[kept], LABELS[kept], variable_names=adata.var_names)
+    )
+
+
+def test_networks_of_cells_on_disk_are_those_of_cells_in_memory(tmp_path):
+    adata = cells(sparse.csr_matrix(COUNTS))
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    options = {"groupby": "tissue", "lambda1": 0.1, "lambda2": 0.05, "constant": "drop"}
+    there = jgl.anndata.fit(anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r"), **options)
+    here = jgl.anndata.fit(adata, **options)
+    assert sum(here.n_edges) > 0
+    for one, two in zip(there.precision, here.precision, strict=True):
+        np.testing.assert_array_equal(one.toarray(), two.toarray())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groupby": "organ"}, "obs has no column 'organ'; its columns are 'tissue'"),
+        ({"groupby": "tissue", "layer": "raw"}, "no layer 'raw'; the layers are none"),
+        ({"groupby": "tissue", "classes": ["d"]}, r"obs\['tissue'\] has no class 'd'"),
+    ],
+)
+def test_what_an_anndata_object_lacks_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        jgl.SampleCovariance.from_anndata(cells(COUNTS), **options)
 
 
 # The protocol

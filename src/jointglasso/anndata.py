@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.covariance import SampleCovariance
+from jointglasso.covariance.annotated import distinct_names, require_anndata, samples_by_class
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.solution import Solution
-from jointglasso.validation import check_choice, check_switch
+from jointglasso.validation import SampleRows, check_choice, check_switch
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -48,7 +48,7 @@ def fit(
     lambda1, lambda2 : float
         Penalties, as in `jointglasso.solve`.
     layer : str, optional
-        Layer to read instead of ``adata.X``. It may be sparse; each class is made dense in turn.
+        Layer to read instead of ``adata.X``. Either may be sparse or on disk; each class is made dense in turn.
     key_added : str, default "jgl"
         Beginning of the keys that are added.
     classes : sequence of str, optional
@@ -72,12 +72,13 @@ def fit(
         raise ValueError(f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.")
     check_choice("constant", constant, ("error", "drop"))
     scaled = check_switch("correlation", correlation)
-    samples = _samples_by_class(adata, groupby, layer, classes)
+    samples = samples_by_class(adata, groupby, layer, classes)
     used = _used_variables(samples, adata.var_names, scaled, constant)
+    at = np.flatnonzero(used)
     if not used.all():
-        samples = {name: X[:, used] for name, X in samples.items()}
-    names = [name for name, kept in zip(_distinct(adata.var_names), used, strict=True) if kept]
-    source = SampleCovariance(samples, correlation=scaled, variable_names=names)
+        samples = {name: part.restricted(at) for name, part in samples.items()}
+    names = distinct_names(adata.var_names)
+    source = SampleCovariance(samples, correlation=scaled, variable_names=[names[i] for i in at])
     solution = solve(source, lambda1, lambda2, **options)
     given = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "correlation": scaled}
     _store(adata, _Result(key_added, solution, used, {**given, "constant": constant, **options}))
@@ -94,7 +95,7 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
     key : str, default "jgl"
         The `key_added` of that call.
     """
-    _require_anndata(adata)
+    require_anndata(adata)
     if key not in adata.uns or "class_names" not in adata.uns[key]:
         raise ValueError(f"There are no networks under uns[{key!r}]: call jointglasso.anndata.fit first.")
     names = [str(name) for name in adata.uns[key]["class_names"]]
@@ -119,54 +120,13 @@ class _Result:
     parameters: dict[str, Any]
 
 
-def _require_anndata(adata: Any) -> None:
-    if not isinstance(adata, require("anndata", "anndata").AnnData):
-        raise TypeError(f"adata must be an AnnData object, not {type(adata).__name__}.")
-
-
-def _samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) -> dict[str, FloatArray]:
-    _require_anndata(adata)
-    if groupby not in adata.obs:
-        raise ValueError(f"obs has no column {groupby!r}; its columns are {_listed(adata.obs.columns)}.")
-    if layer is not None and layer not in adata.layers:
-        raise ValueError(f"There is no layer {layer!r}; the layers are {_listed(adata.layers)}.")
-    column = adata.obs[groupby]
-    if classes is None and column.isna().any():
-        raise ValueError(
-            f"{int(column.isna().sum())} cells have no label in obs[{groupby!r}]: label them, leave them out, or name "
-            "the classes to use."
-        )
-    labels = column.astype(str).to_numpy(dtype=object)
-    present = sorted(set(labels[~column.isna().to_numpy()]))
-    chosen = present if classes is None else _chosen(classes, present, groupby)
-    values = adata.X if layer is None else adata.layers[layer]
-    if values is None:
-        raise ValueError("adata.X is empty: name a layer.")
-    return {name: _dense(values[np.flatnonzero(labels == name)]) for name in chosen}
-
-
-def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
-    given = [classes] if isinstance(classes, str) else list(classes)
-    chosen = sorted({str(name) for name in given})
-    unknown = [name for name in chosen if name not in present]
-    if unknown:
-        raise ValueError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {_listed(present)}.")
-    return chosen
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(repr(str(name)) for name in names) or "none"
-
-
-def _dense(block: Any) -> FloatArray:
-    return np.asarray(block.toarray() if hasattr(block, "toarray") else block, dtype=np.float64)
-
-
-def _used_variables(samples: dict[str, FloatArray], names: Any, scaled: bool, constant: str) -> BoolArray:
+def _used_variables(samples: dict[str, SampleRows], names: Any, scaled: bool, constant: str) -> BoolArray:
     """Which variables can be used; without scaling a constant one does no harm unless asked to go."""
-    flat = {name: (X[:1] == X).all(axis=0) for name, X in samples.items()}
+    if constant == "error" and not scaled:
+        return np.ones(len(names), dtype=bool)
+    flat = {name: _constant_columns(part.read()) for name, part in samples.items()}
     anywhere = np.logical_or.reduce(list(flat.values()))
-    if not anywhere.any() or (constant == "error" and not scaled):
+    if not anywhere.any():
         return np.ones(len(anywhere), dtype=bool)
     if constant == "error":
         where = next(name for name, mask in flat.items() if mask.any())
@@ -181,13 +141,8 @@ def _used_variables(samples: dict[str, FloatArray], names: Any, scaled: bool, co
     return ~anywhere
 
 
-def _distinct(names: Any) -> list[str]:
-    """Names for messages; one that comes twice gets its position, since the solver wants them different."""
-    words = [str(name) for name in names]
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return [word if counts[word] == 1 else f"{word} (variable {i})" for i, word in enumerate(words)]
+def _constant_columns(X: FloatArray) -> BoolArray:
+    return np.asarray((X[:1] == X).all(axis=0))
 
 
 def _varp_key(key: str, k: int, what: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation import check_labels
+from jointglasso.validation import label_rows
 
 #: Name of the only class where no labels are given.
 ONE_CLASS = "all"
@@ -59,4 +59,4 @@ def rows_by_class(n_samples: int, y: Any) -> dict[str, IntArray]:
     """Row numbers of each class in sorted order of the labels; without labels all rows are one class."""
     if y is None:
         return {ONE_CLASS: np.arange(n_samples)}
-    return {name: members[:, 0] for name, members in check_labels(np.arange(n_samples)[:, None], y).items()}
+    return label_rows(n_samples, y)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.covariance.annotated import distinct_names, samples_by_class
 from jointglasso.validation import check_labels, check_samples, check_switch, require_finite_variance, require_varying
+
+if TYPE_CHECKING:
+    from anndata import AnnData
 
 
 class SampleCovariance:
@@ -18,7 +22,8 @@ class SampleCovariance:
     ----------
     samples : sequence or dict of K arrays (n_k, p)
         One sample matrix a class, samples in rows. Data frames bring variable names; classes whose columns
-        come in another order are aligned by name.
+        come in another order are aligned by name. Sparse matrices, arrays mapped from files, and datasets of h5py
+        or AnnData are read and made dense one class after the other.
     correlation : bool, default False
         Give correlations: every variable scaled to unit variance within its class.
     assume_centered : bool, default False
@@ -49,13 +54,13 @@ class SampleCovariance:
         checked = check_samples(samples, class_names, variable_names)
         self._class_names = checked.class_names
         self._variable_names = checked.variable_names
-        self._sample_sizes = np.array([X.shape[0] for X in checked.matrices], dtype=np.int64)
+        self._sample_sizes = checked.sample_sizes
         self.correlation = check_switch("correlation", correlation)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._scaled: list[FloatArray] = []
         self._diagonals: list[FloatArray] = []
         constants = []
-        for k, X in enumerate(checked.matrices):
+        for k, X in enumerate(checked.matrices()):
             Z, variance, constant = _centred(X, self.assume_centered)
             require_finite_variance(variance, checked.class_names[k], checked.variable_names)
             if self.correlation and not isolate_constant:
@@ -85,8 +90,8 @@ class SampleCovariance:
 
         Parameters
         ----------
-        X : array or data frame (n, p)
-            Samples in rows.
+        X : array, data frame, sparse matrix or dataset (n, p)
+            Samples in rows. What is sparse or on disk is read one class after the other.
         y : sequence of n labels
             Class of each sample; the classes come out sorted.
         correlation, variable_names
@@ -94,6 +99,28 @@ class SampleCovariance:
         """
         by_class = check_labels(X, y)
         return cls(by_class, correlation=correlation, variable_names=variable_names)
+
+    @classmethod
+    def from_anndata(
+        cls, adata: AnnData, groupby: str, *, layer: str | None = None, correlation: bool = False, classes: Any = None
+    ) -> SampleCovariance:
+        """Split the cells of an AnnData object by a column of ``adata.obs``.
+
+        Parameters
+        ----------
+        adata : AnnData
+            Cells in rows, genes in columns; it may stay on disk (``backed="r"``), and is then read class by class.
+        groupby : str
+            Column of ``adata.obs`` with the class of each cell.
+        layer : str, optional
+            Layer to read instead of ``adata.X``.
+        correlation : bool, default False
+            As in the constructor.
+        classes : sequence of str, optional
+            Use these classes only; all by default. They come out sorted.
+        """
+        samples = samples_by_class(adata, groupby, layer, classes)
+        return cls(samples, correlation=correlation, variable_names=distinct_names(adata.var_names))
 
     @property
     def n_classes(self) -> int:
@@ -179,7 +206,8 @@ def _centred(X: FloatArray, assume_centered: bool) -> tuple[FloatArray, FloatArr
     """Samples Z with ``S = Z' Z``, the variances, and which variables are constant."""
     n = X.shape[0]
     with np.errstate(over="ignore", invalid="ignore"):
-        Z = X / np.sqrt(n) if assume_centered else (X - X.mean(axis=0)) / np.sqrt(n)
+        Z = X.copy() if assume_centered else X - X.mean(axis=0)
+        Z /= np.sqrt(n)
     constant = (X == 0).all(axis=0) if assume_centered else (X[0] == X).all(axis=0)
     Z[:, constant] = 0.0  # the rounded mean of equal numbers need not be that number
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,0 +1,60 @@
+"""Samples by class in an AnnData object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso.validation import SampleRows, parts_by_class
+
+
+def require_anndata(adata: Any) -> None:
+    """Refuse anything but an AnnData object."""
+    if not isinstance(adata, require("anndata", "anndata").AnnData):
+        raise TypeError(f"adata must be an AnnData object, not {type(adata).__name__}.")
+
+
+def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) -> dict[str, SampleRows]:
+    """Where to read the samples of each class, classes sorted; nothing but labels is read yet."""
+    require_anndata(adata)
+    if groupby not in adata.obs:
+        raise ValueError(f"obs has no column {groupby!r}; its columns are {_listed(adata.obs.columns)}.")
+    if layer is not None and layer not in adata.layers:
+        raise ValueError(f"There is no layer {layer!r}; the layers are {_listed(adata.layers)}.")
+    column = adata.obs[groupby]
+    if classes is None and column.isna().any():
+        raise ValueError(
+            f"{int(column.isna().sum())} cells have no label in obs[{groupby!r}]: label them, leave them out, or name "
+            "the classes to use."
+        )
+    labels = column.astype(str).to_numpy(dtype=object)
+    present = sorted(set(labels[~column.isna().to_numpy()]))
+    chosen = present if classes is None else _chosen(classes, present, groupby)
+    values = adata.X if layer is None else adata.layers[layer]
+    if values is None:
+        raise ValueError("adata.X is empty: name a layer.")
+    return parts_by_class(values, {name: np.flatnonzero(labels == name) for name in chosen})
+
+
+def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
+    given = [classes] if isinstance(classes, str) else list(classes)
+    chosen = sorted({str(name) for name in given})
+    unknown = [name for name in chosen if name not in present]
+    if unknown:
+        raise ValueError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {_listed(present)}.")
+    return chosen
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(str(name)) for name in names) or "none"
+
+
+def distinct_names(names: Any) -> list[str]:
+    """Names as words; one that comes twice gets its position, since variables must be told apart."""
+    words = [str(name) for name in names]
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return [word if counts[word] == 1 else f"{word} (variable {i})" for i, word in enumerate(words)]

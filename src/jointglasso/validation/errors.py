@@ -1,0 +1,72 @@
+"""Errors about data that show only while a problem is set up or solved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray
+
+
+def require_finite_variance(variance: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    """Refuse samples so large that their squares overflow."""
+    bad = np.flatnonzero(~np.isfinite(variance))
+    if len(bad):
+        raise ValueError(
+            f"The variance of variable {variable_names[int(bad[0])]!r} in class {class_name!r} overflows: rescale the "
+            "data, for instance by dividing each variable by its largest value."
+        )
+
+
+def require_varying(constant: BoolArray, class_name: str, variable_names: Sequence[str]) -> None:
+    """Refuse variables that are constant in a class where a correlation is wanted."""
+    if constant.any():
+        variable = variable_names[int(np.flatnonzero(constant)[0])]
+        raise ValueError(
+            f"Variable {variable!r} is constant in class {class_name!r} ({int(constant.sum())} such variables), so it "
+            "has no correlation: drop it, or use correlation=False with a penalised diagonal."
+        )
+
+
+def require_bounded(
+    diagonal: FloatArray, diagonal_penalty: float, class_name: str, variable_names: Sequence[str]
+) -> None:
+    """Refuse a variable without variance where nothing keeps its precision finite."""
+    if diagonal_penalty > 0:
+        return
+    flat = np.flatnonzero(diagonal <= 0)
+    if len(flat):
+        raise ValueError(
+            f"Variable {variable_names[int(flat[0])]!r} has zero variance in class {class_name!r}, so its precision "
+            "would be infinite: drop it, or penalise the diagonal with lambda1 > 0."
+        )
+
+
+def not_semidefinite(class_name: str, detail: str) -> ValueError:
+    """Build the error for a covariance matrix with a negative eigenvalue."""
+    return ValueError(
+        f"The covariance matrix of class {class_name!r} is not positive semidefinite ({detail}): it is no covariance "
+        "matrix of complete samples; recompute it without missing values, or project it onto its positive part."
+    )
+
+
+def no_minimum(class_name: str) -> ValueError:
+    """Build the error for a singular covariance matrix of variables that are not penalised."""
+    return ValueError(
+        f"The covariance matrix of class {class_name!r} is singular where nothing is penalised, so the likelihood has "
+        "no maximum: set lambda1 or lambda2 above 0, and no pair weight to 0."
+    )
+
+
+def indefinite_start(class_name: str, fault: str) -> ValueError:
+    """Build the error for a warm start outside the domain of the objective."""
+    return ValueError(
+        f"The warm_start matrix of class {class_name!r} is not {fault}: give precision matrices, such as "
+        "those of an earlier solution, or leave warm_start out."
+    )
+
+
+def impossible_pair(class_name: str, first: str, second: str) -> ValueError:
+    """Build the error for a covariance larger than the two standard deviations allow."""
+    return not_semidefinite(class_name, f"|S_ij| > sqrt(S_ii S_jj) for variables {first!r} and {second!r}")

@@ -1,0 +1,129 @@
+"""Names of classes and variables: given, found in data frames, or made up; and variables aligned by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+
+
+def split_classes(data: Any, class_names: Any, what: str, single: bool) -> dict[str, Any]:
+    """Name the classes of a dict, a sequence, an array (K, ., .) or, where `data` is one, a single matrix."""
+    if isinstance(data, Mapping):
+        if class_names is not None:
+            raise ValueError("class_names is given twice: the keys of the dict already name the classes.")
+        names, parts = [str(name) for name in data], list(data.values())
+    else:
+        single = single or hasattr(data, "columns")
+        if not single and not isinstance(data, np.ndarray | Sequence):
+            raise TypeError(
+                f"Expected an array, a sequence or a dict with one {what} per class, not {type(data).__name__}."
+            )
+        if isinstance(data, np.ndarray) and data.ndim not in (2, 3):
+            raise ValueError(f"Expected an array (K, ., .) with one {what} per class, not one of shape {data.shape}.")
+        parts = [data] if single else list(data)
+        names = (
+            [str(k + 1) for k in range(len(parts))] if class_names is None else word_list("class_names", class_names)
+        )
+    if not parts:
+        raise ValueError(f"There are no classes (K=0): give at least one {what}.")
+    if len(names) != len(parts):
+        raise ValueError(f"class_names has {len(names)} names, but there are {len(parts)} classes: give one name each.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"class_names holds {_first_duplicate(names)!r} twice: name every class differently.")
+    return dict(zip(names, parts, strict=True))
+
+
+def _first_duplicate(names: Sequence[str]) -> str:
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+
+
+def word_list(parameter: str, given: Any) -> list[str]:
+    """Names as a list of words; a single word is not a list of its letters."""
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise TypeError(f"{parameter} must be a list of names, not {type(given).__name__} {given!r}.")
+    return [str(name) for name in given]
+
+
+def _columns(data: Any) -> list[str] | None:
+    return [str(name) for name in data.columns] if hasattr(data, "columns") else None
+
+
+def align_variables(
+    named: dict[str, Any], arrays: dict[str, Any], variable_names: Any, both_axes: bool
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Bring the variables of all classes into the order of the first class, by name where names exist."""
+    first_class = next(iter(arrays))
+    p = arrays[first_class].shape[1]
+    for name, array in arrays.items():
+        if array.shape[1] != p:
+            raise ValueError(
+                f"Class {name!r} has {array.shape[1]} variables, class {first_class!r} has {p}: all classes must have "
+                "the same variables."
+            )
+    reference: list[str] | None = None
+    aligned: dict[str, Any] = {}
+    for name, array in arrays.items():
+        columns = _columns(named[name])
+        if columns is not None:
+            if both_axes:
+                array = _reorder_rows(array, [str(label) for label in named[name].index], columns, name)
+            if reference is None:
+                reference = _require_unique(columns, f"class {name!r}")
+            elif columns != reference:
+                order = _order_of(columns, reference, name)
+                array = array[np.ix_(order, order)] if both_axes else array[:, order]
+        aligned[name] = array
+    return _final_names(variable_names, reference, p), aligned
+
+
+def _require_unique(names: list[str], where: str) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"Variable {_first_duplicate(names)!r} occurs twice in {where}: variable names must be unique."
+        )
+    return names
+
+
+def _order_of(columns: list[str], reference: list[str], class_name: str) -> IntArray:
+    _require_unique(columns, f"class {class_name!r}")
+    different = set(columns) ^ set(reference)
+    if different:
+        variable = sorted(different)[0]
+        raise ValueError(
+            f"Variable {variable!r} is not in all classes (class {class_name!r} differs): keep only the variables that "
+            "every class has."
+        )
+    position = {name: i for i, name in enumerate(columns)}
+    return np.array([position[name] for name in reference])
+
+
+def _reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_name: str) -> FloatArray:
+    if index == columns:
+        return array
+    if set(index) != set(columns):
+        if index == [str(i) for i in range(len(index))]:  # rows without names of their own
+            return array
+        raise ValueError(
+            f"The rows and columns of the covariance matrix of class {class_name!r} name different variables: "
+            "give both the same names."
+        )
+    position = {name: i for i, name in enumerate(index)}
+    return array[[position[name] for name in columns]]
+
+
+def _final_names(variable_names: Any, reference: list[str] | None, p: int) -> tuple[str, ...]:
+    if variable_names is None:
+        return tuple(reference) if reference is not None else tuple(f"x{i}" for i in range(p))
+    names = word_list("variable_names", variable_names)
+    if len(names) != p:
+        raise ValueError(f"variable_names has {len(names)} names, but there are {p} variables: give one name each.")
+    if reference is not None and names != reference:
+        raise ValueError(
+            "variable_names disagrees with the column names of the data: leave it out or rename the columns."
+        )
+    return tuple(_require_unique(names, "variable_names"))

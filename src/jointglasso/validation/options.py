@@ -1,0 +1,114 @@
+"""Single options: words, numbers, switches, weights of the classes and starting points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from jointglasso._threads import available_cores
+from jointglasso._typing import FloatArray, IntArray
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """Return `value` when it is one of `choices`; else say which are valid."""
+    valid = list(choices)
+    if isinstance(value, str) and value in valid:
+        return value
+    listed = ", ".join(repr(choice) for choice in valid)
+    raise ValueError(f"{name}={value!r} is not known; choose one of {listed}.")
+
+
+def check_nonnegative(name: str, value: Any) -> float:
+    """Return `value` as a float when it is a finite number >= 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number >= 0, not {type(value).__name__} {value!r}.")
+    number = float(value)
+    if not np.isfinite(number) or number < 0:
+        raise ValueError(f"{name}={number:g} must be a finite number >= 0.")
+    return number
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return `value` as a float when it is a finite number > 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number > 0, not {type(value).__name__} {value!r}.")
+    number = float(value)
+    if not np.isfinite(number) or number <= 0:
+        raise ValueError(f"{name}={number:g} must be a finite number > 0.")
+    return number
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Return the number of jobs: None, a whole number >= 1, or all cores for -1."""
+    if isinstance(n_jobs, Integral) and n_jobs == -1:
+        return available_cores()
+    return None if n_jobs is None else check_count("n_jobs", n_jobs)
+
+
+def check_switch(name: str, value: Any) -> bool:
+    """Return `value` when it is True or False; a word such as "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, not {value!r}.")
+    return bool(value)
+
+
+def check_callback(value: Any) -> Any:
+    """Return `value` when it is None or can be called."""
+    if value is not None and not callable(value):
+        raise TypeError(f"callback must be callable with one Iteration, not {type(value).__name__} {value!r}.")
+    return value
+
+
+def check_warm_start(matrices: Any, n_classes: int, n_variables: int) -> list[Any]:
+    """Return K matrices to start from as a list when they have the right shape."""
+    shape = (n_variables, n_variables)
+    wanted = f"warm_start must be a Solution or hold {n_classes} matrices of shape {shape}, one per class"
+    if not isinstance(matrices, Sequence | np.ndarray) or isinstance(matrices, str):
+        raise TypeError(f"{wanted}, not {type(matrices).__name__} {matrices!r}.")
+    if [np.shape(matrix) for matrix in matrices] != [shape] * n_classes:
+        raise ValueError(f"{wanted}.")
+    return list(matrices)
+
+
+def check_count(name: str, value: Any, minimum: int = 1) -> int:
+    """Return `value` as an int when it is a whole number of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number >= {minimum}, not {type(value).__name__} {value!r}.")
+    if value < minimum:
+        raise ValueError(f"{name}={value} must be at least {minimum}.")
+    return int(value)
+
+
+def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArray | None) -> FloatArray:
+    """Class weights w_k as an array (K,): None or "equal" (ones), "sample_size" (n_k / sum n), numbers, or a dict."""
+    n_classes = len(class_names)
+    if weights is None or (isinstance(weights, str) and weights == "equal"):
+        return np.ones(n_classes)
+    if isinstance(weights, str):
+        check_choice("weights", weights, ("equal", "sample_size"))
+        if sample_sizes is None:
+            raise ValueError(
+                'weights="sample_size" needs the sample sizes: give samples (SampleCovariance) or '
+                "DenseCovariance(..., sample_sizes=[...])."
+            )
+        sizes = np.asarray(sample_sizes, dtype=float)
+        return sizes / sizes.sum()
+    if isinstance(weights, Mapping):
+        if {str(name) for name in weights} != set(class_names):
+            given, known = sorted(map(str, weights)), sorted(class_names)
+            raise ValueError(f"weights names the classes {given}, the data {known}: give one weight for each class.")
+        by_name = {str(name): value for name, value in weights.items()}
+        weights = [by_name[name] for name in class_names]
+    try:
+        values = np.array(weights, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"weights must be {n_classes} numbers, one per class, not {weights!r}.") from None
+    if values.shape != (n_classes,):
+        raise ValueError(f"weights has shape {values.shape}, but there are {n_classes} classes: give one weight each.")
+    for name, value in zip(class_names, values, strict=True):
+        if not np.isfinite(value) or value <= 0:
+            raise ValueError(f"The weight of class {name!r} is {value:g}; it must be a finite number > 0.")
+    return values

@@ -1,0 +1,159 @@
+"""Tables of numbers of any kind, made dense when they are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+
+#: Numbers of a file that are read at once.
+_NUMBERS_AT_ONCE = 2_000_000
+
+
+class SampleRows:
+    """Some rows and columns of a table of samples, dense only once they are read.
+
+    The table may be an array, also one mapped from a file, a sparse matrix of SciPy, or whatever gives rows by slices
+    and knows its `shape` and `dtype`: datasets of h5py, and those of an AnnData object that stays on disk.
+
+    Parameters
+    ----------
+    table : array, sparse matrix or dataset (n, p)
+        Where to read.
+    rows : int array, optional
+        Positions of the rows in increasing order; all by default.
+    columns : int array, optional
+        Positions of the columns; all by default.
+    """
+
+    def __init__(self, table: Any, rows: IntArray | None = None, columns: IntArray | None = None) -> None:
+        self._table, self._rows, self._columns = table, rows, columns
+
+    @staticmethod
+    def can_read(data: Any) -> bool:
+        """Whether `data` is such a table; data frames are not."""
+        if hasattr(data, "columns") or not isinstance(getattr(data, "dtype", None), np.dtype):
+            return False
+        return len(getattr(data, "shape", ())) == 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        n, p = (int(size) for size in self._table.shape)
+        return n if self._rows is None else len(self._rows), p if self._columns is None else len(self._columns)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the numbers before they are read."""
+        return self._table.dtype
+
+    def restricted(self, columns: IntArray) -> SampleRows:
+        """Return the same rows with only these columns of the table."""
+        return SampleRows(self._table, self._rows, columns)
+
+    def read(self) -> FloatArray:
+        """Return the numbers as a dense array."""
+        if isinstance(self._table, np.ndarray):
+            part = self._table if self._rows is None else self._table[self._rows]
+            return np.asarray(part if self._columns is None else part[:, self._columns], dtype=np.float64)
+        table = with_rows(self._table)
+        if hasattr(table, "toarray"):
+            return self._dense(table if self._rows is None else table[self._rows])
+        return self._read_in_pieces()
+
+    def _read_in_pieces(self) -> FloatArray:
+        """Read slices and keep the rows wanted: files give single rows far more slowly than a stretch of them."""
+        n, p = (int(size) for size in self._table.shape)
+        rows = np.arange(n) if self._rows is None else self._rows
+        result = np.empty(self.shape)
+        step = max(1, _NUMBERS_AT_ONCE // max(1, p))
+        at = 0
+        while at < len(rows):
+            first = int(rows[at])
+            end = int(np.searchsorted(rows, first + step))
+            piece = self._table[first : int(rows[end - 1]) + 1]
+            result[at:end] = self._dense(piece[rows[at:end] - first])
+            at = end
+        return result
+
+    def _dense(self, part: Any) -> FloatArray:
+        if self._columns is not None:
+            part = part[:, self._columns]
+        if hasattr(part, "toarray"):
+            # In rows, as other tables are: sums then run in the same order, to the last bit.
+            return np.asarray(part.astype(np.float64).toarray(order="C"))
+        return np.asarray(part, dtype=np.float64)
+
+
+def with_rows(table: Any) -> Any:
+    """Return a table that gives rows: sparse formats that cannot, such as coordinates, become one that can.
+
+    A sparse file sorted by columns gives rows only by being read as a whole, so it comes into memory, sparse as it is.
+    """
+    if hasattr(table, "toarray"):
+        return table if table.format in ("csr", "csc") else table.tocsr()
+    if getattr(table, "format", None) == "csc" and hasattr(table, "to_memory"):
+        return table.to_memory()
+    return table
+
+
+def deferred(data: Any, what: str) -> SampleRows | FloatArray:
+    """Check what can be checked without reading; data frames and lists become arrays at once."""
+    if not SampleRows.can_read(data) and not isinstance(data, SampleRows):
+        return as_float_matrix(data, what)
+    rows = data if isinstance(data, SampleRows) else SampleRows(data)
+    if rows.dtype.kind == "c":
+        raise _not_real(what)
+    _require_variables(rows.shape, what)
+    return rows
+
+
+def read_matrix(data: SampleRows | FloatArray, what: str) -> FloatArray:
+    """Return the numbers of a deferred table."""
+    if isinstance(data, np.ndarray):
+        return data
+    if data.dtype.kind in "biuf":
+        return data.read()
+    try:
+        return data.read()
+    except (TypeError, ValueError):
+        raise TypeError(f"{what} is not numeric: it must be a table of numbers.") from None
+
+
+def as_float_matrix(data: Any, what: str) -> FloatArray:
+    """Return a dense matrix of real numbers."""
+    if np.iscomplexobj(data):
+        raise _not_real(what)
+    try:
+        if hasattr(data, "columns"):
+            array = np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
+        else:
+            array = np.asarray(data)
+            array = array if array.dtype == np.float64 else array.astype(np.float64)
+    except (TypeError, ValueError):
+        column = _first_wordy_column(data)
+        where = what if column is None else f"Variable {column!r} of {what[0].lower()}{what[1:]}"
+        raise TypeError(f"{where} is not numeric: it must be a table of numbers.") from None
+    _require_variables(array.shape, what)
+    return array
+
+
+def _not_real(what: str) -> TypeError:
+    return TypeError(f"{what} holds complex numbers: it must be a table of real numbers.")
+
+
+def _require_variables(shape: tuple[int, ...], what: str) -> None:
+    if len(shape) != 2 or 0 in shape[1:]:
+        raise ValueError(f"{what} has shape {shape}: it must be two-dimensional with at least one variable.")
+
+
+def _first_wordy_column(data: Any) -> str | None:
+    """Name of the first column of a data frame that does not hold numbers."""
+    for name in getattr(data, "columns", ()):
+        try:
+            data[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            return str(name)
+    return None
