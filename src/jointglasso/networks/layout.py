@@ -148,12 +148,17 @@ def _relax(position: FloatArray, springs: Any) -> FloatArray:
         limit = 0.12 * math.sqrt(n) * _SPACING * (1.0 - step / n_steps) ** 1.5 + 0.01
         force = repulsion(position, mass)
         pull = strength[:, None] * (position[column] - position[row])
-        for axis in range(2):
-            force[:, axis] += np.bincount(row, pull[:, axis], n) - np.bincount(column, pull[:, axis], n)
+        force += _opposite_sums(row, column, pull, n)
         force -= 0.02 * mass[:, None] * position  # a weak pull to the middle keeps long arms on the page
         length = np.sqrt((force**2).sum(axis=1))
         position = position + force * (np.minimum(length, limit) / np.maximum(length, 1e-12))[:, None]
     return position
+
+
+def _opposite_sums(first: IntArray, second: IntArray, arrow: FloatArray, n: int) -> FloatArray:
+    """Sum for each of n variables the arrows of its pairs: as they are where it is first, reversed where second."""
+    along = [np.bincount(first, arrow[:, axis], n) - np.bincount(second, arrow[:, axis], n) for axis in range(2)]
+    return np.stack(along, axis=1)
 
 
 def _repulsion_exact(position: FloatArray, mass: FloatArray) -> FloatArray:
@@ -186,9 +191,7 @@ def _repulsion_by_cells(position: FloatArray, mass: FloatArray) -> FloatArray:
         first, second = near.T
         gap = position[first] - position[second]
         push = gap * (mass[first] * mass[second] / ((gap**2).sum(axis=1) + 1e-3))[:, None]
-        for axis in range(2):
-            force[:, axis] += np.bincount(first, push[:, axis], len(mass))
-            force[:, axis] -= np.bincount(second, push[:, axis], len(mass))
+        force += _opposite_sums(first, second, push, len(mass))
     return force
 
 
@@ -204,9 +207,7 @@ def _spaced(position: FloatArray) -> FloatArray:
         gap = position[first] - position[second]
         length = np.sqrt((gap**2).sum(axis=1))
         shift = gap * (0.35 * (0.8 * _SPACING - length) / np.maximum(length, 1e-6))[:, None]
-        for axis in range(2):
-            position[:, axis] += np.bincount(first, shift[:, axis], len(position))
-            position[:, axis] -= np.bincount(second, shift[:, axis], len(position))
+        position = position + _opposite_sums(first, second, shift, len(position))
     return position
 
 

@@ -42,6 +42,7 @@ def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -
         _draw_grid(figure, ax, (lambda1, lambda2, score), best, str(result.criterion))
     else:
         _draw_lines(ax, (lambda1, lambda2, score), best, str(result.criterion))
+    ax.set_title(f"chosen: lambda1 = {lambda1[best]:.3g}, lambda2 = {lambda2[best]:.3g}", fontsize=9, color=INK)
     tidy(ax)
     return finish(figure, path)
 
@@ -61,20 +62,11 @@ def _draw_grid(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int,
     bar = figure.colorbar(image, ax=ax, pad=0.02)
     bar.set_label(criterion, fontsize=9)
     bar.ax.tick_params(labelsize=7)
-    ax.plot(
-        column[best] + 0.5,
-        row[best] + 0.5,
-        marker="*",
-        markersize=15,
-        color=VERMILION,
-        markeredgecolor="white",
-        linestyle="none",
-    )
+    _mark(ax, column[best] + 0.5, row[best] + 0.5)
     for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
         shown = _spread_ticks(len(values))
         axis.set_ticks(shown + 0.5, [f"{values[i]:.3g}" for i in shown])
     ax.set(xlabel="lambda1", ylabel="lambda2")
-    ax.set_title(_chosen(lambda1[best], lambda2[best]), fontsize=9, color=INK)
 
 
 def _spread_ticks(n: int, most: int = 8) -> IntArray:
@@ -95,21 +87,14 @@ def _draw_lines(ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: 
             lambda1[mine], score[mine], color=colour, marker=marker, markersize=3.5, linewidth=1.2,
             label=f"{word} = {value:.3g}",
         )  # fmt: skip
-    ax.plot(
-        lambda1[best],
-        score[best],
-        marker="*",
-        markersize=15,
-        color=VERMILION,
-        markeredgecolor="white",
-        linestyle="none",
-        zorder=5,
-    )
+    _mark(ax, lambda1[best], score[best])
     ax.set(xlabel="lambda1", ylabel=criterion)
-    ax.set_title(_chosen(lambda1[best], lambda2[best]), fontsize=9, color=INK)
     if len(values) <= 12:
         ax.legend(frameon=False, fontsize=8)
 
 
-def _chosen(lambda1: float, lambda2: float) -> str:
-    return f"chosen: lambda1 = {lambda1:.3g}, lambda2 = {lambda2:.3g}"
+def _mark(ax: Any, x: float, y: float) -> None:
+    """Put a star on the choice, in front of everything."""
+    ax.plot(
+        x, y, marker="*", markersize=15, color=VERMILION, markeredgecolor="white", linestyle="none", zorder=5
+    )  # fmt: skip

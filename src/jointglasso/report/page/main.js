@@ -264,19 +264,20 @@ class Page {
 
   #listenToTheme() {
     const system = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
-    const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-    const follow = () => {
-      byId("theme").textContent = isDark() ? "Light" : "Dark";
+    let chosen = null; // The system decides until the reader does.
+    const usual = () => chosen ?? (system.matches ? "dark" : "light");
+    const set = (theme) => {
+      root.dataset.theme = theme;
+      byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
       this.state.colours = readColours();
-      this.stage.refresh();
     };
-    byId("theme").addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; follow(); });
-    system.addEventListener("change", follow);
-    let before;
-    const redraw = () => { follow(); this.stage.drawNow(); };
-    window.addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; this.stage.printing = true; redraw(); });
-    window.addEventListener("afterprint", () => { if (before) root.dataset.theme = before; else delete root.dataset.theme; this.stage.printing = false; redraw(); });
-    byId("theme").textContent = isDark() ? "Light" : "Dark";
+    const show = (theme) => { set(theme); this.stage.refresh(); };
+    const print = (printing) => { this.stage.printing = printing; show(printing ? "light" : usual()); this.stage.drawNow(); };
+    byId("theme").addEventListener("click", () => { chosen = usual() === "dark" ? "light" : "dark"; show(chosen); });
+    system.addEventListener("change", () => show(usual()));
+    window.addEventListener("beforeprint", () => print(true));
+    window.addEventListener("afterprint", () => print(false));
+    set(usual());
   }
 
   // Downloads
