@@ -650,3 +650,11 @@ def test_repr_tells_the_size(table):
 def test_tables_can_be_solved(table):
     solution = jgl.solve(table.drop_missing("variables").to_source(), 0.1, 0.1)
     assert (solution.class_names, solution.variable_names) == (("u", "v"), ("g1",))
+
+
+def test_table_as_a_data_frame():
+    table = jgl.datasets.load_rppa().select(classes=["OV"])
+    frame = table.to_frame()
+    assert list(frame.columns) == list(table.variable_names)
+    assert list(frame.index) == list(table.sample_names)
+    assert np.array_equal(frame.to_numpy(), table.X)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.io.wording import count, listed, nearest
@@ -147,6 +149,11 @@ class LabelledTable:
             )
         by_class = {"all": self.X} if self.y is None else {name: self.X[self.y == name] for name in self.classes}
         return SampleCovariance(by_class, correlation=correlation, variable_names=self.variable_names)
+
+    def to_frame(self) -> Any:
+        """The values as a pandas data frame, variables in columns and samples in rows."""
+        frame = require("pandas", "tables").DataFrame
+        return frame(self.X, index=list(self.sample_names), columns=list(self.variable_names))
 
     def _rows(self, keep: BoolArray) -> LabelledTable:
         names = tuple(name for name, kept in zip(self.sample_names, keep, strict=True) if kept)
