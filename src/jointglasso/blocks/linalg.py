@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh, lapack
 
+from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.system import BlockSystem
 
@@ -29,6 +30,7 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
 
     inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)
+    big: list[tuple[int, FloatArray, FloatArray]] = []
     for blocks, (stack, inverse_stack) in system.stacks(flat, inverse):
         wanted = np.arange(len(stack)) if only is None else np.flatnonzero(only[blocks])
         if not len(wanted):
@@ -39,8 +41,10 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
                 some
             )
         else:
-            for m in wanted:
-                logdet[blocks.start + m], definite[blocks.start + m] = _factor_one(stack[m], inverse_stack[m])
+            big += [(int(blocks.start + m), stack[m], inverse_stack[m]) for m in wanted]
+    done = map_on_cores(lambda item: _factor_one(item[1], item[2]), big)
+    for (block, _, _), result in zip(big, done, strict=True):
+        logdet[block], definite[block] = result
     return Factorization(inverse, logdet, definite)
 
 

@@ -41,6 +41,9 @@ class SampleCovariance:
     precision for the screening pass: 12 bytes per number of the samples.
     """
 
+    #: Products Z'Z have no negative eigenvalue: blocks need not be checked for one.
+    is_semidefinite = True
+
     def __init__(
         self,
         samples: Any,

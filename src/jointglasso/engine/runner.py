@@ -287,7 +287,8 @@ def _unsolved(task: SolverTask) -> SolverResult:
 def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
     """Refuse blocks whose S is not a covariance matrix, and unpenalised problems without a minimum."""
     names = problem.source.class_names
-    for blocks, (stack,) in system.stacks(system.S):
+    known = getattr(problem.source, "is_semidefinite", False)
+    for blocks, (stack,) in [] if known else system.stacks(system.S):
         for m in np.flatnonzero(~semidefinite(stack)):
             name = names[system.block_class[blocks.start + m]]
             raise not_semidefinite(name, f"in a block of {stack.shape[1]} of its variables")

@@ -31,6 +31,10 @@ _STEP_TOLERANCE = 0.03
 _FEW_CROSSINGS = 2e-3
 _ARMIJO = 1e-3
 
+#: From one working set to the next the pairs may become this many times as many; the factor by which the penalties of
+#: newcomers are raised until they are no more.
+_GROWTH, _RAISE = 4.0, 1.1
+
 Product = Callable[[FloatArray], FloatArray]
 
 
@@ -61,7 +65,9 @@ def solve_big_group(
             direction, promised = state.direction(working, product)
             work += product.work
             if not state.step(working, direction, promised):
-                break
+                if state.complete:
+                    break
+                state.room = np.inf
             task.keep(state.theta)
         return state.theta, state.bounds(rescue=True), number, "rounding"
 
@@ -80,6 +86,10 @@ class _State:
     last_gain: float = 0.0
     idle: int = 0
     """Steps in a row that gained nothing but rounding."""
+    room: float = 0.0
+    """Most pairs that the next working set may hold."""
+    complete: bool = True
+    """Whether the working set held every pair that violates the optimality conditions."""
 
     @classmethod
     def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State:
@@ -93,6 +103,7 @@ class _State:
         if factors is None:  # a perfect correlation on the forest: rounding can make it indefinite
             return cls.begin(task, diagonal_start(system, task.diagonal_penalty), workers)
         state._accept(working, x, *factors)
+        state.room = _GROWTH * (np.count_nonzero(nonzero) + len(system.members) / system.n_blocks)
         return state
 
     @property
@@ -113,6 +124,8 @@ class _State:
         from jointglasso.kernels.group_penalty import nearest_subgradient
 
         limit = self.task.allowed_gap(self.objective) * float(self.task.share.sum())
+        if not self.complete:
+            return False
         if self.last_gain > 100.0 * limit:  # the gap is never far below what the last step gained
             return False
         at, (lambda1, lambda2, lambda_d) = working.position, self.penalties
@@ -132,18 +145,29 @@ class _State:
         return self.task.bounds(self.theta, factor=factor, rescue=rescue)
 
     def working_set(self) -> WorkingSet:
-        """Pairs that are not zero or may not stay zero, and what they form."""
+        """Pairs that are not zero or may not stay zero, and what they form.
+
+        Far from the solution many more pairs violate the conditions than will be non-zero in the end. There, only those
+        that violate them most are let in, not many more than there were before: penalties raised for the newcomers.
+        """
         from jointglasso.kernels.hessian import balanced_bounds
         from jointglasso.kernels.working_set import mark_active
 
         system = self.task.system
         lambda1, lambda2, _ = self.penalties
         mark = np.empty(system.n_pairs, dtype=bool)
-        self.workers.run(
-            mark_active, balanced_bounds(np.ones(system.n_pairs), self.workers.n_threads), system.pair_start,
-            system.pair_factor, system.upper, system.entry_block, system.block_weight, system.S, self.W, self.theta,
-            lambda1, lambda2, mark,
-        )  # fmt: skip
+        bounds = balanced_bounds(np.ones(system.n_pairs), self.workers.n_threads)
+        raised = 1.0
+        while True:
+            self.workers.run(
+                mark_active, bounds, system.pair_start, system.pair_factor, system.upper, system.entry_block,
+                system.block_weight, system.S, self.W, self.theta, raised * lambda1, raised * lambda2, mark,
+            )  # fmt: skip
+            if np.count_nonzero(mark) <= self.room:
+                break
+            raised *= _RAISE
+        self.complete = raised == 1.0
+        self.room = max(self.room, _GROWTH * np.count_nonzero(mark))
         working = build_working_set(system, mark, self.W, self.theta, lambda1)
         self._settle(working)
         return working
