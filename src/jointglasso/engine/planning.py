@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._memory import available_memory
+from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.engine.items import BATCHED_BLOCK, group_sums
 from jointglasso.engine.screen import SCREENING, Screen
@@ -162,13 +163,15 @@ def _factorization_rate() -> float:
     """b^3 of Cholesky factorization with inversion per second on this machine, measured once."""
     from scipy.linalg import lapack
 
-    b = 400
-    matrix = np.eye(b) + 0.5 / b
-    began = time.perf_counter()
-    for _ in range(3):
-        factor, _ = lapack.dpotrf(matrix)
-        lapack.dpotri(factor)
-    return 3.0 * float(b) ** 3 / (time.perf_counter() - began)
+    b, best = 400, np.inf
+    matrix = np.asfortranarray(np.eye(b) + 0.5 / b)
+    with single_threaded_blas():
+        for _ in range(5):
+            began = time.perf_counter()
+            factor, _ = lapack.dpotrf(matrix)
+            lapack.dpotri(factor)
+            best = min(best, time.perf_counter() - began)
+    return available_cores() * float(b) ** 3 / best
 
 
 def _readable_bytes(amount: float) -> str:
