@@ -1,0 +1,89 @@
+"""What the figures of the experiments share."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jointglasso._optional import require
+from jointglasso.plots.canvas import BLACK, BLUE, GREEN, INK, ORANGE, PURPLE, VERMILION, new_figure, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Colour, marker and line of each method, the same in all figures.
+STYLES: dict[str, tuple[str, str, str]] = {
+    "HADMM": (BLUE, "o", "-"),
+    "LADMM": (VERMILION, "s", "-"),
+    "GADMM": (GREEN, "^", "-"),
+    "ADMM": (PURPLE, "v", "-"),
+    "hybrid": (BLUE, "o", "-"),
+    "class": (VERMILION, "s", "-"),
+    "global": (GREEN, "^", "-"),
+    "dynamic": (BLACK, "D", "-"),
+    "jointglasso default": (BLACK, "D", "-"),
+    "solution's own blocks": (ORANGE, "x", "--"),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values over the number of classes; open markers where `measured` is false."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    measured: Sequence[bool] | None = None
+
+
+def caption(figure: Figure, title: str, claim: str) -> None:
+    """Title above, the paper's claim below, in lines as long as the figure is wide."""
+    width = int(14 * figure.get_figwidth())
+    figure.suptitle(title, fontsize=11, color=INK)
+    figure.supxlabel(textwrap.fill(f"Paper: {claim}", width), fontsize=8, color=INK)
+
+
+def curve_grid(
+    cells: Mapping[tuple[str, str], Mapping[str, Curve]], ylabels: Mapping[str, str], title: str, claim: str
+) -> Figure:
+    """Draw one panel for each (row, column), with curves by method on a logarithmic axis."""
+    rows, columns = (list(dict.fromkeys(key[n] for key in cells)) for n in (0, 1))
+    figure = new_figure(3.0 * len(columns) + 1.0, 2.0 * len(rows) + 1.6)
+    panels = figure.subplots(len(rows), len(columns), sharex=True, sharey="row", squeeze=False)
+    for (row, column), curves in cells.items():
+        ax = panels[rows.index(row)][columns.index(column)]
+        for label, curve in curves.items():
+            draw_curve(ax, label, curve)
+        ax.set_yscale("log")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set_title(f"{row}: {column}" if row not in ylabels else f"{row}, {column}", fontsize=8, color=INK)
+        tidy(ax)
+        ax.tick_params(which="both", labelsize=7)
+    for row, line in zip(rows, panels, strict=True):
+        line[0].set_ylabel(ylabels.get(row, ylabels.get("", "")), fontsize=8)
+    for ax in panels[-1]:
+        ax.set_xlabel("number of classes K", fontsize=8)
+    _legend(figure, list(dict.fromkeys(label for curves in cells.values() for label in curves)))
+    caption(figure, title, claim)
+    return figure
+
+
+def draw_curve(ax: Any, label: str, curve: Curve) -> None:
+    """Draw one curve; values that were not measured get open markers."""
+    colour, marker, line = STYLES[label]
+    ax.plot(curve.x, curve.y, color=colour, linestyle=line, linewidth=1.2, zorder=2)
+    measured = [True] * len(curve.x) if curve.measured is None else curve.measured
+    for x, y, full in zip(curve.x, curve.y, measured, strict=True):
+        face = colour if full or marker == "x" else "white"
+        ax.plot([x], [y], color=colour, marker=marker, markersize=4.5, markerfacecolor=face, linestyle="none", zorder=3)
+
+
+def _legend(figure: Figure, labels: Sequence[str]) -> None:
+    """One legend for all panels."""
+    line = require("matplotlib.lines", "plots").Line2D
+    handles = [
+        line([], [], color=colour, marker=marker, linestyle=style, markersize=4.5)
+        for colour, marker, style in (STYLES[label] for label in labels)
+    ]
+    figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=8)
