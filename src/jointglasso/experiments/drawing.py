@@ -44,24 +44,40 @@ def caption(figure: Figure, title: str, claim: str) -> None:
     figure.supxlabel(textwrap.fill(f"Paper: {claim}", width), fontsize=8, color=INK)
 
 
+def crown(figure: Figure, title: str, claim: str) -> None:
+    """Put title and claim above a finished figure, which is left as it is and only gets higher."""
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(f"Paper: {claim}", int(14 * width))
+    taller = height + 0.35 + 0.17 * len(lines)
+    for ax in figure.axes:
+        place = ax.get_position()
+        ax.set_position((place.x0, place.y0 * height / taller, place.width, place.height * height / taller))
+    figure.set_size_inches(width, taller)
+    figure.text(0.5, 1.0 - 0.08 / taller, title, ha="center", va="top", fontsize=11, color=INK)
+    figure.text(0.5, 1.0 - 0.31 / taller, "\n".join(lines), ha="center", va="top", fontsize=8, color=INK)
+
+
 def curve_grid(
     cells: Mapping[tuple[str, str], Mapping[str, Curve]], ylabels: Mapping[str, str], title: str, claim: str
 ) -> Figure:
-    """Draw one panel for each (row, column), with curves by method on a logarithmic axis."""
+    """Draw one panel for each (row, column), with curves by method on a logarithmic axis.
+
+    A single column is laid out as a line. `ylabels` holds the label of each row, or one for all under the empty name.
+    """
     rows, columns = (list(dict.fromkeys(key[n] for key in cells)) for n in (0, 1))
-    figure = new_figure(3.0 * len(columns) + 1.0, 2.0 * len(rows) + 1.6)
-    panels = figure.subplots(len(rows), len(columns), sharex=True, sharey="row", squeeze=False)
-    for (row, column), curves in cells.items():
-        ax = panels[rows.index(row)][columns.index(column)]
+    n_lines, n_across = (1, len(rows)) if len(columns) == 1 else (len(rows), len(columns))
+    figure = new_figure(max(7.5, 3.0 * n_across + 1.6), 2.0 * n_lines + 1.6)
+    panels = figure.subplots(n_lines, n_across, sharex=True, sharey="row" if n_lines > 1 else False, squeeze=False)
+    for ((row, column), curves), ax in zip(cells.items(), panels.flat, strict=True):
         for label, curve in curves.items():
             draw_curve(ax, label, curve)
         ax.set_yscale("log")
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_title(f"{row}: {column}" if row not in ylabels else f"{row}, {column}", fontsize=8, color=INK)
+        ax.set_title(f"{row}: {column}", fontsize=8, color=INK)
         tidy(ax)
         ax.tick_params(which="both", labelsize=7)
-    for row, line in zip(rows, panels, strict=True):
-        line[0].set_ylabel(ylabels.get(row, ylabels.get("", "")), fontsize=8)
+        if n_lines == 1 or column == columns[0]:
+            ax.set_ylabel(ylabels.get(row, ylabels.get("", "")), fontsize=8)
     for ax in panels[-1]:
         ax.set_xlabel("number of classes K", fontsize=8)
     _legend(figure, list(dict.fromkeys(label for curves in cells.values() for label in curves)))
@@ -86,4 +102,4 @@ def _legend(figure: Figure, labels: Sequence[str]) -> None:
         line([], [], color=colour, marker=marker, linestyle=style, markersize=4.5)
         for colour, marker, style in (STYLES[label] for label in labels)
     ]
-    figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=8)
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)

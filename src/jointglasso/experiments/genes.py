@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso.experiments.drawing import caption
+from jointglasso.experiments.drawing import crown
 from jointglasso.experiments.methods import run_default
 from jointglasso.experiments.real_data import SCALE_NOTE, SETTINGS, load_real_data
 from jointglasso.experiments.result import Result, Row, Settings, judged
@@ -44,7 +44,7 @@ def figure_genes(settings: Settings) -> Result:
     )
     shown = list(range(min(SHOWN, networks.n_variables)))
     figure = plot_networks(networks, variables=shown)
-    caption(figure, f"Networks of the first {len(shown)} variables of two classes, setting 1", CLAIM)
+    crown(figure, f"Networks of the first {len(shown)} variables of two classes, setting 1", CLAIM)
     return _result(rows, figure, [f"Data: {data.origin}.", SCALE_NOTE])
 
 

@@ -20,6 +20,9 @@ SETTINGS = ((0.1, 0.5), (0.2, 0.2), (0.3, 0.1), (0.4, 0.05), (0.5, 0.01))
 
 EMBEDDED_CLASSES = ("KIRC", "LUAD", "UCEC")
 
+QUICK_VARIABLES = 100
+"""Of the embedded data, in the quick variants."""
+
 SCALE_NOTE = (
     "Correlations, so that the penalties mean the same in every class; the paper takes covariances and divides those "
     "of its first "
@@ -42,7 +45,7 @@ def load_real_data(settings: Settings) -> RealData:
     file without labels is one class. Variables with missing values, or constant in a class, are left out.
     """
     if not settings.data:
-        return _embedded()
+        return _embedded(QUICK_VARIABLES if settings.quick else None)
     if settings.labels and len(settings.labels) != len(settings.data):
         raise ValueError(
             f"{len(settings.data)} data files and {len(settings.labels)} labels: give --label once for each --data, "
@@ -81,10 +84,10 @@ def read_names(path: Path) -> set[str]:
     return {word.strip().strip('"').upper() for word in re.split(r"[\n\r,\t]", text)} - {""}
 
 
-def _embedded() -> RealData:
+def _embedded(n_variables: int | None) -> RealData:
     table = load_rppa()
-    by_class = {name: table.X[table.y == name] for name in EMBEDDED_CLASSES}
-    source = SampleCovariance(by_class, correlation=True, variable_names=table.variable_names)
+    by_class = {name: table.X[table.y == name, :n_variables] for name in EMBEDDED_CLASSES}
+    source = SampleCovariance(by_class, correlation=True, variable_names=table.variable_names[:n_variables])
     return RealData(source, _origin(source, "the TCGA proteins inside the package, which are not the paper's data"))
 
 

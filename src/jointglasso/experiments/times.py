@@ -24,10 +24,10 @@ METHODS_SHOWN = ("HADMM", "LADMM", "GADMM")
 
 def figure_times(settings: Settings) -> Result:
     """Time all methods to the paper's stopping rule, and our default to a relative gap of 1e-8."""
-    p, classes, budget = (300, (2, 3), 0.5) if settings.quick else (1000, range(2, 11), 20.0)
+    p, classes, budget = (300, (2, 3), 1.5) if settings.quick else (1000, range(2, 11), 20.0)
     names = ("P3",) if settings.quick else tuple(PAPER_LAMBDAS)
     rows: list[Row] = []
-    designs = ("A", "C40") if settings.quick else ("A", "B40", "C40")
+    designs = ("A",) if settings.quick else ("A", "B40", "C40")
     warm_kernels()  # before anything is timed
     for design in designs:
         S = draw(design, p, max(classes), settings.seed)
