@@ -9,10 +9,13 @@ import click
 
 from jointglasso.experiments import EXPERIMENTS, Settings
 
+#: The experiments, one a line (which the first character asks for), with their time at full size.
+_LIST = "\b\nExperiments:\n" + "\n".join(f"  {name:<20}{e.title} ({e.takes})" for name, e in EXPERIMENTS.items())
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(epilog="Experiments: " + "; ".join(f"{name} ({e.takes})" for name, e in EXPERIMENTS.items()) + ".")
+@click.command(epilog=_LIST)
 @click.argument("what", type=click.Choice([*EXPERIMENTS, "all"]), metavar="WHAT")
 @click.option("--quick", is_flag=True, help="Smaller and shorter: well under a minute.")
 @click.option(
@@ -21,7 +24,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the drawn data.")
 @click.option("--data", multiple=True, type=_FILE, help="Real data (table2, figure-genes); may be given several times.")
-@click.option("--label", multiple=True, help="What tells the classes in each file of --data, in the same order.")
+@click.option("--label", multiple=True, help="What tells the classes in each --data, in order; a dash: one class.")
 @click.option("--genes", type=_FILE, help="Keep only the variables named in this text file.")
 def reproduce(
     what: str, quick: bool, out: Path, seed: int, data: tuple[Path, ...], label: tuple[str, ...], genes: Path | None

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from jointglasso._typing import FloatArray
-from jointglasso.experiments.designs import PAPER_LAMBDAS, draw, lambdas, scaling_notes
+from jointglasso.experiments.designs import PAPER_LAMBDAS, draw, lambdas, scaling_notes, shown_lambdas
 from jointglasso.experiments.drawing import Curve, curve_grid
 from jointglasso.experiments.methods import run_default
 from jointglasso.experiments.result import Result, Row, Settings, judged
@@ -117,10 +117,9 @@ def _cells(rows: list[Row], p: int) -> dict[tuple[str, str], dict[str, Curve]]:
         for design, name in dict.fromkeys((row["design"], row["lambdas"]) for row in rows):
             chosen = [row for row in rows if (row["design"], row["lambdas"]) == (design, name)]
             x = [row["K"] for row in chosen]
-            lambda1, lambda2 = lambdas(name, p)
             column = "biggest" if what == "blocks" else "seconds"
             curves = {rule: Curve(x, [row[f"{rule} {column}"] for row in chosen]) for rule in ("hybrid", "dynamic")}
             if what == "blocks":
                 curves[OWN] = Curve(x, [row["own biggest"] for row in chosen])
-            cells[f"type {design}, {what}", f"({lambda1:.3g}, {lambda2:.2g})"] = curves
+            cells[f"type {design}, {what}", shown_lambdas(name, p)] = curves
     return cells

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso.experiments.designs import BLOCKS_NOTE, DESIGNS, PAPER_LAMBDAS, draw, lambdas, scaling_notes
+from jointglasso.experiments.designs import (
+    BLOCKS_NOTE,
+    DESIGNS,
+    PAPER_LAMBDAS,
+    draw,
+    lambdas,
+    scaling_notes,
+    shown_lambdas,
+)
 from jointglasso.experiments.drawing import Curve, curve_grid
 from jointglasso.experiments.result import Result, Row, Settings, judged
 from jointglasso.screening import screen
@@ -65,8 +73,7 @@ def complexity_cells(rows: list[Row], p: int) -> dict[tuple[str, str], dict[str,
     for design, name in dict.fromkeys((str(row["design"]), str(row["lambdas"])) for row in rows):
         chosen = [row for row in rows if (row["design"], row["lambdas"]) == (design, name)]
         x = [int(row["K"]) for row in chosen]
-        lambda1, lambda2 = lambdas(name, p)
-        cells[f"type {design}", f"({lambda1:.3g}, {lambda2:.2g})"] = {
+        cells[f"type {design}", shown_lambdas(name, p)] = {
             rule: Curve(x, [float(row[f"{rule} cost"]) for row in chosen]) for rule in RULES
         }
     return cells

@@ -47,8 +47,8 @@ def figure_correctness(settings: Settings) -> Result:
     worst = max(float(row["ADMM - HADMM, relative"]) for row in ends)
     from_optimum = max(float(row["HADMM - optimum, relative"]) for row in ends)
     verdict = (
-        f"after {max(row['iterations'] for row in ends)} iterations the objectives of the two methods differ by at most {worst:.1e}, relative to "
-        "their size, "
+        f"after {max(row['iterations'] for row in ends)} iterations the two objectives differ by at most "
+        f"{worst:.1e}, relative to their size, "
         f"and from the certified optimum by at most {from_optimum:.1e}."
     )
     figure = _figure(curves, optimum, n_classes, p)

@@ -81,6 +81,12 @@ def lambdas(name: str, p: int) -> tuple[float, float]:
     return first, _carried(lambda1 + lambda2, p) - first
 
 
+def shown_lambdas(name: str, p: int) -> str:
+    """The penalties for the heading of a panel."""
+    lambda1, lambda2 = lambdas(name, p)
+    return f"λ = ({lambda1:.3g}, {lambda2:.2g})"
+
+
 def _carried(threshold: float, p: int) -> float:
     then, now = (_VARIANCE / np.sqrt(5.0 * size) for size in (PAPER_P, p))
     degree = PAPER_P * 2.0 * ndtr(-threshold / then)

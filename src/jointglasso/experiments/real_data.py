@@ -20,6 +20,9 @@ SETTINGS = ((0.1, 0.5), (0.2, 0.2), (0.3, 0.1), (0.4, 0.05), (0.5, 0.01))
 
 EMBEDDED_CLASSES = ("KIRC", "LUAD", "UCEC")
 
+NO_LABEL = "-"
+"""Label of a file that is one class."""
+
 QUICK_VARIABLES = 100
 """Of the embedded data, in the quick variants."""
 
@@ -50,11 +53,11 @@ def load_real_data(settings: Settings) -> RealData:
         raise ValueError(
             f"{len(settings.data)} data files and {len(settings.labels)} labels: give --label once for each --data, "
             "in the same "
-            "order, or not at all."
+            "order, or not at all; a dash for a file that is one class."
         )
     labels = settings.labels or (None,) * len(settings.data)
     tables = [
-        read_table(path, label=label).drop_missing("variables")
+        read_table(path, label=None if label == NO_LABEL else label).drop_missing("variables")
         for path, label in zip(settings.data, labels, strict=True)
     ]
     names = _common_names(tables, settings)

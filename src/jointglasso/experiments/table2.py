@@ -130,10 +130,11 @@ def _figure(rows: list[Row]) -> Figure:
             if row["how"] == "estimated":
                 bar.set(hatch="////", facecolor="white", edgecolor=STYLES[method][0])
     ax.set_yscale("log")
-    below = [f"setting {n + 1}\n({a:g}, {b:g})" for n, (a, b) in enumerate(SETTINGS)]
+    below = [f"setting {n + 1}\nλ = ({a:g}, {b:g})" for n, (a, b) in enumerate(SETTINGS)]
     ax.set_xticks(range(1, 6), below, fontsize=8)
     ax.set_ylabel("seconds", fontsize=8)
     ax.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     tidy(ax)
+    ax.tick_params(axis="y", which="both", labelsize=7)
     caption(figure, "Real data at the paper's five settings (hatched: estimated)", CLAIM)
     return figure

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.experiments.designs import BLOCKS_NOTE, PAPER_LAMBDAS, draw, lambdas, scaling_notes
+from jointglasso.experiments.designs import BLOCKS_NOTE, PAPER_LAMBDAS, draw, lambdas, scaling_notes, shown_lambdas
 from jointglasso.experiments.drawing import Curve, curve_grid
 from jointglasso.experiments.methods import PLAIN_NOTE, Timing, n_iterations_to_stop, run_default, time_to_stop
 from jointglasso.experiments.result import Holds, Result, Row, Settings, judged
@@ -109,8 +109,7 @@ def _cells(rows: list[Row], p: int) -> dict[tuple[str, str], dict[str, Curve]]:
     for design, name in dict.fromkeys((str(row["design"]), str(row["lambdas"])) for row in rows):
         chosen = [row for row in rows if (row["design"], row["lambdas"]) == (design, name)]
         x = [int(row["K"]) for row in chosen]
-        lambda1, lambda2 = lambdas(name, p)
-        cells[f"type {design}", f"({lambda1:.3g}, {lambda2:.2g})"] = {
+        cells[f"type {design}", shown_lambdas(name, p)] = {
             method: Curve(x, _seconds(chosen, method).tolist(), [row[f"{method} how"] == "run" for row in chosen])
             for method in (*METHODS_SHOWN, DEFAULT)
         }
