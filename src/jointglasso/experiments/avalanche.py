@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from jointglasso._typing import FloatArray
-from jointglasso.experiments.designs import PAPER_LAMBDAS, draw, lambdas, scaling_notes, shown_lambdas
+from jointglasso.experiments.designs import PAPER_LAMBDAS, case, draw, lambdas, scaling_notes, shown_lambdas
 from jointglasso.experiments.drawing import Curve, curve_grid
 from jointglasso.experiments.methods import run_default
 from jointglasso.experiments.result import Result, Row, Settings, judged
@@ -17,16 +17,16 @@ from jointglasso.warm import warm_kernels
 
 CLAIM = (
     "Algorithm 1 finds the finest partition satisfying its condition, and a dynamic version that looks at "
-    "intermediate estimates "
-    "should find finer ones and improve the computational efficiency further."
+    "intermediate estimates should find finer ones and improve the computational efficiency further."
 )
 OWN = "solution's own blocks"
 TOL = 1e-8
+REPEATS = 3
 
 
 def avalanche(settings: Settings) -> Result:
     """Solve types B and C with ten blocks after hybrid and after dynamic screening."""
-    p, classes = (500, (2, 3, 4)) if settings.quick else (1000, range(2, 11))
+    p, classes = (500, (2, 4)) if settings.quick else (1000, range(2, 11))
     names = ("P3",) if settings.quick else tuple(PAPER_LAMBDAS)
     rows: list[Row] = []
     warm_kernels()  # before anything is timed
@@ -44,9 +44,9 @@ def avalanche(settings: Settings) -> Result:
     )
     notes = [
         *scaling_notes(p),
-        f"Both runs use the solver of the default to a certified relative gap of {TOL:g}; only the screening differs. "
-        "Their objectives "
-        "agree within the two gaps.",
+        f"Both use the solver of the default to a certified relative gap of {TOL:g}; only the screening differs. Times "
+        f"are the best of {REPEATS}. The objectives agree within the larger gap in {sum(map(_agree, rows))} of {len(rows)} "
+        "cases.",
     ]
     better = sum(
         row["dynamic biggest"] <= row["hybrid biggest"] and row["dynamic seconds"] <= row["hybrid seconds"]
@@ -56,15 +56,12 @@ def avalanche(settings: Settings) -> Result:
 
 
 def _row(S: FloatArray, design: str, name: str) -> Row:
-    row: dict[str, object] = {"design": design, "lambdas": name, "K": len(S)}
+    row = case(design, name, S.shape[1], len(S))
     own = 0
     for screening in ("hybrid", "dynamic"):
-        began = time.perf_counter()
-        solution = run_default(S, *lambdas(name, S.shape[1]), screening=screening, tol=TOL)
-        if solution is None:
-            raise MemoryError("A problem of this size does not fit into memory on this machine: use --quick.")
+        seconds, solution = _best_run(S, lambdas(name, S.shape[1]), screening)
         row |= {
-            f"{screening} seconds": time.perf_counter() - began,
+            f"{screening} seconds": seconds,
             f"{screening} biggest": solution.partition.largest,
             f"{screening} cost": solution.partition.cost,
             f"{screening} objective": solution.objective,
@@ -72,6 +69,24 @@ def _row(S: FloatArray, design: str, name: str) -> Row:
         }
         own = _own_biggest(solution)
     return row | {"own biggest": own}
+
+
+def _best_run(S: FloatArray, penalties: tuple[float, float], screening: str) -> tuple[float, Solution]:
+    """Shortest time of a few solves: others may use the machine, and noise only adds."""
+    runs = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        solution = run_default(S, *penalties, screening=screening, tol=TOL)
+        if solution is None:
+            raise MemoryError("A problem of this size does not fit into memory on this machine: use --quick.")
+        runs.append((time.perf_counter() - began, solution))
+    return min(runs, key=lambda run: run[0])
+
+
+def _agree(row: Row) -> bool:
+    """Whether both solves found the same optimum, as far as their certificates and rounding tell."""
+    apart = abs(row["hybrid objective"] - row["dynamic objective"])
+    return bool(apart <= max(row["hybrid gap"], row["dynamic gap"]) + 1e-12 * abs(row["hybrid objective"]))
 
 
 def _own_biggest(solution: Solution) -> int:
@@ -86,15 +101,13 @@ def _verdict(rows: list[Row]) -> str:
     fallen = hybrid > 3 * dynamic
     words = (
         f"in {int(fallen.sum())} of {len(rows)} cases Algorithm 1 ends with a biggest block of more than three times "
-        "that of "
-        f"dynamic screening"
+        f"that of dynamic screening"
     )
     if fallen.any():
         worst = int(np.argmax(hybrid / dynamic))
         words += (
             f" (worst: {hybrid[worst]} against {dynamic[worst]} variables, the solution's own biggest block being "
-            f"{own[worst]}), "
-            f"and there dynamic screening is {np.median(gain[fallen]):.2g} times as fast in the median "
+            f"{own[worst]}), and there dynamic screening is {np.median(gain[fallen]):.2g} times as fast in the median "
             f"({gain[fallen].min():.2g} to {gain[fallen].max():.2g})"
         )
     if (~fallen).any():
@@ -103,7 +116,6 @@ def _verdict(rows: list[Row]) -> str:
             f". In the other {int((~fallen).sum())} it is {np.median(gain[~fallen]):.2g} times as fast in the median, "
             f"and slower than hybrid in {slower}"
         )
-        words += ", where proving its cuts costs more than they save" if slower else ""
     larger = int((dynamic > hybrid).sum())
     return (
         f"{words}. The biggest block of dynamic screening was the solution's own in {int((dynamic == own).sum())} of "

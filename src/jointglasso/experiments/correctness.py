@@ -25,7 +25,7 @@ SAME = 1e-6
 
 def figure_correctness(settings: Settings) -> Result:
     """Follow the objective of both methods, and check the end against a certified optimum."""
-    p, n_classes, n_iter = (100, 2, 400) if settings.quick else (1000, 6, 500)
+    p, n_classes, n_iter = (80, 2, 400) if settings.quick else (1000, 6, 500)
     lambda1, lambda2 = lambdas("P3", p)
     curves: dict[str, dict[str, FloatArray]] = {}
     biggest: dict[str, int] = {}

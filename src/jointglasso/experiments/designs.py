@@ -81,6 +81,12 @@ def lambdas(name: str, p: int) -> tuple[float, float]:
     return first, _carried(lambda1 + lambda2, p) - first
 
 
+def case(design: str, name: str, p: int, n_classes: int) -> dict[str, object]:
+    """The columns of a row that say which data and penalties it is about."""
+    lambda1, lambda2 = lambdas(name, p)
+    return {"design": design, "lambdas": name, "lambda1": lambda1, "lambda2": lambda2, "p": p, "K": n_classes}
+
+
 def shown_lambdas(name: str, p: int) -> str:
     """The penalties for the heading of a panel."""
     lambda1, lambda2 = lambdas(name, p)

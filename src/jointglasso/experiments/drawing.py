@@ -90,9 +90,13 @@ def draw_curve(ax: Any, label: str, curve: Curve) -> None:
     colour, marker, line = STYLES[label]
     ax.plot(curve.x, curve.y, color=colour, linestyle=line, linewidth=1.2, zorder=2)
     measured = [True] * len(curve.x) if curve.measured is None else curve.measured
-    for x, y, full in zip(curve.x, curve.y, measured, strict=True):
-        face = colour if full or marker == "x" else "white"
-        ax.plot([x], [y], color=colour, marker=marker, markersize=4.5, markerfacecolor=face, linestyle="none", zorder=3)
+    for full in (True, False):
+        points = [(x, y) for x, y, known in zip(curve.x, curve.y, measured, strict=True) if known == full]
+        if points:
+            ax.plot(
+                *zip(*points, strict=True), color=colour, marker=marker, markersize=4.5, linestyle="none", zorder=3,
+                markerfacecolor=colour if full else "white",
+            )  # fmt: skip
 
 
 def _legend(figure: Figure, labels: Sequence[str]) -> None:

@@ -17,8 +17,7 @@ from jointglasso.solution import Solution
 
 CLAIM = (
     "under setting 1 (lambda1=0.1, lambda2=0.5) the networks of the classes have very similar topology, because "
-    "lambda2 is large; the "
-    "number of edges falls as lambda1 goes to 0.5."
+    "lambda2 is large; the number of edges falls as lambda1 goes to 0.5."
 )
 SHOWN = 100
 

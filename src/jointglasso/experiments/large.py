@@ -6,15 +6,14 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.experiments.complexity import complexity_cells
-from jointglasso.experiments.designs import BLOCKS_NOTE, PAPER_LAMBDAS, draw, lambdas, scaling_notes
+from jointglasso.experiments.designs import BLOCKS_NOTE, DESIGNS, PAPER_LAMBDAS, case, draw, lambdas, scaling_notes
 from jointglasso.experiments.drawing import Curve, curve_grid
 from jointglasso.experiments.methods import PLAIN_NOTE, time_iteration
 from jointglasso.experiments.result import Result, Row, Settings, judged
 
 CLAIM = (
     "at p=10,000 the average time of one iteration of HADMM is far below that of LADMM and GADMM, and its advantage "
-    "in complexity "
-    "is even larger than at p=1000."
+    "in complexity is even larger than at p=1000."
 )
 RULE_OF = {"HADMM": "hybrid", "LADMM": "class", "GADMM": "global"}
 
@@ -24,7 +23,7 @@ def p10000(settings: Settings) -> Result:
     p, classes, n_iter, budget = (400, (2, 3), 3, 0.5) if settings.quick else (10_000, range(2, 11), 50, 60.0)
     names = ("P3",) if settings.quick else tuple(PAPER_LAMBDAS)
     rows: list[Row] = []
-    for design in ("A", "B40", "C40"):
+    for design in ("A", "C40") if settings.quick else DESIGNS:
         S = draw(design, p, max(classes), settings.seed)
         for name in names:
             rows += [_row(S[:K], design, name, n_iter, budget) for K in classes]
@@ -45,8 +44,7 @@ def p10000(settings: Settings) -> Result:
         f'Median of up to {n_iter} iterations. Times are "scaled" if {budget:g} s were over before, and "estimated" '
         "from block "
         "sizes and the measured speed of one eigendecomposition if three iterations would take longer than that, or "
-        "the "
-        "iterates would not fit into memory (open markers).",
+        "the iterates would not fit into memory (open markers).",
     ]
     ratios = np.array([row["hybrid / best other"] for row in rows])
     return Result(CLAIM, _verdict(rows), judged(int((ratios <= 0.1).sum()), len(rows)), rows, figures, notes)
@@ -54,7 +52,7 @@ def p10000(settings: Settings) -> Result:
 
 def _row(S: FloatArray, design: str, name: str, n_iter: int, budget: float) -> Row:
     penalties = lambdas(name, S.shape[1])
-    row: dict[str, object] = {"design": design, "lambdas": name, "K": len(S)}
+    row = case(design, name, S.shape[1], len(S))
     cost = {}
     for method, rule in RULE_OF.items():
         timing, partition = time_iteration(S, *penalties, method, n_iter=n_iter, budget=budget)
@@ -70,8 +68,7 @@ def _verdict(rows: list[Row]) -> str:
     measured = sum(row[f"{method} how"] != "estimated" for row in rows for method in RULE_OF)
     return (
         f"an iteration of HADMM is {np.median(gain):.3g} times faster than one of the better other method in the "
-        "median "
-        f"({gain.min():.2g} to {gain.max():.2g} times over {len(gain)} cases); its complexity is "
+        f"median ({gain.min():.2g} to {gain.max():.2g} times over {len(gain)} cases); its complexity is "
         f"{np.median(ratio):.1e} of the "
         f"better other rule in the median ({ratio.min():.1e} to {ratio.max():.1e}), at most 1/10 in "
         f"{int((ratio <= 0.1).sum())} "

@@ -16,8 +16,7 @@ def describe_machine() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
     return (
         f"{os.cpu_count()} cores ({_processor()}), {platform.system()}, Python {platform.python_version()}, "
-        f"{packages}, "
-        f"jointglasso {__version__}"
+        f"{packages}, jointglasso {__version__}"
     )
 
 

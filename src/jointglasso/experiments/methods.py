@@ -30,8 +30,7 @@ PAPER_RHO, PAPER_START = 1.0, 1e-9
 
 PLAIN_NOTE = (
     "ADMM in the paper's plain form: no relaxation, rho = 1 kept fixed, start at zero. The paper does not tell rho "
-    "and the "
-    "start; these give the objective values of its table 1."
+    "and the start; these give the objective values of its table 1."
 )
 
 _PROBE = 600

@@ -28,8 +28,7 @@ QUICK_VARIABLES = 100
 
 SCALE_NOTE = (
     "Correlations, so that the penalties mean the same in every class; the paper takes covariances and divides those "
-    "of its first "
-    "class by 2 for the same purpose."
+    "of its first class by 2 for the same purpose."
 )
 
 
@@ -52,8 +51,7 @@ def load_real_data(settings: Settings) -> RealData:
     if settings.labels and len(settings.labels) != len(settings.data):
         raise ValueError(
             f"{len(settings.data)} data files and {len(settings.labels)} labels: give --label once for each --data, "
-            "in the same "
-            "order, or not at all; a dash for a file that is one class."
+            "in the same order, or not at all; a dash for a file that is one class."
         )
     labels = settings.labels or (None,) * len(settings.data)
     tables = [

@@ -27,8 +27,8 @@ class Settings:
     seed : int
         Seed of the drawn data.
     data, labels, genes : tuple of paths, tuple of str, path or None
-        For the experiments on real data: files, what tells the classes in each of them (see `jointglasso.io.read_table`;
-        a dash for a file that is one class), and a file with the names of the variables to keep.
+        For the experiments on real data: files, what tells the classes in each (see `jointglasso.io.read_table`; a
+        dash for a file that is one class), and a file with the names of the variables to keep.
     """
 
     quick: bool = False

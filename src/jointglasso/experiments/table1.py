@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jointglasso._typing import FloatArray
 from jointglasso.experiments.designs import BLOCKS_NOTE, draw, lambdas, scaling_notes
 from jointglasso.experiments.drawing import STYLES, caption
 from jointglasso.experiments.literal import literal_admm
@@ -23,58 +24,71 @@ CLAIM = "in the first four iterations HADMM and ADMM yield slightly different ob
 PAPER = {"ADMM": (1713.66, -283.743, -1191.94, -1722.53), "HADMM": (1734.42, -265.073, -1183.73, -1719.78)}
 """The paper's table, p=1000, lambda1=0.0082, lambda2=0.0015."""
 
-#: Our data are another draw of the same design: the objective varies by a few units between draws.
-CLOSE = 0.02
+#: Values count as the same within this share of the largest; draws of one design differ by about 0.1 %.
+CLOSE = 0.01
 
 
 def table1(settings: Settings) -> Result:
     """Compare the first objective values of ADMM and HADMM with the paper's."""
-    p, n_classes = (150, 6) if settings.quick else (1000, 6)
-    lambda1, lambda2 = lambdas("P3", p)
-    S = draw("C40", p, n_classes, settings.seed)
+    # With ten blocks the hybrid rule finds a single block at small p, and the two methods would be one.
+    p, designs = (150, ("C40",)) if settings.quick else (1000, ("C10", "C40"))
+    penalties = lambdas("P3", p)
     rows: list[Row] = []
-    for method in ("ADMM", "HADMM"):
-        history = run_admm(S, lambda1, lambda2, METHODS[method], 4).history.objective
-        partition = screen(S, lambda1, lambda2, rule=METHODS[method])
-        literal = list(islice(literal_admm(S, lambda1, lambda2, partition), 4))
-        rows += [
-            {
-                "method": method,
-                "iteration": n + 1,
-                "paper": PAPER[method][n],
-                "penalty at Y": round(literal[n][1], 3),
-                "objective at Theta": round(float(history[n]), 3),
-            }
-            for n in range(4)
-        ]
-    return _result(rows, p, settings)
+    for design in designs:
+        S = draw(design, p, 6, settings.seed)
+        for method in ("ADMM", "HADMM"):
+            history = run_admm(S, *penalties, METHODS[method], 4).history.objective
+            partition = screen(S, *penalties, rule=METHODS[method])
+            literal = list(islice(literal_admm(S, *penalties, partition), 4))
+            rows += [
+                {
+                    "design": design,
+                    "method": method,
+                    "iteration": n + 1,
+                    "paper": PAPER[method][n],
+                    "penalty at Y": round(literal[n][1], 3),
+                    "objective at Theta": round(float(history[n]), 3),
+                }
+                for n in range(4)
+            ]
+    return _result(rows, p, settings.quick)
 
 
-def _result(rows: list[Row], p: int, settings: Settings) -> Result:
-    ours, theirs, strict = (
-        np.array([row[column] for row in rows], dtype=float)
-        for column in ("penalty at Y", "paper", "objective at Theta")
-    )
-    scale = np.abs(ours[:4]).max()
-    apart = float(np.abs(ours[:4] - ours[4:]).max() / scale)
-    verdict = (
-        f"the two methods differ by at most {100 * apart:.2g} % of the largest value in the first four iterations, "
-        f"because HADMM starts with zeros where ADMM has small numbers."
-    )
-    passed, total = int(0 < apart < CLOSE), 1
-    notes = [PLAIN_NOTE, BLOCKS_NOTE, *scaling_notes(p)]
-    notes.append(
+def _values(rows: list[Row], column: str, **where: str) -> FloatArray:
+    chosen = (row for row in rows if all(row[key] == value for key, value in where.items()))
+    return np.array([row[column] for row in chosen], dtype=float)
+
+
+def _result(rows: list[Row], p: int, quick: bool) -> Result:
+    found, checks = [], []
+    for design in dict.fromkeys(row["design"] for row in rows):
+        ours, theirs = (_values(rows, column, design=design) for column in ("penalty at Y", "paper"))
+        scale = np.abs(ours).max()
+        apart = ours[4:] - ours[:4]
+        words = f"type {design}: HADMM is above ADMM by {', '.join(f'{d:.3g}' for d in apart)} in the four iterations"
+        checks.append(0 < np.abs(apart).max() < 0.02 * scale)
+        if not quick:
+            from_paper = float(np.abs(ours - theirs).max() / scale)
+            words += f", and all values are within {100 * from_paper:.2g} % of the paper's"
+            checks.append(from_paper < CLOSE)
+        found.append(words)
+    listed = ", ".join(f"{d:.3g}" for d in np.subtract(PAPER["HADMM"], PAPER["ADMM"]))
+    verdict = f"{'; '.join(found)}. In the paper HADMM is above ADMM by {listed} (p=1000)."
+    figure = _figure([row for row in rows if row["design"] == rows[0]["design"]], quick)
+    return Result(CLAIM, verdict, judged(sum(checks), len(checks)), rows, {"": figure}, _notes(rows, p))
+
+
+def _notes(rows: list[Row], p: int) -> list[str]:
+    first = {m: _values(rows, "objective at Theta", method=m, design=rows[0]["design"])[0] for m in ("ADMM", "HADMM")}
+    return [
+        PLAIN_NOTE,
+        BLOCKS_NOTE,
+        *scaling_notes(p),
+        "ADMM and HADMM run alike but for the zeros that HADMM keeps between its blocks.",
         "The paper's order (ADMM below HADMM) comes out when the likelihood is taken at Theta and the penalty at the "
-        "sparse "
-        f"iterate Y, so this seems to be what it tabulates; the objective at Theta itself is {strict[0]:.2f} for ADMM "
-        "and "
-        f"{strict[4]:.2f} for HADMM after one iteration."
-    )
-    if not settings.quick:
-        from_paper = float(np.abs(ours - theirs).max() / scale)
-        verdict += f" Our values are within {100 * from_paper:.2g} % of the paper's, from data drawn anew."
-        passed, total = passed + int(from_paper < CLOSE), 2
-    return Result(CLAIM, verdict, judged(passed, total), rows, {"": _figure(rows, settings.quick)}, notes)
+        "sparse iterate Y, so this seems to be what it tabulates; the objective at Theta itself is, after one "
+        f"iteration, {first['ADMM']:.2f} for ADMM and {first['HADMM']:.2f} for HADMM (type {rows[0]['design']}).",
+    ]
 
 
 def _figure(rows: list[Row], quick: bool) -> Figure:
@@ -83,14 +97,14 @@ def _figure(rows: list[Row], quick: bool) -> Figure:
     columns = {"ours": "penalty at Y"} if quick else {"ours": "penalty at Y", "paper": "paper"}
     steps = np.arange(1, 5)
     for who, column in columns.items():
-        values = {m: np.array([row[column] for row in rows if row["method"] == m]) for m in ("ADMM", "HADMM")}
+        values = {method: _values(rows, column, method=method) for method in ("ADMM", "HADMM")}
         line = "-" if who == "ours" else "none"
         for method in values:
             colour, marker, _ = STYLES[method]
             style = {"marker": marker} if who == "ours" else {"marker": "+", "markersize": 13, "markeredgewidth": 1.5}
             left.plot(steps, values[method], color=colour, linestyle=line, label=f"{method}, {who}", **style)
-        colour = INK if who == "ours" else FAINT
-        right.plot(steps, values["HADMM"] - values["ADMM"], color=colour, marker="o", label=who)
+        style = {"color": INK, "marker": "o"} if who == "ours" else {"color": FAINT, "marker": "+", "markersize": 13}
+        right.plot(steps, values["HADMM"] - values["ADMM"], linestyle=line, label=who, **style)
     left.set_ylabel("objective", fontsize=9)
     right.set_ylabel("objective of HADMM − that of ADMM", fontsize=9)
     for ax in (left, right):
@@ -98,5 +112,5 @@ def _figure(rows: list[Row], quick: bool) -> Figure:
         ax.set_xticks(steps)
         ax.legend(frameon=False, fontsize=8)
         tidy(ax)
-    caption(figure, "First iterations of ADMM and HADMM, type C, six classes", CLAIM)
+    caption(figure, f"First iterations of ADMM and HADMM, type {rows[0]['design']}, six classes", CLAIM)
     return figure

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 CLAIM = (
     "HADMM is always more efficient than the other two methods on real data: much faster than LADMM when lambda1 is "
-    "small, than "
-    "GADMM when lambda2 is small, and than both in between."
+    "small, than GADMM when lambda2 is small, and than both in between."
 )
 PAPER_HOURS = {
     "HADMM": ("3.46", "8.23", "3.9", "1.71", "1.11"),
@@ -49,8 +48,7 @@ def table2(settings: Settings) -> Result:
         f"Seconds of ten iterations are ten times the median of one. Those of more than {budget / 3:g} s each, or too "
         "big for the "
         'memory, are "estimated" from the block sizes and the measured speed of one eigendecomposition. The default '
-        "of this "
-        f"package runs to a certified relative gap of 1e-6, for at most {longest:g} s.",
+        f"of this package runs to a certified relative gap of 1e-6, for at most {longest:g} s.",
     ]
     return Result(CLAIM, _verdict(rows), _judge(rows), rows, {"": _figure(rows)}, notes)
 

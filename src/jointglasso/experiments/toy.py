@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
 CLAIM = (
     "in the example of two classes and three variables (lambda1=0.04, lambda2=0.02) class-specific or global "
-    "thresholding alone "
-    "cannot divide the variables, but their combination can."
+    "thresholding alone cannot divide the variables, but their combination can."
 )
 PARTITION_CLAIM = (
     "in a non-uniform partition variables 7 and 9 can be together in one class and apart in the other, variables 3 "
-    "and 4 the other "
-    "way round; white entries are zero, known before solving."
+    "and 4 the other way round; white entries are zero, known before solving."
 )
 LAMBDA1, LAMBDA2 = 0.04, 0.02
 RULES = {"class": "class-specific", "global": "global", "hybrid": "hybrid"}
@@ -61,8 +59,7 @@ def toy(settings: Settings) -> Result:
     ]
     verdict = (
         f"class-specific and global thresholding keep all three variables together, hybrid gives {rows[2]['class 1']} "
-        "in class 1 "
-        f"and {rows[2]['class 2']} in class 2; the solution is the unscreened one (largest difference "
+        f"in class 1 and {rows[2]['class 2']} in class 2; the solution is the unscreened one (largest difference "
         f"{difference:.0e})."
     )
     figures = {"": _figure(S, found), "-partition": _partition_figure(wide)}

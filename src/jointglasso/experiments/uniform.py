@@ -49,8 +49,7 @@ def uniform_drawback(settings: Settings) -> Result:
     verdict = (
         f"class 1 has the components {set_notation(own[0])}, class 2 {set_notation(own[1])}, their union "
         f"{set_notation(union)}; the global rule leaves a block of {uniform.largest} variables, the hybrid rule finds "
-        "the components "
-        f"of each class exactly (sum of cubes {hybrid.cost} instead of {uniform.cost})."
+        f"the components of each class exactly (sum of cubes {hybrid.cost} instead of {uniform.cost})."
     )
     return Result(
         CLAIM, verdict, judged(sum(map(bool, checks)), len(checks)), rows, {"": _figure(edges, own, union)},
