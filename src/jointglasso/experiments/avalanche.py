@@ -45,8 +45,8 @@ def avalanche(settings: Settings) -> Result:
     notes = [
         *scaling_notes(p),
         f"Both use the solver of the default to a certified relative gap of {TOL:g}; only the screening differs. Times "
-        f"are the best of {REPEATS}. The objectives agree within the larger gap in {sum(map(_agree, rows))} of {len(rows)} "
-        "cases.",
+        f"are the best of {REPEATS}. The objectives agree within the larger gap in {sum(map(_agree, rows))} of "
+        f"{len(rows)} cases.",
     ]
     better = sum(
         row["dynamic biggest"] <= row["hybrid biggest"] and row["dynamic seconds"] <= row["hybrid seconds"]
