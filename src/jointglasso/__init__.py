@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jointglasso._version import __version__
 
 #: Rooms whose names are public themselves.
-_ROOMS = ("anndata", "datasets", "io", "plots")
+_ROOMS = ("anndata", "datasets", "experiments", "io", "plots")
 
 #: Where the public names live.
 _HOME = {
@@ -59,7 +59,13 @@ _HOME = {
 __all__ = ["__version__", *_ROOMS, *_HOME]
 
 if TYPE_CHECKING:
-    from jointglasso import anndata as anndata, datasets as datasets, io as io, plots as plots
+    from jointglasso import (
+        anndata as anndata,
+        datasets as datasets,
+        experiments as experiments,
+        io as io,
+        plots as plots,
+    )
     from jointglasso.covariance import (
         CovarianceSource as CovarianceSource,
         DenseCovariance as DenseCovariance,

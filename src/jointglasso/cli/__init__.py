@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jointglasso.cli.reproduce import reproduce
+
 if TYPE_CHECKING:
     from jointglasso import CovarianceSource, Solution
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 @click.version_option(package_name="jointglasso")
 def main() -> None:
     """Exact joint graphical lasso: several related networks, with a proof of optimality."""
+
+
+main.add_command(reproduce)
 
 
 @main.command()

@@ -1,0 +1,83 @@
+"""The figure of gene networks: two classes side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso.experiments.drawing import crown
+from jointglasso.experiments.methods import run_default
+from jointglasso.experiments.real_data import SCALE_NOTE, SETTINGS, load_real_data
+from jointglasso.experiments.result import Result, Row, Settings, judged
+from jointglasso.networks import JointNetworks
+from jointglasso.plots import plot_networks
+from jointglasso.solution import Solution
+
+CLAIM = (
+    "under setting 1 (lambda1=0.1, lambda2=0.5) the networks of the classes have very similar topology, because "
+    "lambda2 is large; the number of edges falls as lambda1 goes to 0.5."
+)
+SHOWN = 100
+
+
+def figure_genes(settings: Settings) -> Result:
+    """Draw the first hundred variables of the first and last class at setting 1, and compare all settings."""
+    data = load_real_data(settings)
+    if data.source.n_classes < 2:
+        raise ValueError(
+            "The figure compares two classes, and the data have one: give --label, or a second --data file."
+        )
+    rows, first = [], None
+    for number, penalties in enumerate(SETTINGS):
+        solution = run_default(data.source, *penalties, seconds=20.0 if settings.quick else 3600.0)
+        if solution is not None:
+            rows.append(_row(solution, number))
+            first = first or solution
+    if first is None or not rows or rows[0]["setting"] != 1:
+        raise MemoryError("Setting 1 does not fit into memory on this machine: give fewer genes with --genes.")
+    pair = (0, data.source.n_classes - 1)
+    networks = JointNetworks(
+        [first.precision[k] for k in pair], [first.class_names[k] for k in pair], first.variable_names
+    )
+    shown = list(range(min(SHOWN, networks.n_variables)))
+    figure = plot_networks(networks, variables=shown)
+    crown(figure, f"Networks of the first {len(shown)} variables of two classes, setting 1", CLAIM)
+    return _result(rows, figure, [f"Data: {data.origin}.", SCALE_NOTE])
+
+
+def _result(rows: list[Row], figure: Any, notes: list[str]) -> Result:
+    similar = [row["similarity"] for row in rows]
+    edges = [row["edges"] for row in rows]
+    checks = [similar[0] == max(similar), edges[0] > edges[-1]]
+    verdict = (
+        f"at setting 1 the classes share {100 * similar[0]:.0f} % of the edges that any two of them have, at setting "
+        f"{rows[-1]['setting']} "
+        f"{100 * similar[-1]:.0f} %; the number of edges over all classes goes from {edges[0]:,} to {edges[-1]:,}."
+    )
+    return Result(CLAIM, verdict, judged(sum(checks), len(checks)), rows, {"": figure}, notes)
+
+
+def _row(solution: Solution, number: int) -> Row:
+    return {
+        "setting": number + 1,
+        "lambda1": SETTINGS[number][0],
+        "lambda2": SETTINGS[number][1],
+        "edges": sum(solution.n_edges),
+        "edges by class": " / ".join(map(str, solution.n_edges)),
+        "similarity": mean_similarity(solution.precision),
+        "relative gap": solution.certificate.relative_gap,
+        "converged": bool(solution.status),
+    }
+
+
+def mean_similarity(precision: list[Any]) -> float:
+    """Mean over pairs of classes of the edges in both divided by those in either (1 where there is no edge at all)."""
+    patterns = [sparse.triu(Theta != 0, 1).tocsr() for Theta in precision]
+    found = []
+    for a in range(len(patterns)):
+        for b in range(a):
+            both, either = patterns[a].multiply(patterns[b]).sum(), (patterns[a] + patterns[b] > 0).sum()
+            found.append(both / either if either else 1.0)
+    return float(np.mean(found))

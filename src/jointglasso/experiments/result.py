@@ -1,0 +1,73 @@
+"""What an experiment is told and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: One line of a table of results.
+Row = Mapping[str, Any]
+
+Holds = Literal["holds", "holds in part", "does not hold", "not judged"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run an experiment.
+
+    Attributes
+    ----------
+    quick : bool
+        Smaller and shorter, well under a minute.
+    seed : int
+        Seed of the drawn data.
+    data, labels, genes : tuple of paths, tuple of str, path or None
+        For the experiments on real data: files, what tells the classes in each (see `jointglasso.io.read_table`; a
+        dash for a file that is one class), and a file with the names of the variables to keep.
+    """
+
+    quick: bool = False
+    seed: int = 0
+    data: tuple[Path, ...] = ()
+    labels: tuple[str, ...] = ()
+    genes: Path | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """Outcome of an experiment.
+
+    Attributes
+    ----------
+    claim : str
+        What the paper says.
+    verdict : str
+        What was found here, with numbers.
+    holds : str
+        Whether the claim holds, in a word or two.
+    rows : sequence of mappings
+        The data, all with the same keys.
+    figures : mapping of str to Figure
+        Pictures by the ending that their file names get; the main one has the empty ending.
+    notes : sequence of str
+        How the experiment differs from the paper's, and what is only estimated.
+    """
+
+    claim: str
+    verdict: str
+    holds: Holds
+    rows: Sequence[Row]
+    figures: Mapping[str, Figure]
+    notes: Sequence[str] = field(default=())
+
+
+def judged(passed: int, total: int) -> Holds:
+    """Word for a claim that held in `passed` of `total` cases."""
+    if total == 0:
+        return "not judged"
+    return "holds" if passed == total else "holds in part" if passed else "does not hold"

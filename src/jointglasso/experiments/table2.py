@@ -1,0 +1,138 @@
+"""Table 2: the first ten iterations of the three methods on real data, and our default to convergence."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jointglasso._typing import FloatArray
+from jointglasso.covariance import SampleCovariance
+from jointglasso.experiments.drawing import STYLES, caption
+from jointglasso.experiments.methods import PLAIN_NOTE, run_default, time_iteration
+from jointglasso.experiments.real_data import SCALE_NOTE, SETTINGS, load_real_data
+from jointglasso.experiments.result import Holds, Result, Row, Settings, judged
+from jointglasso.plots.canvas import new_figure, tidy
+from jointglasso.warm import warm_kernels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CLAIM = (
+    "HADMM is always more efficient than the other two methods on real data: much faster than LADMM when lambda1 is "
+    "small, than GADMM when lambda2 is small, and than both in between."
+)
+PAPER_HOURS = {
+    "HADMM": ("3.46", "8.23", "3.9", "1.71", "1.11"),
+    "LADMM": ("> 20", "> 20", "13.6", "3.72", "1.98"),
+    "GADMM": ("4.2", "> 20", "> 20", "11.04", "6.93"),
+}
+"""The paper's table: hours of ten iterations, 10,726 genes, three classes."""
+
+DEFAULT = "jointglasso default"
+
+
+def table2(settings: Settings) -> Result:
+    """Time ten iterations at the paper's five settings."""
+    data = load_real_data(settings)
+    budget, longest = (1.0, 20.0) if settings.quick else (120.0, 3600.0)
+    warm_kernels()  # before anything is timed
+    rows: list[Row] = []
+    for number, penalties in enumerate(SETTINGS):
+        rows += _setting(data.source, number, penalties, budget, longest)
+    notes = [
+        f"Data: {data.origin}.",
+        SCALE_NOTE,
+        PLAIN_NOTE,
+        f"Seconds of ten iterations are ten times the median of one. Those of more than {budget / 3:g} s each, or too "
+        "big for the "
+        'memory, are "estimated" from the block sizes and the measured speed of one eigendecomposition. The default '
+        f"of this package runs to a certified relative gap of 1e-6, for at most {longest:g} s.",
+    ]
+    return Result(CLAIM, _verdict(rows), _judge(rows), rows, {"": _figure(rows)}, notes)
+
+
+def _setting(
+    source: SampleCovariance, number: int, penalties: tuple[float, float], budget: float, longest: float
+) -> list[Row]:
+    head = {"setting": number + 1, "lambda1": penalties[0], "lambda2": penalties[1]}
+    rows: list[Row] = []
+    for method, hours in PAPER_HOURS.items():
+        timing, partition = time_iteration(source, *penalties, method, n_iter=10, budget=budget)
+        rows.append(
+            head
+            | {"method": method, "seconds": 10 * timing.seconds, "how": timing.how, "biggest block": partition.largest}
+            | {"sum of cubes": partition.cost, "relative gap": "", "paper, hours": hours[number]}
+        )
+    began = time.perf_counter()
+    solution = run_default(source, *penalties, seconds=longest)
+    taken = time.perf_counter() - began
+    rows.append(
+        head
+        | {"method": DEFAULT, "seconds": np.nan if solution is None else taken}
+        | {
+            "how": "does not fit into memory"
+            if solution is None
+            else "run to convergence"
+            if solution.status
+            else "stopped"
+        }
+        | {"biggest block": "" if solution is None else solution.partition.largest}
+        | {"sum of cubes": "" if solution is None else solution.partition.cost}
+        | {"relative gap": "" if solution is None else solution.certificate.relative_gap, "paper, hours": ""}
+    )
+    return rows
+
+
+def _of(rows: list[Row], column: str, method: str) -> list[float]:
+    return [float(row[column]) for row in rows if row["method"] == method]
+
+
+def _judge(rows: list[Row]) -> Holds:
+    best = np.minimum(_of(rows, "sum of cubes", "LADMM"), _of(rows, "sum of cubes", "GADMM"))
+    return judged(int((np.array(_of(rows, "sum of cubes", "HADMM")) < best).sum()), len(best))
+
+
+def _verdict(rows: list[Row]) -> str:
+    mine = np.array(_of(rows, "seconds", "HADMM"))
+    others = {method: np.array(_of(rows, "seconds", method)) / mine for method in ("LADMM", "GADMM")}
+    cost = {
+        method: np.array(_of(rows, "sum of cubes", method)) / np.array(_of(rows, "sum of cubes", "HADMM"))
+        for method in ("LADMM", "GADMM")
+    }
+    parts = [
+        f"{method} takes {_listed(others[method])} times as long as HADMM at settings 1 to 5, with "
+        f"{_listed(cost[method])} times the sum "
+        "of cubed block sizes"
+        for method in others
+    ]
+    default = ", ".join(f"{seconds:.3g} s" for seconds in _of(rows, "seconds", DEFAULT))
+    return f"{'; '.join(parts)}. The default of this package solves the five settings in {default}."
+
+
+def _listed(values: FloatArray) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
+
+
+def _figure(rows: list[Row]) -> Figure:
+    figure = new_figure(7.5, 4.2)
+    ax = figure.subplots()
+    methods = (*PAPER_HOURS, DEFAULT)
+    for n, method in enumerate(methods):
+        chosen = [row for row in rows if row["method"] == method]
+        named = f"{method}, {'to convergence' if method == DEFAULT else 'ten iterations'}"
+        place = np.array([row["setting"] for row in chosen], dtype=float) + 0.2 * (n - 1.5)
+        bars = ax.bar(place, [row["seconds"] for row in chosen], 0.18, color=STYLES[method][0], label=named)
+        for bar, row in zip(bars, chosen, strict=True):
+            if row["how"] == "estimated":
+                bar.set(hatch="////", facecolor="white", edgecolor=STYLES[method][0])
+    ax.set_yscale("log")
+    below = [f"setting {n + 1}\nλ = ({a:g}, {b:g})" for n, (a, b) in enumerate(SETTINGS)]
+    ax.set_xticks(range(1, 6), below, fontsize=8)
+    ax.set_ylabel("seconds", fontsize=8)
+    ax.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    tidy(ax)
+    ax.tick_params(axis="y", which="both", labelsize=7)
+    caption(figure, "Real data at the paper's five settings (hatched: estimated)", CLAIM)
+    return figure
