@@ -33,7 +33,7 @@ _ARMIJO = 1e-3
 
 #: From one working set to the next the pairs may become this many times as many; the factor by which the penalties of
 #: newcomers are raised until they are no more.
-_GROWTH, _RAISE = 4.0, 1.1
+_GROWTH, _RAISE = 8.0, 1.05
 
 Product = Callable[[FloatArray], FloatArray]
 
@@ -167,7 +167,7 @@ class _State:
                 break
             raised *= _RAISE
         self.complete = raised == 1.0
-        self.room = max(self.room, _GROWTH * np.count_nonzero(mark))
+        self.room *= _GROWTH
         working = build_working_set(system, mark, self.W, self.theta, lambda1)
         self._settle(working)
         return working
