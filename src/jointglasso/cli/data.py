@@ -93,6 +93,7 @@ class Data:
 
     def describe(self) -> str:
         """Say what was read."""
+        from jointglasso.covariance.classes import ONE_CLASS
         from jointglasso.io.wording import count
 
         sizes = dict(zip(self.samples.class_names, self.samples.sizes.tolist(), strict=True))
@@ -100,6 +101,8 @@ class Data:
         more = f" and {len(named) - NAMED + 1} more" if len(named) > NAMED else ""
         classes = ", ".join(named[: NAMED - 1] if more else named) + more
         total = count(sum(sizes.values()), "sample")
+        if self.samples.class_names == (ONE_CLASS,):
+            return f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}, one class (no label)."
         return (
             f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')} in "
             f"{count(len(sizes), 'class')}: {classes}."

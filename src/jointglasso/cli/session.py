@@ -105,21 +105,26 @@ class Command(click.Command):
         try:
             with _warnings_as_notes():
                 code = super().invoke(ctx) or OK
-        except (click.ClickException, click.exceptions.Exit):
+        except click.UsageError as error:
+            if as_json:
+                _answer_error(error.format_message(), BAD_INPUT)
+            raise
+        except click.exceptions.Exit:
             raise
         except (Exception, KeyboardInterrupt) as error:
             if debug or getattr(error, "errno", None) == errno.EPIPE:
                 raise
-            code = _failed(error, as_json)
+            code = _failed(error, as_json, ctx.params.get("checkpoint"))
         else:
             ctx.obj.close(code)
         ctx.exit(code)
 
 
-def _failed(error: BaseException, as_json: bool) -> int:
+def _failed(error: BaseException, as_json: bool, checkpoint: Path | None) -> int:
     """Say what went wrong and return the exit code."""
     if isinstance(error, KeyboardInterrupt):
-        code, text = INTERRUPTED, str(error) or "Interrupted: nothing was written."
+        kept = "" if checkpoint is None else f" The same command goes on from the work kept in {checkpoint}."
+        code, text = INTERRUPTED, f"Interrupted: no result was written.{kept}"
     elif isinstance(error, INPUT_ERRORS):
         code, text = BAD_INPUT, in_options(_sentence(error))
     else:

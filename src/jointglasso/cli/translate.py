@@ -38,7 +38,7 @@ _NAMES = {
     "cv": "--folds",
 }
 
-#: What is switched rather than given.
+#: What is switched rather than given, or done by a function.
 _SWITCHES = {
     "header=True": "--header",
     "header=False": "--no-header",
@@ -48,9 +48,11 @@ _SWITCHES = {
     "correlation=False": "--scale covariance",
     "warm_start=this solution": "--checkpoint",
     "complementary_pairs=False": "leave out --stability",
+    "drop those variables,": "drop those variables with --missing drop-variables,",
+    "set format to": "set --format to",
 }
 
-_VALUE = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[[^\]]*\]|-?\d[\d.e+-]*\d|\d|(?=[\s.,;:)]|$)"""
+_VALUE = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[[^\]]*\]|-?\d(?:[\d.e+-]*\d)?|(?=[\s.,;:)]|$)"""
 _ASSIGNED = re.compile(rf"\b({'|'.join(_NAMES)})=({_VALUE})")
 _BARE = re.compile(
     r"\b(samples_in|min_ratio|max_iter|n_jobs)\b|\b(correct|check|raising|raise) (label|subset|drop|tol)\b"
