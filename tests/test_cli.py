@@ -255,10 +255,13 @@ def test_demo_writes_a_report_and_says_what_was_found(tmp_path, monkeypatch):
     monkeypatch.setattr("jointglasso.datasets.load_rppa", lambda: whole.select(whole.variable_names[:30]))
     monkeypatch.setattr(importlib.import_module("jointglasso.cli.demo"), "N_LAMBDAS", 3)
     monkeypatch.chdir(tmp_path)
-    for _ in range(2):  # a second demo replaces the first
+    for figures in (True, False):  # a second demo replaces the first
+        if not figures:
+            monkeypatch.setattr("jointglasso.cli.results.find_spec", lambda package: None)
         shown = invoke("demo").stdout
         for words in ("2,498 samples", "BLCA", "joined in all classes", "Certificate: ", "report.html"):
             assert words in shown
+        assert (tmp_path / "jointglasso-demo" / "figures").exists() == figures
     assert (tmp_path / "jointglasso-demo" / "report.html").stat().st_size > 10_000
 
 

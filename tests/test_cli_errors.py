@@ -171,7 +171,7 @@ def test_an_interrupt_writes_nothing_and_exits_with_3(good, tmp_path, monkeypatc
 @pytest.mark.parametrize("keep", [True, False])
 def test_what_there_is_at_an_interrupt_is_written_when_wanted(tmp_path, monkeypatch, keep):
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "wide.npz", X=rng.standard_normal((60, 40)), y=np.repeat(["p", "q"], 30))
+    np.savez(tmp_path / "wide.npz", X=rng.standard_normal((60, 150)), y=np.repeat(["p", "q"], 30))
 
     def interrupt(self, iteration):
         raise KeyboardInterrupt

@@ -47,6 +47,9 @@ _SCORES = [
     click.option("--seed", default=0, show_default=True, help="Seed of folds and subsamples."),
 ]
 
+#: Grids reach down to penalties where all variables are tied together, which is no small thing for so many.
+MANY_VARIABLES = 1000
+
 Decorated = Callable[..., Any]
 
 
@@ -108,6 +111,11 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
     import jointglasso as jgl
 
     say_if_compiling(session)
+    if data.samples.n_variables > MANY_VARIABLES:
+        session.note(
+            f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen tells what "
+            "can be afforded, --min-ratio and --n-lambdas how far to go."
+        )
     with counting(session, f"choosing penalties by {criterion}") as show:
         return jgl.select(
             data.samples,

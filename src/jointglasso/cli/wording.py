@@ -22,9 +22,11 @@ def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
 
 def edges_found(networks: JointNetworks) -> str:
     """Edges by class, and how many the classes have in common."""
+    if networks.n_classes == 1:
+        return f"Edges: {networks.n_edges[0]:,} among {count(networks.n_variables, 'variable')}."
     by_class = zip(networks.class_names, networks.n_edges, strict=True)
     text = f"Edges: {', '.join(f'{name} {edges:,}' for name, edges in by_class)}."
-    return f"{text}\n{in_common(networks)}" if networks.n_classes > 1 else text
+    return f"{text}\n{in_common(networks)}"
 
 
 def in_common(networks: JointNetworks) -> str:
