@@ -106,6 +106,7 @@ def _walk(
             solution.save(folder / file)
             facts.append({"point": number, "file": file, **facts_of(solution)})
             show(SelectionProgress("path", number, len(points), time.perf_counter() - began))
+    session.say()
     session.table(
         ["point", "lambda1", "lambda2", "edges", "largest block", "relative gap", "seconds"],
         [

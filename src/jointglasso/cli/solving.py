@@ -113,8 +113,8 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
     say_if_compiling(session)
     if data.samples.n_variables > MANY_VARIABLES:
         session.note(
-            f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen tells what "
-            "can be afforded, --min-ratio and --n-lambdas how far to go."
+            f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen tells "
+            "what can be afforded, --min-ratio and --n-lambdas how far to go."
         )
     with counting(session, f"choosing penalties by {criterion}") as show:
         return jgl.select(
