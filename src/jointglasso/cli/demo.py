@@ -52,5 +52,5 @@ def demo(session: Session, out: Path) -> int:
     result = Result(data, selection.solution, networks, selection)
     with target.building() as folder:
         write_result(folder, result, Contents(title="Protein networks of six cancers"), session)
-    tell(session, result, target.path, explain=False)
+    tell(session, result, target, explain=False)
     return OK if selection.solution.status else NOT_CONVERGED

@@ -67,13 +67,13 @@ def fit(session: Session, /, **options: Any) -> int:
     contents = Contents(options["parquet"], options["exports"], options["figures"], options["title"])
     with target.building() as folder:
         write_result(folder, result, contents, session)
-    tell(session, result, target.path)
+    tell(session, result, target)
     if "interrupt" in result.solution.status.reason:
         return INTERRUPTED
     return OK if result.solution.status else NOT_CONVERGED
 
 
-def tell(session: Session, result: Result, path: Path, *, explain: bool = True) -> None:
+def tell(session: Session, result: Result, target: ResultFolder, *, explain: bool = True) -> None:
     """Say what was found and where it is."""
     solution, selection = result.solution, result.selection
     if selection is not None and explain:
@@ -85,8 +85,8 @@ def tell(session: Session, result: Result, path: Path, *, explain: bool = True) 
     if result.stability is not None:
         session.say(_stability(result))
     session.say(proof(solution))
-    session.say(f"Written to {path}; open {path / 'report.html'} in a browser.")
-    session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=path, data=result.data.facts)
+    session.say(f"Written to {target.given}; open {target.given / 'report.html'} in a browser.")
+    session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
     if selection is not None:
         session.answer(criterion=selection.criterion, score=selection.score, explanation=selection.explain())
 
@@ -149,7 +149,8 @@ def _find_again(session: Session, data: Data, solution: Any, options: dict[str, 
 def _stability(result: Result) -> str:
     found = result.networks.edge_stability
     stable = int((found >= 0.75).sum())
+    halves = result.stability.n_subsamples if result.stability else 0
     return (
-        f"Stability: {stable:,} of {len(found):,} edges, counted by class, are found in three of four of "
-        f"{result.stability.n_subsamples if result.stability else 0} halves of the samples."
+        f"Stability: {stable:,} of {len(found):,} edges, counted by class, are found again in at least 75 % of {halves} "
+        "random halves of the samples."
     )

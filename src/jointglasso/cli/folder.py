@@ -18,6 +18,7 @@ class ResultFolder:
     """A folder to be written in one step; refuses at once what it may not replace."""
 
     def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+        self.given = path
         self.path = path.resolve()
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{path} is a file: give --out the name of a folder.")

@@ -52,7 +52,7 @@ def path(session: Session, /, **options: Any) -> int:
         write_table(folder / "path.csv", _columns(facts))
         write_parameters(folder, session, data, points=points)
         atomic_text(folder / "README.txt", _explanation(session, data, len(facts)))
-    session.say(f"Written to {target.path}.")
+    session.say(f"Written to {target.given}.")
     session.answer(points=facts, asked_for=len(points), out=target.path, data=data.facts)
     if "interrupt" in facts[-1]["status"]:
         return INTERRUPTED

@@ -48,7 +48,7 @@ def select(session: Session, /, **options: Any) -> int:
             write_selection(folder, found)
             _draw(session, folder, found)
             write_parameters(folder, session, data, chosen={"lambda1": found.lambda1, "lambda2": found.lambda2})
-        session.say(f"Written to {target.path}.")
+        session.say(f"Written to {target.given}.")
         session.answer(out=target.path)
     chosen = f"--lambda1 {found.lambda1:.6g} --lambda2 {found.lambda2:.6g}"
     session.say(f"To learn the networks there: jointglasso fit ... {chosen} --out FOLDER")
