@@ -151,6 +151,6 @@ def _stability(result: Result) -> str:
     stable = int((found >= 0.75).sum())
     halves = result.stability.n_subsamples if result.stability else 0
     return (
-        f"Stability: {stable:,} of {len(found):,} edges, counted by class, are found again in at least 75 % of {halves} "
-        "random halves of the samples."
+        f"Stability: {stable:,} of {len(found):,} edges, counted by class, are found again in at least 75 % of "
+        f"{halves} random halves of the samples."
     )
