@@ -62,7 +62,7 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
         write_figures(folder, result, session)
     _write_report(folder, result, contents)
     write_parameters(folder, session, result.data, solution=result.solution.parameters)
-    atomic_text(folder / "README.txt", _explanation(folder, result, session))
+    atomic_text(folder / "README.txt", _explanation(folder, result, contents, session))
 
 
 def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> None:
@@ -181,11 +181,13 @@ _WHAT = {
 }
 
 
-def _explanation(folder: Path, result: Result, session: Session) -> str:
+def _explanation(folder: Path, result: Result, contents: Contents, session: Session) -> str:
     solution = result.solution
     penalties = "lambda1 = {lambda1:.6g}, lambda2 = {lambda2:.6g}".format(**solution.parameters)
     chosen = "as given" if result.selection is None else f"chosen by {result.selection.criterion_name}"
     files = [f"  {name:<18}{what}" for name, what in _WHAT.items() if (folder / name).exists()]
+    if contents.figures and _top(result.networks):
+        files.append(f"The figure of the networks shows the {DRAWN} variables with most edges; the report shows all.")
     return "\n".join(
         [
             "Networks by the joint graphical lasso: two variables are joined in a class where they depend on each",
