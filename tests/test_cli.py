@@ -1,39 +1,278 @@
-"""The command line and the embedded data."""
+"""The command line: every command on a small file, what it prints and writes, and its exit codes."""
 
 from __future__ import annotations
 
+import csv
+import importlib
+import json
+
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 import jointglasso as jgl
 from jointglasso.cli import main
 
-
-def run(*arguments):
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
-    return result.output
+#: Enough to solve in a moment, small enough a grid to choose from.
+PENALTIES = ("--lambda1", "0.2", "--lambda2", "0.1")
+SMALL_GRID = ("--n-lambdas", "4", "--ratios", "0.3,1", "--min-ratio", "0.2")
 
 
-def test_demo_shows_screens_edges_and_proof():
-    shown = run("demo", "--lambda1", "0.6")
-    for word in ("hybrid", "BLCA", "shared by all", "Converged", "proved present"):
-        assert word in shown
+def invoke(*arguments, code=0):
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def answer(*arguments, code=0):
+    """The JSON object; the standard output holds nothing else."""
+    found = json.loads(invoke(*arguments, "--json", code=code).stdout)
+    assert found["exit_code"] == code
+    return found
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory):
+    """A CSV file of two classes that share a chain of variables; one more link in the class ill."""
+    rng = np.random.default_rng(3)
+    path = tmp_path_factory.mktemp("data") / "cells.csv"
+    names = [f"g{i}" for i in range(7)]
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["state", *names])
+        for state in ("ill", "well"):
+            X = rng.standard_normal((60, 7))
+            X[:, 1] += X[:, 0]
+            X[:, 2] += X[:, 1]
+            if state == "ill":
+                X[:, 5] += X[:, 4]
+            writer.writerows([state, *(f"{x:.5f}" for x in row)] for row in X)
+    return path
+
+
+@pytest.fixture(scope="session")
+def fitted(table, tmp_path_factory):
+    """A result folder with everything in it."""
+    out = tmp_path_factory.mktemp("results") / "networks"
+    invoke(
+        "fit", table, "--label", "state", *SMALL_GRID, "--out", out, "--stability", 4, "--parquet",
+        "--export", "graphml", "--export", "cx2", "--title", "Two states",
+    )  # fmt: skip
+    return out
+
+
+# What all commands have in common
+
+
+def test_every_command_has_help_with_an_example_and_the_exit_codes():
+    for name in main.commands:
+        shown = invoke(name, "--help").output
+        for words in ("Example:", "Exit codes:", "--json", "--debug"):
+            assert words in shown
+
+
+def test_commands_are_listed_in_the_order_of_use_and_the_version_is_told():
+    shown = invoke("--help").output
+    places = [shown.index(f"\n  {name} ") for name in ("demo", "screen", "select", "fit", "path", "report", "export")]
+    assert places == sorted(places)
+    assert jgl.__version__ in invoke("--version").output
+
+
+# fit
+
+
+def test_fit_writes_everything_it_promises(fitted):
+    written = {str(path.relative_to(fitted)) for path in fitted.rglob("*") if path.is_file()}
+    pictures = {f"figures/{name}.png" for name in ("networks", "degrees", "adjacency", "convergence", "selection")}
+    assert written == pictures | {
+        "README.txt", "parameters.json", "report.html", "solution.jgl", "edges.csv", "edges.parquet",
+        "classes/ill.csv", "classes/ill.parquet", "classes/well.csv", "classes/well.parquet",
+        "networks.graphml", "networks.cx2", "selection.csv", "selection.txt",
+    }  # fmt: skip
+    readme = (fitted / "README.txt").read_text()
+    for name in written - {"README.txt"}:
+        assert name.split("/")[0] in readme
+
+
+def test_fit_finds_the_chain_and_the_difference(fitted):
+    with (fitted / "edges.csv").open() as stream:
+        edges = {(row["variable1"], row["variable2"], row["class"]): row for row in csv.DictReader(stream)}
+    for state in ("ill", "well"):
+        assert edges["g0", "g1", state]["kind"] == "shared"
+        assert 0 <= float(edges["g0", "g1", state]["stability"]) <= 1
+    assert edges["g4", "g5", "ill"]["kind"] == "specific" and ("g4", "g5", "well") not in edges
+
+
+def test_tables_of_the_classes_are_parts_of_the_table_of_all(fitted):
+    def lines(name):
+        return (fitted / name).read_text().splitlines()
+
+    together = sorted(lines("classes/ill.csv")[1:] + lines("classes/well.csv")[1:])
+    assert together == sorted(lines("edges.csv")[1:])
+
+
+def test_parameters_are_enough_to_get_the_same_solution_again(fitted, table):
+    kept = json.loads((fitted / "parameters.json").read_text())
+    assert kept["data"]["file"] == str(table) and len(kept["data"]["sha256"]) == 64
+    assert kept["versions"]["jointglasso"] == jgl.__version__ and kept["arguments"]["seed"] == 0
+    assert kept["command_line"].startswith("jointglasso fit ") and "--stability 4" in kept["command_line"]
+    solution = jgl.load(fitted / "solution.jgl")
+    source = jgl.io.read_table(table, label="state").to_source()
+    again = jgl.solve(source, kept["solution"]["lambda1"], kept["solution"]["lambda2"])
+    for first, second in zip(solution.precision, again.precision, strict=True):
+        np.testing.assert_allclose(first.toarray(), second.toarray(), atol=5e-3)  # both within their gap
+        np.testing.assert_array_equal(first.toarray() != 0, second.toarray() != 0)
+
+
+def test_fit_at_given_penalties_answers_in_json(table, tmp_path):
+    found = answer("fit", table, "--label", "state", *PENALTIES, "--no-figures", "--out", tmp_path / "new" / "r")
+    solution = jgl.load(tmp_path / "new" / "r" / "solution.jgl")
+    assert found["edges"] == dict(zip(solution.class_names, solution.n_edges, strict=True))
+    assert found["converged"] and found["relative_gap"] <= 1e-6 and found["lambda1"] == 0.2
+    assert found["out"] == str(tmp_path / "new" / "r") and not (tmp_path / "new" / "r" / "figures").exists()
+
+
+def test_a_fit_that_does_not_converge_is_written_and_exits_with_1(table, tmp_path):
+    options = ("--no-figures", "--lambda1", "0.01", "--lambda2", "0.01", "--max-iter", "1", "--tol", "1e-14")
+    result = invoke("fit", table, "--label", "state", *options, "--out", tmp_path / "r", code=1)
+    assert "NOT CONVERGED" in result.stdout and "Warning: " in result.stderr and "--max-iter" in result.stderr
+    solution = jgl.load(tmp_path / "r" / "solution.jgl")
+    assert not solution.status and solution.certificate.relative_gap > 1e-14
+
+
+def test_the_options_of_the_data_reach_the_solve(table, tmp_path):
+    options = ("--classes", "ill", "--variables", "g2,g0,g1", "--scale", "covariance", "--association", "spearman")
+    common = ("--label", "state", *options, "--no-figures", *PENALTIES)
+    answer("fit", table, *common, "--weights", "sample_size", "--out", tmp_path / "r")
+    solution = jgl.load(tmp_path / "r" / "solution.jgl")
+    assert solution.class_names == ("ill",) and solution.variable_names == ("g2", "g0", "g1")
+    kept = jgl.io.read_table(table, label="state", subset=["ill"]).select(["g2", "g0", "g1"])
+    estimator = jgl.JointGraphicalLasso(0.2, 0.1, scale="covariance", association="spearman").fit(kept.X, kept.y)
+    np.testing.assert_array_equal(estimator.precision_[0].toarray() != 0, solution.precision[0].toarray() != 0)
+
+
+def test_a_file_of_variables_may_name_them(table, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("g1\n\ng0\n")
+    answer("fit", table, "--label", "state", "--variables", names, "--no-figures", *PENALTIES, "--out", tmp_path / "r")
+    assert jgl.load(tmp_path / "r" / "solution.jgl").variable_names == ("g1", "g0")
+
+
+def test_pair_weights_forbid_an_edge(table, tmp_path):
+    weights = tmp_path / "weights.csv"
+    weights.write_text("first,second,weight\ng1,g0,inf\n")
+    common = ("--label", "state", "--no-figures", *PENALTIES, "--pair-weights", weights)
+    answer("fit", table, *common, "--out", tmp_path / "r")
+    solution = jgl.load(tmp_path / "r" / "solution.jgl")
+    assert all(Theta[0, 1] == 0 for Theta in solution.precision) and all(
+        Theta[1, 2] != 0 for Theta in solution.precision
+    )
+
+
+@pytest.mark.parametrize("missing, left", [("drop-variables", 6), ("complete", 7), ("pairwise", 7)])
+def test_missing_values_by_option(table, tmp_path, missing, left):
+    lines = table.read_text().splitlines()
+    cells = lines[1].split(",")
+    cells[4] = "NA"
+    holes = tmp_path / "holes.csv"
+    holes.write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]))
+    assert "--missing drop-variables" in invoke("screen", holes, "--label", "state", code=2).stderr
+    found = answer("screen", holes, "--label", "state", "--missing", missing)
+    assert found["data"]["n_variables"] == left
+    assert found["data"]["classes"]["ill"] == (59 if missing == "complete" else 60)
+
+
+# select, screen and path
+
+
+def test_select_shows_the_grid_and_explains(table, tmp_path):
+    shown = invoke("select", table, "--label", "state", *SMALL_GRID, "--out", tmp_path / "choice").stdout
+    assert "Chosen: lambda1" in shown and "* " in shown and "fit ... --lambda1" in shown
+    assert {path.name for path in (tmp_path / "choice").iterdir()} == {
+        "selection.csv", "selection.txt", "selection.png", "parameters.json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("criterion", ["bic", "cv", "stars"])
+def test_select_by_every_criterion(table, criterion):
+    options = ("--folds", 3, "--subsamples", 3, "--seed", 1)
+    found = answer("select", table, "--label", "state", *SMALL_GRID, "--criterion", criterion, *options)
+    data = jgl.io.read_table(table, label="state")
+    source = jgl.SampleCovariance.from_labels(data.X, data.y, correlation=True)
+    grid = jgl.lambda_grid(source, n_lambdas=4, ratios=(0.3, 1), min_ratio=0.2)
+    same = jgl.select(data.X, data.y, grid=grid, criterion=criterion, cv=3, n_subsamples=3, random_state=1)
+    assert (found["best"], found["lambda1"]) == (same.best, pytest.approx(same.lambda1))
+    assert len(found["grid"]["score"]) == 8
+
+
+def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
+    shown = invoke("screen", table, "--label", "state", *PENALTIES, "--plot", tmp_path / "curve.png").stdout
+    for words in ("hybrid", "Blocks as the penalties fall", "No edge is left from", "noise alone", "The solve there"):
+        assert words in shown
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+    found = answer("screen", table, "--label", "state", *PENALTIES)
+    source = jgl.io.read_table(table, label="state").to_source()
+    assert found["rules"]["hybrid"]["n_blocks"] == jgl.screen(source, 0.2, 0.1).n_blocks
+    assert found["plan"]["seconds"] > 0 and found["percolation"] > 0 and found["suggested"]["lambda1"] > 0
+    assert found["curve"]["ratio"] == 0.5
+
+
+def test_path_writes_a_table_and_all_solutions(table, tmp_path):
+    out = tmp_path / "path"
+    found = answer("path", table, "--label", "state", "--lambda1", "0.4,0.3,0.2", "--lambda2", "0.1", "--out", out)
+    assert [point["lambda1"] for point in found["points"]] == [0.4, 0.3, 0.2]
+    with (out / "path.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    for row, point in zip(rows, found["points"], strict=True):
+        solution = jgl.load(out / row["file"])
+        assert solution.parameters["lambda1"] == float(row["lambda1"]) == point["lambda1"]
+        assert [int(row["edges[ill]"]), int(row["edges[well]"])] == solution.n_edges
+
+
+def test_path_makes_a_grid_of_its_own(table, tmp_path):
+    shown = invoke("path", table, "--label", "state", *SMALL_GRID, "--out", tmp_path / "path").stdout
+    assert "largest block" in shown and len(list((tmp_path / "path" / "solutions").iterdir())) == 8
+
+
+# report, export, demo and doctor
+
+
+def test_report_and_export_from_a_saved_solution(fitted, tmp_path):
+    invoke("report", fitted / "solution.jgl", "-o", tmp_path / "page.html", "--title", "A & B")
+    assert "A &amp; B" in (tmp_path / "page.html").read_text()
+    names = [tmp_path / f"n.{ending}" for ending in ("graphml", "cx2", "cyjs", "csv", "parquet")]
+    assert answer("export", fitted / "solution.jgl", *names)["out"] == list(map(str, names))
+    invoke("export", fitted / "solution.jgl", tmp_path / "one", "--format", "csv", "--class", "ill")
+    assert len((tmp_path / "one").read_text().splitlines()) == len(
+        (fitted / "classes/ill.csv").read_text().splitlines()
+    )
+
+
+def test_demo_writes_a_report_and_says_what_was_found(tmp_path, monkeypatch):
+    """On fewer proteins and a coarser grid, since it is the same way for all of them."""
+    whole = jgl.datasets.load_rppa()
+    monkeypatch.setattr("jointglasso.datasets.load_rppa", lambda: whole.select(whole.variable_names[:30]))
+    monkeypatch.setattr(importlib.import_module("jointglasso.cli.demo"), "N_LAMBDAS", 3)
+    monkeypatch.chdir(tmp_path)
+    for figures in (True, False):  # a second demo replaces the first
+        if not figures:
+            monkeypatch.setattr("jointglasso.cli.results.find_spec", lambda package: None)
+        shown = invoke("demo").stdout
+        for words in ("2,498 samples", "BLCA", "joined in all classes", "Certificate: ", "report.html"):
+            assert words in shown
+        assert (tmp_path / "jointglasso-demo" / "figures").exists() == figures
+    assert (tmp_path / "jointglasso-demo" / "report.html").stat().st_size > 10_000
 
 
 def test_doctor_lists_versions_and_warms_the_kernels():
-    shown = run("doctor", "--warm")
-    assert f"jointglasso {jgl.__version__}" in shown and "numba" in shown and "Kernels ready" in shown
+    found = answer("doctor", "--warm")
+    assert found["jointglasso"] == jgl.__version__ and found["cores"] >= 1 and found["seconds_to_warm"] > 0
+    assert 0 < found["kernels"]["ready"] <= found["kernels"]["all"]
+    shown = invoke("doctor").stdout
+    assert f"jointglasso {jgl.__version__}" in shown and "numba" in shown and "Compiled kernels" in shown
 
 
-def test_every_command_has_help_with_an_example():
-    for command in main.commands:
-        assert "Example:" in run(command, "--help")
-
-
-def test_wrong_option_is_refused_in_one_line():
-    result = CliRunner().invoke(main, ["demo", "--lambda1", "much"])
-    assert result.exit_code == 2 and "lambda1" in result.output
+# The data inside the package
 
 
 def test_embedded_proteins_are_complete_and_labelled():

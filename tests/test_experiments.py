@@ -405,7 +405,7 @@ def test_command_says_what_is_wrong_in_one_line(two_files, tmp_path):
         "stat",
     ]
     refused = CliRunner().invoke(main, arguments)
-    assert refused.exit_code == 1 and "stat" in refused.output and "Traceback" not in refused.output
+    assert refused.exit_code == 2 and "stat" in refused.output and "Traceback" not in refused.output
 
 
 def test_unknown_experiment_is_named():

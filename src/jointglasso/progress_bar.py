@@ -28,6 +28,7 @@ class RichProgress:
             TimeRemainingColumn(),
             **options,
         )
+        self._gap = "gap not known yet"
         self._task = self._bar.add_task("solving", total=1.0, state="")
 
     def __enter__(self) -> RichProgress:
@@ -41,6 +42,7 @@ class RichProgress:
 
     def __call__(self, iteration: Iteration) -> None:
         """Show the state after one iteration."""
-        gap = "gap not known yet" if iteration.gap is None else f"gap {iteration.gap:.1e}"
-        state = f"{iteration.groups_done}/{iteration.n_groups} groups, {gap}"
+        if iteration.gap is not None:  # some iterations do not compute it
+            self._gap = f"gap {iteration.gap:.1e}"
+        state = f"{iteration.groups_done}/{iteration.n_groups} groups, {self._gap}"
         self._bar.update(self._task, completed=iteration.share_done, state=state)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -27,3 +31,34 @@ def warm_kernels() -> float:
             solution = solve(S, 0.2, 0.1, screening=screening, solver=solver)
     make_problem(source, 0.2, 0.1).objective(solution.precision)
     return time.perf_counter() - began
+
+
+@dataclass(frozen=True)
+class KernelCache:
+    """Which kernels need not be compiled again."""
+
+    folder: Path
+    """Where the compiled code is kept."""
+    n_ready: int
+    """Kernels with compiled code there."""
+    n_kernels: int
+    """Kernels in all, some of which are only used by others or by rare options."""
+
+
+def kernel_cache() -> KernelCache:
+    """Look which kernels have been compiled on this machine for this version of the package and of Python."""
+    import jointglasso.kernels
+
+    kernels = {}
+    for module in pkgutil.iter_modules(jointglasso.kernels.__path__, "jointglasso.kernels."):
+        for item in vars(importlib.import_module(module.name)).values():
+            if hasattr(item, "py_func") and item.py_func.__module__ == module.name:
+                kernels[item.py_func] = Path(item.stats.cache_path)
+    ready = sum(any(folder.glob(f"{_file_name(function)}.*.nbi")) for function, folder in kernels.items())
+    return KernelCache(next(iter(kernels.values())), ready, len(kernels))
+
+
+def _file_name(function: object) -> str:
+    """Beginning of the name under which numba keeps a function: module, name and line."""
+    module = function.__module__.rpartition(".")[2]
+    return f"{module}.{function.__qualname__}-{function.__code__.co_firstlineno}"  # type: ignore[attr-defined]

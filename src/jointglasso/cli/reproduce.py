@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from jointglasso.cli.session import EXIT_CODES, Command, Session
 from jointglasso.experiments import EXPERIMENTS, Settings
 
 #: The experiments, one a line (which the first character asks for), with their time at full size.
@@ -15,7 +16,7 @@ _LIST = "\b\nExperiments:\n" + "\n".join(f"  {name:<20}{e.title} ({e.takes})" fo
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(epilog=_LIST)
+@click.command(cls=Command, epilog=f"{_LIST}\n\n{EXIT_CODES}")
 @click.argument("what", type=click.Choice([*EXPERIMENTS, "all"]), metavar="WHAT")
 @click.option("--quick", is_flag=True, help="Smaller and shorter: well under a minute.")
 @click.option(
@@ -26,8 +27,16 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--data", multiple=True, type=_FILE, help="Real data (table2, figure-genes); may be given several times.")
 @click.option("--label", multiple=True, help="What tells the classes in each --data, in order; a dash: one class.")
 @click.option("--genes", type=_FILE, help="Keep only the variables named in this text file.")
+@click.pass_obj
 def reproduce(
-    what: str, quick: bool, out: Path, seed: int, data: tuple[Path, ...], label: tuple[str, ...], genes: Path | None
+    session: Session,
+    what: str,
+    quick: bool,
+    out: Path,
+    seed: int,
+    data: tuple[Path, ...],
+    label: tuple[str, ...],
+    genes: Path | None,
 ) -> None:
     """Run an experiment of the paper, or all of them, and say whether its claim holds.
 
@@ -38,24 +47,23 @@ def reproduce(
     """
     settings = Settings(quick=quick, seed=seed, data=data, labels=label, genes=genes)
     for name in EXPERIMENTS if what == "all" else (what,):
-        _reproduce_one(name, out, settings)
+        _reproduce_one(session, name, out, settings)
 
 
-def _reproduce_one(name: str, out: Path, settings: Settings) -> None:
+def _reproduce_one(session: Session, name: str, out: Path, settings: Settings) -> None:
     from jointglasso.experiments import run_experiment
     from jointglasso.experiments.writer import write_result
 
     experiment = EXPERIMENTS[name]
-    click.echo(f"{experiment.title} ...")
+    session.say(f"{experiment.title} ...")
     if not settings.quick:
-        click.echo(f"At full size this takes {experiment.takes}; --quick gives a small variant.", err=True)
+        session.note(f"At full size this takes {experiment.takes}; --quick gives a small variant.")
     began = time.perf_counter()
-    try:
-        result = run_experiment(name, settings)
-        files = write_result(name, experiment.title, result, out, settings)
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"  The paper: {result.claim}")
-    click.echo(f"  Here: {result.verdict}")
-    click.echo(f"  The claim {result.holds}. ({time.perf_counter() - began:.1f} s)")
-    click.echo(f"  Written: {', '.join(str(path) for path in files)}")
+    result = run_experiment(name, settings)
+    files = write_result(name, experiment.title, result, out, settings)
+    session.say(f"  The paper: {result.claim}")
+    session.say(f"  Here: {result.verdict}")
+    session.say(f"  The claim {result.holds}. ({time.perf_counter() - began:.1f} s)")
+    session.say(f"  Written: {', '.join(str(path) for path in files)}")
+    found = {"claim": result.claim, "verdict": result.verdict, "holds": str(result.holds), "files": list(files)}
+    session.answer(**{name: found})

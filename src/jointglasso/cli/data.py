@@ -1,0 +1,192 @@
+"""The data arguments that screen, select, fit and path share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from jointglasso.covariance import CovarianceSource
+    from jointglasso.covariance.classes import ClassSamples
+    from jointglasso.io import LabelledTable
+
+#: Options that `jointglasso.io.read_table` takes as they are.
+_READING = (
+    "label", "labels", "samples_in", "sheet", "delimiter", "layer", "decimal", "thousands", "encoding", "unmatched",
+    "format", "header",
+)  # fmt: skip
+
+#: Of more classes than this only the first are named.
+NAMED = 8
+
+_FILE = click.Path(path_type=Path)
+
+_OPTIONS = [
+    click.argument("file", type=_FILE),
+    click.option("--label", help="Column (or row, array, annotation) that tells the classes. None: one class."),
+    click.option("--labels", type=_FILE, help="A file of its own with the labels."),
+    click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if unclear."),
+    click.option("--classes", multiple=True, help="Classes to keep: A,B,C."),
+    click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
+    click.option("--variables", help="Variables to keep: A,B,C, or a file with one name on each line."),
+    click.option("--drop", multiple=True, help="Columns or rows to leave out: A,B,C."),
+    click.option("--names", help="Column that names the rows."),
+    click.option("--no-names", is_flag=True, help="No column names the rows."),
+    click.option("--header/--no-header", default=None, help="Whether the first line names the columns."),
+    click.option("--sheet", help="Sheet of an Excel file."),
+    click.option("--layer", help="Layer of an AnnData file."),
+    click.option("--delimiter", help="Character between cells; 'tab' for a tabulator."),
+    click.option("--decimal", type=click.Choice([".", ","]), help="Decimal sign."),
+    click.option("--thousands", type=click.Choice([",", ".", " ", "'"]), help="Sign between thousands."),
+    click.option("--comment", help="Beginning of lines to leave out."),
+    click.option("--no-comment", is_flag=True, help="No line is a comment."),
+    click.option("--encoding", help="Character set of a text file."),
+    click.option("--format", help="Kind of file, where its name does not tell."),
+    click.option("--missing-marker", multiple=True, help="Words that stand for missing values: A,B,C."),
+    click.option("--unmatched", type=click.Choice(["error", "drop"]), default="error", help="Samples without a label."),
+    click.option(
+        "--missing", type=click.Choice(["refuse", "complete", "drop-variables", "pairwise"]), default="refuse",
+        show_default=True, help="Missing values: refuse, keep complete samples, drop variables, or work pair by pair.",
+    ),
+    click.option(
+        "--constant", type=click.Choice(["refuse", "isolate"]), default="refuse", show_default=True,
+        help="Variables constant in a class: refuse, or leave them without edges there.",
+    ),
+    click.option(
+        "--scale", type=click.Choice(["correlation", "covariance"]), default="correlation", show_default=True,
+        help="What the networks are learnt from.",
+    ),
+    click.option(
+        "--association", type=click.Choice(["pearson", "spearman", "nonparanormal"]), default="pearson",
+        show_default=True, help="Kind of correlation.",
+    ),
+    click.option(
+        "--weights", type=click.Choice(["equal", "sample_size"]), default="equal", show_default=True,
+        help="Weight of the classes.",
+    ),
+]  # fmt: skip
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the data arguments to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Data:
+    """What was read, and how the covariances come from it."""
+
+    samples: ClassSamples
+    source: CovarianceSource
+    preparation: dict[str, Any]
+    """Keyword arguments by which `select` and `edge_stability` compute the same covariances."""
+    origin: str
+    facts: dict[str, Any]
+    """What names the data in parameters.json."""
+
+    def describe(self) -> str:
+        """Say what was read."""
+        from jointglasso.covariance.classes import ONE_CLASS
+        from jointglasso.io.wording import count
+
+        sizes = dict(zip(self.samples.class_names, self.samples.sizes.tolist(), strict=True))
+        named = [f"{name} {size:,}" for name, size in sizes.items()]
+        more = f" and {len(named) - NAMED + 1} more" if len(named) > NAMED else ""
+        classes = ", ".join(named[: NAMED - 1] if more else named) + more
+        total = count(sum(sizes.values()), "sample")
+        if self.samples.class_names == (ONE_CLASS,):
+            return f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}, one class (no label)."
+        return (
+            f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')} in "
+            f"{count(len(sizes), 'class')}: {classes}."
+        )
+
+
+def read_data(options: dict[str, Any]) -> Data:
+    """Read the file and compute what the options ask for."""
+    from jointglasso.io import read_table
+
+    file: Path = options["file"]
+    table = read_table(file, **_reading(options))
+    classes = split(options["classes"])
+    if classes and options["subset"]:  # otherwise the reader has kept them already
+        table = table.select(classes=classes)
+    if options["variables"]:
+        table = table.select(variables=_variables(options["variables"]))
+    missing = options["missing"]
+    if missing == "drop-variables":
+        table, missing = table.drop_missing("variables"), "refuse"
+    chosen = {name: options[name] for name in ("scale", "association", "constant")}
+    return prepare(table, {**chosen, "missing": missing, "weights": options["weights"]}, file)
+
+
+def prepare(table: LabelledTable, preparation: dict[str, Any], file: Path | None = None) -> Data:
+    """Covariances of a table, with what identifies it."""
+    from jointglasso.covariance import fingerprint
+    from jointglasso.covariance.classes import ClassSamples
+    from jointglasso.covariance.prepare import Preparation
+
+    samples = ClassSamples.from_labels(table.X, table.y, table.variable_names)
+    how = {name: value for name, value in preparation.items() if name != "weights"}
+    prepared = Preparation(**how)(samples)
+    facts = {
+        "source": table.source,
+        "fingerprint": fingerprint(prepared.source),
+        "n_variables": prepared.samples.n_variables,
+        "classes": dict(zip(samples.class_names, prepared.samples.sizes.tolist(), strict=True)),
+    }
+    if file is not None:
+        facts |= {"file": str(file.resolve()), "bytes": file.stat().st_size, "sha256": _sha256(file)}
+    return Data(prepared.samples, prepared.source, preparation, table.source, facts)
+
+
+def split(words: Sequence[str]) -> list[str]:
+    """Words given by repeating an option, or between commas."""
+    return [word.strip() for given in words for word in given.split(",") if word.strip()]
+
+
+def _reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of `read_table`."""
+    given = {name: options[name] for name in _READING if options[name] is not None}
+    if options["delimiter"] == "tab":
+        given["delimiter"] = "\t"
+    if (options["sheet"] or "").isdigit():
+        given["sheet"] = int(options["sheet"])
+    given["subset"] = _conditions(options["subset"]) or split(options["classes"]) or None
+    given["names"] = False if options["no_names"] else options["names"]
+    given["comment"] = False if options["no_comment"] else options["comment"]
+    given["drop"] = split(options["drop"]) or None
+    given["missing"] = split(options["missing_marker"]) or None
+    return given
+
+
+def _conditions(given: Sequence[str]) -> dict[str, list[str]]:
+    conditions = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        if not equals or not split([values]):
+            raise ValueError(f"--subset {text!r} is no condition: write NAME=VALUE or NAME=VALUE,VALUE.")
+        conditions[name.strip()] = split([values])
+    return conditions
+
+
+def _variables(given: str) -> list[str]:
+    file = Path(given)
+    if not file.is_file():
+        return split([given])
+    names = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    if not names:
+        raise ValueError(f"{file} names no variable: write one name on each line.")
+    return names
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

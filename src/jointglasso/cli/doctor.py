@@ -1,0 +1,88 @@
+"""`jointglasso doctor`: what this machine has to offer."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+from jointglasso.cli.session import Command, Session
+
+NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "joblib", "click", "rich")
+OPTIONAL = ("pandas", "matplotlib", "pyarrow", "openpyxl", "anndata", "networkx", "igraph", "polars")
+
+
+@click.command(cls=Command)
+@click.option("--warm", is_flag=True, help="Compile every kernel now, so that later runs start at once.")
+@click.pass_obj
+def doctor(session: Session, warm: bool) -> None:
+    """Look at versions, cores, memory and kernels.
+
+    The kernels are compiled on first use and kept; --warm compiles them now.
+
+    \b
+    Example:
+      jointglasso doctor --warm
+    """
+    import jointglasso as jgl
+
+    facts = _facts()
+    session.say(f"jointglasso {jgl.__version__}, Python {facts['python']} on {facts['machine']}")
+    session.say(f"  needed:   {_listed(facts['packages'])}")
+    session.say(f"  optional: {_listed(facts['optional'])}")
+    memory = facts["memory_bytes"]
+    available = "unknown" if memory is None else f"{memory / 2**30:.1f} GiB free"
+    session.say(f"  machine:  {facts['cores']} cores, memory {available}")
+    for library in facts["threads"]:
+        session.say(f"  threads:  {library['name']} {library['version']}, {library['threads']} at a time")
+    if warm:
+        facts["seconds_to_warm"] = jgl.warm_kernels()
+        session.say(f"Kernels ready in {facts['seconds_to_warm']:.1f} s.")
+    facts["kernels"] = _kernels(session)
+    session.answer(**facts)
+
+
+def _facts() -> dict[str, Any]:
+    import scipy.linalg  # noqa: F401  loads the BLAS that is then listed
+    from threadpoolctl import threadpool_info
+
+    import jointglasso as jgl
+    from jointglasso._memory import available_memory
+    from jointglasso._threads import available_cores
+
+    return {
+        "jointglasso": jgl.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "packages": {name: version(name) for name in NEEDED},
+        "optional": {name: _version_or_none(name) for name in OPTIONAL},
+        "cores": available_cores(),
+        "memory_bytes": available_memory(),
+        "threads": [
+            {"name": found["internal_api"], "version": found.get("version"), "threads": found["num_threads"]}
+            for found in threadpool_info()
+        ],
+    }
+
+
+def _kernels(session: Session) -> dict[str, Any]:
+    from jointglasso.warm import kernel_cache
+
+    cache = kernel_cache()
+    session.say(f"Compiled kernels: {cache.n_ready} of {cache.n_kernels}, in {cache.folder}")
+    if cache.n_ready < cache.n_kernels / 2:
+        session.say("The first solve will take about a minute longer: jointglasso doctor --warm compiles them now.")
+    return {"ready": cache.n_ready, "all": cache.n_kernels, "folder": cache.folder}
+
+
+def _version_or_none(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _listed(versions: dict[str, str | None]) -> str:
+    return ", ".join(f"{name} {number or '(not installed)'}" for name, number in versions.items())

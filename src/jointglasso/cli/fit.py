@@ -1,0 +1,156 @@
+"""`jointglasso fit`: from a file to a folder with networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jointglasso.cli.data import Data, data_options, read_data
+from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.progress import counting
+from jointglasso.cli.results import Contents, Result, write_result
+from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
+from jointglasso.cli.solving import (
+    CRITERIA,
+    arguments_of_solve,
+    choose,
+    grid_options,
+    progress_of_solve,
+    score_options,
+    solve_options,
+)
+from jointglasso.cli.translate import name_options
+from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_pairs, proof
+
+
+@click.command(cls=Command)
+@data_options
+@click.option("--lambda1", type=float, help="Sparsity penalty; chosen by a criterion if left out.")
+@click.option("--lambda2", type=float, help="Similarity penalty; chosen by a criterion if left out.")
+@click.option(
+    "--select", "--criterion", "criterion", type=CRITERIA, help="Criterion for the penalties [default: ebic]."
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the result.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
+@click.option(
+    "--stability", type=click.IntRange(min=2), help="Find the edges again in that many halves of the samples."
+)
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to go on from after an interrupt.")
+@click.option("--keep-partial", is_flag=True, help="On Ctrl-C write what there is, with its true gap.")
+@click.option("--parquet", is_flag=True, help="Write the tables as Parquet too.")
+@click.option("--export", "exports", multiple=True, type=click.Choice(["graphml", "cx2", "cyjs"]), help="More formats.")
+@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw PNG figures.")
+@click.option("--title", help="Heading of the report.")
+@solve_options
+@grid_options
+@score_options
+@click.pass_obj
+def fit(session: Session, /, **options: Any) -> int:
+    """Learn networks and write them to a folder.
+
+    Reads FILE, learns the network of each class, and says how the classes differ. Without --lambda1 and --lambda2 the
+    penalties are chosen by a criterion. The folder appears when everything in it is complete: report.html to look at,
+    edges.csv, figures, solution.jgl, and parameters.json to do it again.
+
+    \b
+    Example:
+      jointglasso fit cells.csv --label condition --out networks
+      jointglasso fit cells.csv --label condition --lambda1 0.3 --lambda2 0.1 --stability 50 --out networks
+    """
+    _check(options)
+    target = ResultFolder(options["out"], overwrite=options["overwrite"])
+    data = read_data(options)
+    session.say(data.describe())
+    result = _solve(session, data, options)
+    contents = Contents(options["parquet"], options["exports"], options["figures"], options["title"])
+    with target.building() as folder:
+        write_result(folder, result, contents, session)
+    tell(session, result, target)
+    if "interrupt" in result.solution.status.reason:
+        return INTERRUPTED
+    return OK if result.solution.status else NOT_CONVERGED
+
+
+def tell(session: Session, result: Result, target: ResultFolder, *, explain: bool = True) -> None:
+    """Say what was found and where it is."""
+    solution, selection = result.solution, result.selection
+    if selection is not None and explain:
+        session.say(f"\n{name_options(selection.explain())}\n\n{in_common(result.networks)}")
+    else:
+        chosen = "" if selection is None else f", chosen by {selection.criterion_name}"
+        penalties = "lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}".format(**solution.parameters)
+        session.say(f"Penalties: {penalties}{chosen}.\n{edges_found(result.networks)}")
+    if result.stability is not None:
+        session.say(_stability(result))
+    session.say(proof(solution))
+    session.say(f"Written to {target.given}; open {target.given / 'report.html'} in a browser.")
+    session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
+    if selection is not None:
+        session.answer(criterion=selection.criterion, score=selection.score, explanation=selection.explain())
+
+
+def _check(options: dict[str, Any]) -> None:
+    given = [name for name in ("lambda1", "lambda2") if options[name] is not None]
+    if len(given) == 1:
+        other = "lambda2" if given == ["lambda1"] else "lambda1"
+        raise click.UsageError(f"--{given[0]} is given without --{other}: give both, or none to have them chosen.")
+    if given and options["criterion"]:
+        raise click.UsageError("--select chooses the penalties, but --lambda1 and --lambda2 are given: leave one out.")
+    if not given and options["checkpoint"]:
+        raise click.UsageError("--checkpoint is for a solve at given penalties: add --lambda1 and --lambda2.")
+
+
+def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
+    """Choose the penalties if need be, solve, and see how stable the edges are."""
+    import jointglasso as jgl
+
+    selection = None
+    if options["lambda1"] is None:
+        selection = choose(session, data, options["criterion"] or "ebic", options)
+        solution = selection.solution
+    else:
+        with progress_of_solve(session) as progress:
+            solution = jgl.solve(
+                data.source,
+                options["lambda1"],
+                options["lambda2"],
+                n_jobs=options["n_jobs"],
+                callback=progress,
+                checkpoint=options["checkpoint"],
+                on_interrupt="return" if options["keep_partial"] else "raise",
+                **arguments_of_solve(options, data),
+            )
+    stability = None
+    if options["stability"] and "interrupt" not in solution.status.reason:
+        stability = _find_again(session, data, solution, options)
+    networks = jgl.JointNetworks.from_solution(solution, stability=stability and stability.frequencies)
+    return Result(data, solution, networks, selection, stability)
+
+
+def _find_again(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:
+    import jointglasso as jgl
+
+    with counting(session, "stability of the edges") as show:
+        return jgl.edge_stability(
+            data.samples,
+            lambda1=solution.parameters["lambda1"],
+            lambda2=solution.parameters["lambda2"],
+            n_subsamples=options["stability"],
+            random_state=options["seed"],
+            n_jobs=options["n_jobs"],
+            callback=show,
+            **data.preparation,
+            **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
+        )
+
+
+def _stability(result: Result) -> str:
+    found = result.networks.edge_stability
+    stable = int((found >= 0.75).sum())
+    halves = result.stability.n_subsamples if result.stability else 0
+    return (
+        f"Stability: {stable:,} of {len(found):,} edges, counted by class, are found again in at least 75 % of "
+        f"{halves} random halves of the samples."
+    )

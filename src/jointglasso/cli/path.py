@@ -1,0 +1,141 @@
+"""`jointglasso path`: solutions at many penalties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jointglasso._files import atomic_text
+from jointglasso.cli.data import Data, data_options, read_data
+from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.progress import counting, say_if_compiling
+from jointglasso.cli.results import write_parameters, write_table
+from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
+from jointglasso.cli.solving import arguments_of_solve, grid_options, make_grid, numbers, solve_options
+from jointglasso.cli.wording import facts_of
+
+if TYPE_CHECKING:
+    from jointglasso import Solution
+
+
+@click.command(cls=Command)
+@data_options
+@click.option("--lambda1", help="Sparsity penalties, large to small: 0.5,0.4,0.3. A grid is made if left out.")
+@click.option("--lambda2", help="Similarity penalties, one for each lambda1 or one for all.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for table and solutions.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to go on from after an interrupt.")
+@click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the points there are.")
+@solve_options
+@grid_options
+@click.pass_obj
+def path(session: Session, /, **options: Any) -> int:
+    """Solve at many penalties.
+
+    Solves FILE at each pair of penalties, from the solution before, and writes a table and all solutions.
+
+    \b
+    Example:
+      jointglasso path cells.csv --label condition --lambda1 0.5,0.4,0.3 --lambda2 0.1 --out path
+    """
+    target = ResultFolder(options["out"], overwrite=options["overwrite"])
+    data = read_data(options)
+    session.say(data.describe())
+    points = _points(options, data)
+    say_if_compiling(session)
+    with target.building() as folder:
+        (folder / "solutions").mkdir()
+        facts = _walk(session, folder, points, _solutions(session, data, points, options))
+        write_table(folder / "path.csv", _columns(facts))
+        write_parameters(folder, session, data, points=points)
+        atomic_text(folder / "README.txt", _explanation(session, data, len(facts)))
+    session.say(f"Written to {target.given}.")
+    session.answer(points=facts, asked_for=len(points), out=target.path, data=data.facts)
+    if "interrupt" in facts[-1]["status"]:
+        return INTERRUPTED
+    return OK if all(fact["converged"] for fact in facts) else NOT_CONVERGED
+
+
+def _points(options: dict[str, Any], data: Data) -> list[tuple[float, float]]:
+    if options["lambda1"] is None:
+        if options["lambda2"] is not None:
+            raise click.UsageError("--lambda2 is given without --lambda1: give both, or none for a grid.")
+        return list(make_grid(options, data))
+    if options["lambda2"] is None:
+        raise click.UsageError("--lambda1 is given without --lambda2: give both, or none for a grid.")
+    first, second = numbers("--lambda1", options["lambda1"]), numbers("--lambda2", options["lambda2"])
+    second = second * len(first) if len(second) == 1 else second
+    if not first or len(first) != len(second):
+        raise click.UsageError(
+            f"--lambda1 has {len(first)} numbers and --lambda2 {len(second)}: give as many, or one lambda2 for all."
+        )
+    return list(zip(first, second, strict=True))
+
+
+def _solutions(
+    session: Session, data: Data, points: list[tuple[float, float]], options: dict[str, Any]
+) -> Iterable[Solution]:
+    import jointglasso as jgl
+
+    return jgl.solve_path(
+        data.source,
+        points,
+        n_jobs=options["n_jobs"],
+        checkpoint=options["checkpoint"],
+        on_interrupt="return" if options["keep_partial"] else "raise",
+        **arguments_of_solve(options, data),
+    )
+
+
+def _walk(
+    session: Session, folder: Path, points: list[tuple[float, float]], solutions: Iterable[Solution]
+) -> list[dict[str, Any]]:
+    """Save the solutions as they come, and tell each in a line."""
+    import time
+
+    from jointglasso.selection import SelectionProgress
+
+    began = time.perf_counter()
+    facts = []
+    with counting(session, "solving") as show:
+        for number, solution in enumerate(solutions, start=1):
+            file = f"solutions/point-{number:04d}.jgl"
+            solution.save(folder / file)
+            facts.append({"point": number, "file": file, **facts_of(solution)})
+            show(SelectionProgress("path", number, len(points), time.perf_counter() - began))
+    session.say()
+    session.table(
+        ["point", "lambda1", "lambda2", "edges", "largest block", "relative gap", "seconds"],
+        [
+            [
+                str(fact["point"]),
+                f"{fact['lambda1']:.4g}",
+                f"{fact['lambda2']:.4g}",
+                f"{sum(fact['edges'].values()):,}",
+                f"{fact['largest_block']:,}",
+                f"{fact['relative_gap']:.1e}",
+                f"{fact['seconds']:.2g}",
+            ]
+            for fact in facts
+        ],
+    )
+    return facts
+
+
+def _columns(facts: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The facts as a table; edges get a column for each class."""
+    columns = {name: [fact[name] for fact in facts] for name in facts[0] if name != "edges"}
+    by_class = {f"edges[{name}]": [fact["edges"][name] for fact in facts] for name in facts[0]["edges"]}
+    return {**columns, **by_class}
+
+
+def _explanation(session: Session, data: Data, n_points: int) -> str:
+    return (
+        f"Networks by the joint graphical lasso at {n_points} pairs of penalties.\n\n{data.describe()}\n\n"
+        "Files:\n  path.csv         penalties, edges, gap and time of each point\n"
+        "  solutions        a file for each; read it with jointglasso.load, or jointglasso report\n"
+        f"  parameters.json  what is needed to do it again\n\nMade by: {session.command_line}\n"
+    )

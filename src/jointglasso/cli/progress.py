@@ -1,0 +1,52 @@
+"""Bars on the standard error while something takes its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from jointglasso.cli.session import Session
+
+if TYPE_CHECKING:
+    from jointglasso.selection import SelectionProgress
+
+
+def say_if_compiling(session: Session) -> None:
+    """Explain the wait before the first solve on a machine."""
+    from jointglasso.warm import kernel_cache
+
+    cache = kernel_cache()
+    if cache.n_ready < cache.n_kernels / 2:
+        session.note("First use on this machine: compiling takes about a minute, once.")
+
+
+def bar_options(session: Session) -> dict[str, Any]:
+    """Options of a rich progress bar that leaves nothing behind, and is not there if nobody watches."""
+    from rich.console import Console
+
+    return {"console": Console(stderr=True), "transient": True, "disable": not session.shows_progress}
+
+
+@contextmanager
+def counting(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
+    """Give a callback for `select` and `edge_stability` that shows the solves done and the time left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    )  # fmt: skip
+    with Progress(*columns, **bar_options(session)) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(progress: SelectionProgress) -> None:
+            bar.update(task, completed=progress.done, total=progress.total)
+
+        yield show

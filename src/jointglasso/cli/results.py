@@ -1,0 +1,207 @@
+"""What goes into a result folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jointglasso._files import atomic_text
+from jointglasso.cli.folder import MARK
+from jointglasso.cli.session import Session, plain
+from jointglasso.cli.wording import edges_found, proof
+
+if TYPE_CHECKING:
+    from jointglasso import EdgeStability, JointNetworks, SelectionResult, Solution
+    from jointglasso.cli.data import Data
+
+#: Packages whose versions a repetition may depend on.
+PACKAGES = ("jointglasso", "numpy", "scipy", "numba", "scikit-learn")
+
+#: Networks are drawn with this many variables at most, those with most edges.
+DRAWN = 150
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a fit found."""
+
+    data: Data
+    solution: Solution
+    networks: JointNetworks
+    selection: SelectionResult | None = None
+    stability: EdgeStability | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the user wants beside the tables."""
+
+    parquet: bool = False
+    exports: Sequence[str] = ()
+    figures: bool = True
+    title: str | None = None
+
+
+def write_result(folder: Path, result: Result, contents: Contents, session: Session) -> None:
+    """Fill a result folder."""
+    result.solution.save(folder / "solution.jgl")
+    _write_tables(folder, result.networks, contents)
+    if result.selection is not None:
+        write_selection(folder, result.selection)
+    if contents.figures:
+        write_figures(folder, result, session)
+    _write_report(folder, result, contents)
+    write_parameters(folder, session, result.data, solution=result.solution.parameters)
+    atomic_text(folder / "README.txt", _explanation(folder, result, contents, session))
+
+
+def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> None:
+    endings = ["csv", "parquet"] if contents.parquet else ["csv"]
+    (folder / "classes").mkdir()
+    for ending in endings:
+        networks.export(folder / f"edges.{ending}")
+        for name, file in file_names(networks.class_names).items():
+            networks.export(folder / "classes" / f"{file}.{ending}", class_name=name)
+    for format in contents.exports:
+        networks.export(folder / f"networks.{format}")
+
+
+def file_names(class_names: Sequence[str]) -> dict[str, str]:
+    """Names for the files of the classes: letters, digits and what does no harm, no two alike."""
+    chosen: dict[str, str] = {}
+    for name in class_names:
+        safe = re.sub(r"[^\w.+-]+", "_", name)[:80].strip("._") or "class"
+        taken = {other.casefold() for other in chosen.values()}
+        number = 2
+        file = safe
+        while file.casefold() in taken:
+            file, number = f"{safe}_{number}", number + 1
+        chosen[name] = file
+    return chosen
+
+
+def write_selection(folder: Path, selection: SelectionResult) -> None:
+    """Write the grid with its scores, and the choice in words."""
+    write_table(folder / "selection.csv", selection.records)
+    atomic_text(folder / "selection.txt", selection.explain() + "\n")
+
+
+def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write columns of equal length as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(plain(column) for column in columns.values()), strict=True))
+    atomic_text(path, text.getvalue())
+
+
+def write_figures(folder: Path, result: Result, session: Session) -> None:
+    """Draw what there is to see; without matplotlib say how to get it."""
+    from jointglasso import plots
+
+    draw: dict[str, Callable[[Path], Any]] = {
+        "networks": lambda path: plots.plot_networks(result.networks, top=_top(result.networks), path=path),
+        "degrees": lambda path: plots.plot_degrees(result.networks, path=path),
+        "adjacency": lambda path: plots.plot_adjacency(result.networks, result.solution.partition, path=path),
+        "convergence": lambda path: plots.plot_convergence(result.solution, path=path),
+    }
+    if result.selection is not None:
+        draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
+    if not can_draw(session):
+        return
+    (folder / "figures").mkdir()
+    for name, picture in draw.items():
+        picture(folder / "figures" / f"{name}.png")
+
+
+def can_draw(session: Session) -> bool:
+    """Whether the packages for figures are there; if not, say how to get them."""
+    if all(find_spec(package) is not None for package in ("matplotlib", "pandas")):
+        return True
+    session.note("Figures are left out: pip install 'jointglasso[plots,pandas]' brings what they need.")
+    return False
+
+
+def _top(networks: JointNetworks) -> int | None:
+    return DRAWN if networks.n_variables > DRAWN else None
+
+
+def _write_report(folder: Path, result: Result, contents: Contents) -> None:
+    import jointglasso as jgl
+
+    jgl.write_report(
+        folder / "report.html",
+        result.solution,
+        networks=result.networks,
+        selection=result.selection,
+        stability=result.stability,
+        title=contents.title,
+        notes=result.data.describe().replace("\n", ": "),
+    )
+
+
+def write_parameters(folder: Path, session: Session, data: Data | None, **more: Any) -> None:
+    """Write everything that is needed to do it again."""
+    facts = {
+        "command_line": session.command_line,
+        "arguments": session.arguments,
+        "data": None if data is None else data.facts,
+        **more,
+        "versions": {**{name: version(name) for name in PACKAGES}, "python": platform.python_version()},
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    atomic_text(folder / MARK, json.dumps(plain(facts), indent=2, ensure_ascii=False) + "\n")
+
+
+#: What the files of a result folder are, in the order in which one would look at them.
+_WHAT = {
+    "report.html": "the networks to look at, in any browser",
+    "edges.csv": "all edges: the two variables, the class, precision, partial correlation, shared or specific, "
+    "stability (empty if not asked for), and whether the edge is proved",
+    "edges.parquet": "the same for pandas, R arrow and others",
+    "classes": "the same, a file for each class",
+    "networks.graphml": "for Gephi, Cytoscape, igraph, networkx",
+    "networks.cx2": "for Cytoscape and NDEx",
+    "networks.cyjs": "for Cytoscape and Cytoscape.js",
+    "figures": "networks, degrees, matrices, convergence, and the choice of the penalties",
+    "selection.csv": "the penalties tried, with scores and numbers of edges",
+    "selection.txt": "why these penalties were chosen",
+    "solution.jgl": "the whole solution; read it with jointglasso.load, or jointglasso report and jointglasso export",
+    "parameters.json": "data, options and versions: what is needed to do it again",
+}
+
+
+def _explanation(folder: Path, result: Result, contents: Contents, session: Session) -> str:
+    solution = result.solution
+    penalties = "lambda1 = {lambda1:.6g}, lambda2 = {lambda2:.6g}".format(**solution.parameters)
+    chosen = "as given" if result.selection is None else f"chosen by {result.selection.criterion_name}"
+    files = [f"  {name:<18}{what}" for name, what in _WHAT.items() if (folder / name).exists()]
+    if contents.figures and _top(result.networks):
+        files.append(f"The figure of the networks shows the {DRAWN} variables with most edges; the report shows all.")
+    return "\n".join(
+        [
+            "Networks by the joint graphical lasso: two variables are joined in a class where they depend on each",
+            "other there given all other variables.",
+            "",
+            result.data.describe(),
+            f"Penalties {penalties}, {chosen}.",
+            edges_found(result.networks),
+            proof(solution),
+            "",
+            "Files:",
+            *files,
+            "",
+            f"Made by: {session.command_line}",
+            "",
+        ]
+    )

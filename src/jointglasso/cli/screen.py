@@ -1,0 +1,154 @@
+"""`jointglasso screen`: what can be afforded, before anything is solved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jointglasso.cli.data import Data, data_options, read_data
+from jointglasso.cli.progress import say_if_compiling
+from jointglasso.cli.session import Command, Session
+
+if TYPE_CHECKING:
+    from jointglasso import ComponentCurve
+
+RULES = {
+    "none": "nothing is cut",
+    "global": "one partition for all classes",
+    "class": "one threshold in each class",
+    "hybrid": "the paper's rule",
+    "strong": "the finest, with which a solve begins",
+}
+
+#: Block sizes for which the smallest penalties are told.
+SIZES = (50, 200, 1000)
+
+
+@click.command(cls=Command)
+@data_options
+@click.option("--lambda1", type=float, help="Look at this sparsity penalty; a sensible one if left out.")
+@click.option("--lambda2", type=float, help="Look at this similarity penalty.")
+@click.option("--ratio", default=0.3, show_default=True, help="Ratio lambda2 / lambda1 of the curve.")
+@click.option("--points", default=12, show_default=True, type=click.IntRange(min=2), help="Points of the curve.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Draw the curve: a PNG, PDF or SVG file.")
+@click.pass_obj
+def screen(session: Session, /, **options: Any) -> None:
+    """Show blocks, memory and time before solving.
+
+    Shows into which blocks FILE falls apart as the penalties fall, and what a solve would take. Nothing is solved.
+
+    \b
+    Example:
+      jointglasso screen cells.csv --label condition
+      jointglasso screen cells.csv --label condition --lambda1 0.3 --lambda2 0.1
+    """
+    data = read_data(options)
+    session.say(data.describe())
+    say_if_compiling(session)
+    lambda1, lambda2, ratio = _penalties(options)
+    curve = _curve(data, ratio, options["points"])
+    suggested = _suggest(curve, data.samples.n_variables)
+    _show_curve(session, curve)
+    _show_suggestions(session, curve, suggested, data.samples.n_variables)
+    if lambda1 is None:
+        lambda1, lambda2 = suggested
+    _show_rules(session, data, lambda1, lambda2)
+    if options["plot"]:
+        from jointglasso import plots
+
+        plots.plot_component_curve(curve, path=options["plot"])
+        session.say(f"Drawn: {options['plot']}")
+    session.answer(data=data.facts)
+
+
+def _penalties(options: dict[str, Any]) -> tuple[float | None, float, float]:
+    """The point to look at, and the ratio of the curve through it."""
+    lambda1, lambda2 = options["lambda1"], options["lambda2"]
+    if lambda1 is None:
+        if lambda2 is not None:
+            raise click.UsageError("--lambda2 is given without --lambda1: give both, or none.")
+        return None, 0.0, options["ratio"]
+    if lambda2 is None:
+        lambda2 = options["ratio"] * lambda1
+    return lambda1, lambda2, lambda2 / lambda1 if lambda1 else options["ratio"]
+
+
+def _curve(data: Data, ratio: float, points: int) -> ComponentCurve:
+    import jointglasso as jgl
+
+    return jgl.component_curve(data.source, ratio, weights=data.preparation["weights"], n_lambdas=points)
+
+
+def _suggest(curve: ComponentCurve, n_variables: int) -> tuple[float, float]:
+    """A first point to try: where noise alone ties nothing together and blocks are of moderate size."""
+    affordable = curve.smallest_lambda(min(n_variables, SIZES[-1]))[0]
+    lambda1 = max(affordable, min(curve.percolation or 0.0, curve.lambda_max))
+    return lambda1, curve.ratio * lambda1
+
+
+def _show_curve(session: Session, curve: ComponentCurve) -> None:
+    session.say(f"\nBlocks as the penalties fall, lambda2 = {curve.ratio:g} lambda1:")
+    columns = {
+        "lambda1": [f"{value:.4g}" for value in curve.lambda1],
+        "lambda2": [f"{value:.4g}" for value in curve.lambda2],
+        "blocks": [f"{value:,}" for value in curve.n_blocks],
+        "largest": [f"{value:,}" for value in curve.largest],
+        "pairs kept": [f"{value:,}" for value in curve.n_edges],
+        "cost (cubes)": [f"{value:.2g}" for value in curve.cost],
+    }
+    session.table(list(columns), list(zip(*columns.values(), strict=True)))
+    session.answer(
+        curve={
+            "ratio": curve.ratio,
+            "lambda1": curve.lambda1,
+            "lambda2": curve.lambda2,
+            "n_blocks": curve.n_blocks,
+            "largest": curve.largest,
+            "pairs_kept": curve.n_edges,
+            "cost": curve.cost,
+        },
+        lambda_max=curve.lambda_max,
+        percolation=curve.percolation,
+    )
+
+
+def _show_suggestions(session: Session, curve: ComponentCurve, suggested: tuple[float, float], p: int) -> None:
+    session.say(f"\nNo edge is left from lambda1 = {curve.lambda_max:.4g} on.")
+    if curve.percolation is not None:
+        session.say(f"Below lambda1 = {curve.percolation:.4g} noise alone would tie most variables together.")
+    smallest = {size: curve.smallest_lambda(size) for size in SIZES if size < p}
+    for size, (lambda1, lambda2) in smallest.items():
+        session.say(f"Blocks of at most {size:,} variables: lambda1 >= {lambda1:.4g}, lambda2 >= {lambda2:.4g}.")
+    session.say(f"A point to begin with: --lambda1 {suggested[0]:.4g} --lambda2 {suggested[1]:.4g}")
+    session.answer(
+        suggested={"lambda1": suggested[0], "lambda2": suggested[1]},
+        smallest_lambdas={size: {"lambda1": a, "lambda2": b} for size, (a, b) in smallest.items()},
+    )
+
+
+def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) -> None:
+    import jointglasso as jgl
+
+    weights = data.preparation["weights"]
+    found = {rule: jgl.screen(data.source, lambda1, lambda2, rule=rule, weights=weights) for rule in RULES}
+    session.say(f"\nBlocks by screening rule at lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}:")
+    session.table(
+        ["rule", "blocks", "largest", "cost (cubes)", ""],
+        [
+            [rule, f"{part.n_blocks:,}", f"{part.largest:,}", f"{float(part.cost):.2g}", RULES[rule]]
+            for rule, part in found.items()
+        ],
+        left=(0, 4),
+    )
+    plan = jgl.plan(data.source, lambda1, lambda2, weights=weights)
+    session.say(f"\nThe solve there: {plan}.")
+    session.answer(
+        lambda1=lambda1,
+        lambda2=lambda2,
+        rules={
+            rule: {"n_blocks": part.n_blocks, "largest": part.largest, "cost": int(part.cost)}
+            for rule, part in found.items()
+        },
+        plan={"n_groups": plan.n_groups, "memory_bytes": plan.memory, "seconds": plan.seconds},
+    )

@@ -1,0 +1,90 @@
+"""`jointglasso select`: the penalties of a grid, scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jointglasso.cli.data import data_options, read_data
+from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.results import can_draw, write_parameters, write_selection
+from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
+from jointglasso.cli.solving import CRITERIA, choose, grid_options, score_options, solve_options
+from jointglasso.cli.translate import name_options
+
+if TYPE_CHECKING:
+    from jointglasso import SelectionResult
+
+
+@click.command(cls=Command)
+@data_options
+@click.option("--criterion", type=CRITERIA, default="ebic", show_default=True, help="What is to be smallest.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for table, explanation and figure.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
+@solve_options
+@grid_options
+@score_options
+@click.pass_obj
+def select(session: Session, /, **options: Any) -> int:
+    """Choose the penalties by a criterion.
+
+    Solves FILE over a grid of penalties, shows the score of each, and explains the choice in words.
+
+    \b
+    Example:
+      jointglasso select cells.csv --label condition --criterion cv --out choice
+    """
+    target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
+    data = read_data(options)
+    session.say(data.describe())
+    found = choose(session, data, options["criterion"], options)
+    session.say()
+    _show(session, found)
+    session.say("\n" + name_options(found.explain()))
+    if target is not None:
+        with target.building() as folder:
+            write_selection(folder, found)
+            _draw(session, folder, found)
+            write_parameters(folder, session, data, chosen={"lambda1": found.lambda1, "lambda2": found.lambda2})
+        session.say(f"Written to {target.given}.")
+        session.answer(out=target.path)
+    chosen = f"--lambda1 {found.lambda1:.6g} --lambda2 {found.lambda2:.6g}"
+    session.say(f"To learn the networks there: jointglasso fit ... {chosen} --out FOLDER")
+    session.answer(
+        lambda1=found.lambda1,
+        lambda2=found.lambda2,
+        criterion=found.criterion,
+        score=found.score,
+        best=found.best,
+        grid=found.records,
+        explanation=found.explain(),
+        data=data.facts,
+        n_failed=found.n_failed,
+    )
+    return NOT_CONVERGED if found.n_failed else OK
+
+
+def _show(session: Session, found: SelectionResult) -> None:
+    """The points that were tried, the chosen one marked."""
+    records = found.records
+    rows = [
+        [
+            "* " if point == found.best else "",
+            f"{records['lambda1'][point]:.4g}",
+            f"{records['lambda2'][point]:.4g}",
+            f"{records['edges'][point]:,}",
+            f"{records['score'][point]:.7g}",
+        ]
+        for point in range(len(found.grid))
+        if records["tried"][point]
+    ]
+    session.table(["", "lambda1", "lambda2", "edges", found.criterion], rows)
+
+
+def _draw(session: Session, folder: Path, found: SelectionResult) -> None:
+    from jointglasso import plots
+
+    if can_draw(session):
+        plots.plot_selection(found, path=folder / "selection.png")

@@ -1,0 +1,176 @@
+"""What all commands have in common: --json, --debug, exit codes, and errors in one sentence."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import shlex
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jointglasso.cli.translate import in_options
+
+OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
+
+EXIT_CODES = (
+    "Exit codes: 0 all is well; 1 not converged, the result is written all the same with its true gap; "
+    "2 bad input or usage; 3 interrupted; 4 a defect of the program."
+)
+
+#: Errors that are about what the user gave, each with a message that says what to do.
+INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
+
+
+class Session:
+    """One run of a command: where its words go, and what it answers.
+
+    People read words on the standard output. With ``json`` that holds one JSON object and nothing else. Notes, warnings
+    and progress always go to the standard error.
+    """
+
+    def __init__(self, *, as_json: bool, command_line: str, arguments: Mapping[str, Any]) -> None:
+        self.as_json = as_json
+        self.command_line = command_line
+        self.arguments = dict(arguments)
+        self._answer: dict[str, Any] = {}
+
+    def say(self, text: str = "") -> None:
+        """Tell a person; silent with --json."""
+        if not self.as_json:
+            click.echo(text)
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> None:
+        """Show cells in columns, numbers to the right and those of the columns `left` to the left."""
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        for row in (header, *rows):
+            cells = enumerate(zip(row, widths, strict=True))
+            aligned = [f"{cell:<{width}}" if n in left else f"{cell:>{width}}" for n, (cell, width) in cells]
+            self.say("  " + "  ".join(aligned).rstrip())
+
+    def note(self, text: str) -> None:
+        """Tell beside the result, on the standard error."""
+        click.echo(text, err=True)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a person watches the standard error."""
+        return sys.stderr.isatty()
+
+    def answer(self, **fields: Any) -> None:
+        """Add to what --json prints."""
+        self._answer |= fields
+
+    def close(self, code: int) -> None:
+        """Print the answer, if it was asked for as JSON."""
+        if self.as_json:
+            click.echo(json.dumps(plain({**self._answer, "exit_code": code}), ensure_ascii=False, allow_nan=False))
+
+
+class Command(click.Command):
+    """A command with --json and --debug, whose callback gets a `Session` and returns an exit code."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("epilog", EXIT_CODES)
+        super().__init__(*args, **options)
+        self.params += [
+            click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object instead of words."),
+            click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
+        ]
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Remember what was typed, and keep to JSON where it was asked for even if the rest makes no sense."""
+        typed = list(args)
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            if "--json" in typed:
+                _answer_error(error.format_message(), BAD_INPUT)
+            raise
+        context.meta["jointglasso.typed"] = shlex.join(["jointglasso", info_name or "", *typed])
+        return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the callback; turn what goes wrong into a sentence and an exit code."""
+        as_json, debug = ctx.params.pop("as_json"), ctx.params.pop("debug")
+        ctx.obj = Session(as_json=as_json, command_line=ctx.meta["jointglasso.typed"], arguments=ctx.params)
+        try:
+            with _warnings_as_notes():
+                code = super().invoke(ctx) or OK
+        except click.UsageError as error:
+            if as_json:
+                _answer_error(error.format_message(), BAD_INPUT)
+            raise
+        except click.exceptions.Exit:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            if debug or getattr(error, "errno", None) == errno.EPIPE:
+                raise
+            code = _failed(error, as_json, ctx.params.get("checkpoint"))
+        else:
+            ctx.obj.close(code)
+        ctx.exit(code)
+
+
+def _failed(error: BaseException, as_json: bool, checkpoint: Path | None) -> int:
+    """Say what went wrong and return the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        kept = "" if checkpoint is None else f" The same command goes on from the work kept in {checkpoint}."
+        code, text = INTERRUPTED, f"Interrupted: no result was written.{kept}"
+    elif isinstance(error, INPUT_ERRORS):
+        code, text = BAD_INPUT, in_options(_sentence(error))
+    else:
+        code = DEFECT
+        text = f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report what it shows, please."
+    click.echo(f"Error: {text}" if code != INTERRUPTED else text, err=True)
+    if as_json:
+        _answer_error(text, code)
+    return code
+
+
+def _sentence(error: BaseException) -> str:
+    """Text of an error without the number that the system puts in front."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}."
+    return str(error) or type(error).__name__
+
+
+def _answer_error(text: str, code: int) -> None:
+    click.echo(json.dumps({"error": text, "exit_code": code}, ensure_ascii=False))
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Show each warning once, as a line on the standard error."""
+    from jointglasso.io import TableWarning
+    from jointglasso.solution import ConvergenceWarning
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        click.echo(f"Warning: {in_options(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        for category in (TableWarning, ConvergenceWarning):
+            warnings.simplefilter("always", category)
+        warnings.showwarning = show
+        yield
+
+
+def plain(value: Any) -> Any:
+    """Lists, dicts, words and numbers that JSON knows; numbers it does not know become null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy arrays and numbers
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value

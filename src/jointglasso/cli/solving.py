@@ -1,0 +1,167 @@
+"""Options of the solves and of the grids of penalties, and the solves themselves."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jointglasso.cli.data import Data, split
+from jointglasso.cli.progress import bar_options, counting, say_if_compiling
+from jointglasso.cli.session import Session
+
+if TYPE_CHECKING:
+    from jointglasso import LambdaGrid, SelectionResult
+
+CRITERIA = click.Choice(["ebic", "bic", "aic", "cv", "stars"])
+
+_SOLVE = [
+    click.option("--tol", default=1e-6, show_default=True, help="Relative duality gap to reach."),
+    click.option("--max-iter", type=int, help="Limit on the iterations of a solve."),
+    click.option("--n-jobs", type=int, help="Pieces of work done at the same time; -1 for all cores."),
+    click.option(
+        "--pair-weights", type=click.Path(path_type=Path),
+        help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge.",
+    ),
+    click.option(
+        "--penalize-diagonal/--free-diagonal", default=True, show_default=True,
+        help="As in the paper, or as in the R package JGL.",
+    ),
+]  # fmt: skip
+
+_GRID = [
+    click.option("--n-lambdas", default=10, show_default=True, help="Points for each ratio lambda2 / lambda1."),
+    click.option("--ratios", default="0.1,0.3,0.6,1,2", show_default=True, help="Ratios lambda2 / lambda1 to try."),
+    click.option("--min-ratio", default=0.05, show_default=True, help="Smallest penalty as a share of the largest."),
+]
+
+_SCORES = [
+    click.option("--gamma", default=0.5, show_default=True, help="Parameter of the extended BIC, 0 to 1."),
+    click.option("--penalised-scores", is_flag=True, help="Information criteria without refitting: quicker, sparser."),
+    click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
+    click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),
+    click.option("--beta", default=0.05, show_default=True, help="Largest instability that StARS accepts."),
+    click.option("--seed", default=0, show_default=True, help="Seed of folds and subsamples."),
+]
+
+#: Grids reach down to penalties where all variables are tied together, which is no small thing for so many.
+MANY_VARIABLES = 1000
+
+Decorated = Callable[..., Any]
+
+
+def solve_options(command: Decorated) -> Decorated:
+    """Add the options of a solve."""
+    return _with(_SOLVE, command)
+
+
+def grid_options(command: Decorated) -> Decorated:
+    """Add the options of a grid."""
+    return _with(_GRID, command)
+
+
+def score_options(command: Decorated) -> Decorated:
+    """Add the options of the criteria."""
+    return _with(_SCORES, command)
+
+
+def _with(options: Sequence[Callable[[Decorated], Decorated]], command: Decorated) -> Decorated:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Arguments that `solve`, `solve_path`, `select` and `edge_stability` share."""
+    given = {name: options[name] for name in ("tol", "max_iter", "penalize_diagonal") if options[name] is not None}
+    given["weights"] = data.preparation["weights"]
+    if options["pair_weights"] is not None:
+        given["pair_weights"] = read_pair_weights(options["pair_weights"])
+    return given
+
+
+def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
+    """Grid that the options describe."""
+    import jointglasso as jgl
+
+    weights = {} if options["pair_weights"] is None else {"pair_weights": read_pair_weights(options["pair_weights"])}
+    return jgl.lambda_grid(
+        data.source,
+        n_lambdas=options["n_lambdas"],
+        ratios=numbers("--ratios", options["ratios"]),
+        min_ratio=options["min_ratio"],
+        weights=data.preparation["weights"],
+        **weights,
+    )
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """Numbers between commas."""
+    try:
+        return [float(word) for word in split([text])]
+    except ValueError:
+        raise ValueError(f"{option} {text!r} must be numbers with commas between, such as 0.1,0.3,1.") from None
+
+
+def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]) -> SelectionResult:
+    """Choose the penalties by a criterion."""
+    import jointglasso as jgl
+
+    say_if_compiling(session)
+    if data.samples.n_variables > MANY_VARIABLES:
+        session.note(
+            f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen tells "
+            "what can be afforded, --min-ratio and --n-lambdas how far to go."
+        )
+    with counting(session, f"choosing penalties by {criterion}") as show:
+        return jgl.select(
+            data.samples,
+            criterion=criterion,
+            grid=make_grid(options, data),
+            gamma=options["gamma"],
+            relaxed=not options["penalised_scores"],
+            cv=options["folds"],
+            beta=options["beta"],
+            n_subsamples=options["subsamples"],
+            random_state=options["seed"],
+            n_jobs=options["n_jobs"],
+            callback=show,
+            **data.preparation,
+            **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
+        )
+
+
+def progress_of_solve(session: Session) -> Any:
+    """Progress bar of a solve; a context manager and a callback."""
+    import jointglasso as jgl
+
+    say_if_compiling(session)
+    return jgl.RichProgress(**bar_options(session))
+
+
+def read_pair_weights(file: Path) -> dict[tuple[str, str], float]:
+    """Read lines of variable, variable, weight; a first line that ends in no number is a header."""
+    if not file.is_file():
+        raise FileNotFoundError(f"There is no file {str(file)!r} for --pair-weights: check the name.")
+    weights: dict[tuple[str, str], float] = {}
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        for line, row in enumerate(csv.reader(stream), start=1):
+            if not any(cell.strip() for cell in row):
+                continue
+            try:
+                first, second, weight = (cell.strip() for cell in row)
+                value = float(weight)
+            except ValueError:
+                if line == 1 and len(row) == 3:
+                    continue
+                raise ValueError(
+                    f"{file}, line {line}: {','.join(row)!r} is not variable,variable,weight: correct it."
+                ) from None
+            if weights.setdefault((first, second), value) != value:
+                raise ValueError(f"{file}, line {line}: the pair {first!r}, {second!r} has two weights: keep one.")
+    if not weights:
+        raise ValueError(f"{file} holds no pair weights: write lines of variable,variable,weight.")
+    return weights

@@ -1,0 +1,74 @@
+"""What a solution says, in words for people and in fields for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jointglasso.io.wording import count
+
+if TYPE_CHECKING:
+    from jointglasso import JointNetworks, Solution
+
+
+def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
+    """Number of joined pairs of variables by kind: shared, partly shared, specific."""
+    import numpy as np
+
+    from jointglasso.networks.edge_list import KINDS
+
+    counts = np.bincount(networks.edge_list.kind_of_pair, minlength=len(KINDS))
+    return dict(zip(KINDS, counts.tolist(), strict=True))
+
+
+def edges_found(networks: JointNetworks) -> str:
+    """Edges by class, and how many the classes have in common."""
+    if networks.n_classes == 1:
+        return f"Edges: {networks.n_edges[0]:,} among {count(networks.n_variables, 'variable')}."
+    by_class = zip(networks.class_names, networks.n_edges, strict=True)
+    text = f"Edges: {', '.join(f'{name} {edges:,}' for name, edges in by_class)}."
+    return f"{text}\n{in_common(networks)}"
+
+
+def in_common(networks: JointNetworks) -> str:
+    """How many edges the classes have in common."""
+    kinds = kinds_of_pairs(networks)
+    pairs = count(sum(kinds.values()), "pair")
+    if networks.n_classes == 1:
+        return f"{pairs} of {networks.n_variables:,} variables are joined."
+    partly = f", {kinds['partly shared']:,} in several" if networks.n_classes > 2 else ""
+    return (
+        f"Of {pairs} of variables joined in any class, {kinds['shared']:,} are joined in all classes{partly}, "
+        f"{kinds['specific']:,} in one class only."
+    )
+
+
+def proof(solution: Solution) -> str:
+    """What the certificate says."""
+    found = solution.certificate
+    if solution.status:
+        first = f"Certificate: the objective is proved to be within {found.relative_gap:.1e} (relative) of the optimum"
+    else:
+        first = f"NOT CONVERGED, but the objective is proved to be within {found.relative_gap:.1e} of the optimum"
+    return (
+        f"{first}; {count(found.edges_present, 'edge')} proved present, {found.edges_absent:,} proved absent, "
+        f"{found.edges_undetermined:,} undecided."
+    )
+
+
+def facts_of(solution: Solution) -> dict[str, Any]:
+    """The same for programs."""
+    found = solution.certificate
+    return {
+        "lambda1": solution.parameters["lambda1"],
+        "lambda2": solution.parameters["lambda2"],
+        "converged": solution.status.converged,
+        "status": str(solution.status),
+        "objective": solution.objective,
+        "relative_gap": found.relative_gap,
+        "edges": dict(zip(solution.class_names, solution.n_edges, strict=True)),
+        "edges_proved_present": found.edges_present,
+        "edges_proved_absent": found.edges_absent,
+        "edges_undecided": found.edges_undetermined,
+        "largest_block": solution.partition.largest,
+        "seconds": solution.timings["total"],
+    }
