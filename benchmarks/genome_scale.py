@@ -1,6 +1,6 @@
 """Genome scale from samples: time against the bare tile products, memory, and real data at the paper's size.
 
-    python benchmarks/genome_scale.py modules --p 20000 100000
+    python benchmarks/genome_scale.py modules --p 20000 --repeats 5
     python benchmarks/genome_scale.py tcga FILE.npz [--fraction 0.1] [--tol 1e-6]
     python benchmarks/genome_scale.py paper FILE.npz --genes gpl96_probe_symbol.csv.gz --setting 5 [--checkpoint FOLDER]
     python benchmarks/genome_scale.py path FILE.npz --p 2000 --points 20
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import threading
 import time
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 import jointglasso as jgl
 from common import describe_machine, memory_of, peak_mebibytes, print_header, print_row
 from jointglasso._threads import map_on_threads
-from jointglasso.screening.pairs import _tiles
+from jointglasso.screening.pairs import TILE, _tiles
 from jointglasso.screening.percolation import critical_correlation
 
 SETTINGS = {1: (0.1, 0.5), 2: (0.2, 0.2), 3: (0.3, 0.1), 4: (0.4, 0.05), 5: (0.5, 0.01)}
@@ -42,10 +43,10 @@ PAPER_HOURS = {
 
 
 def module_samples(p: int, n: int, n_classes: int, seed: int = 0) -> list[np.ndarray]:
-    """Half of the variables in modules of 5 to 40 around a factor of their own, loadings 0.5 to 0.9; the rest noise."""
+    """A quarter of the variables in modules of 3 to 15, one factor each, loadings 0.5 to 0.9; the rest noise."""
     draw = np.random.default_rng(seed)
-    sizes = draw.integers(5, 41, p)
-    sizes = sizes[: np.searchsorted(np.cumsum(sizes), p // 2)]
+    sizes = draw.integers(3, 16, p)
+    sizes = sizes[: np.searchsorted(np.cumsum(sizes), p // 4)]
     module = np.repeat(np.arange(len(sizes)), sizes)
     loading = draw.uniform(0.5, 0.9, len(module))
     samples = []
@@ -60,10 +61,15 @@ def module_samples(p: int, n: int, n_classes: int, seed: int = 0) -> list[np.nda
 
 def bare_products(source: jgl.SampleCovariance) -> float:
     """Seconds of the products of all float32 tiles, on the threads that the screen uses."""
+    own = threading.local()
 
     def multiply(tile: tuple[slice, slice]) -> None:
+        if not hasattr(own, "scratch"):
+            own.scratch = np.empty(TILE * TILE, dtype=np.float32)
+        shape = tuple(side.stop - side.start for side in tile)
+        out = own.scratch[: shape[0] * shape[1]].reshape(shape)
         for k in range(source.n_classes):
-            source.rough_correlations(k, *tile)
+            source.rough_correlations(k, *tile, out=out)
 
     began = time.perf_counter()
     map_on_threads(multiply, list(_tiles(source.n_variables)))
@@ -77,11 +83,13 @@ def modules(arguments: argparse.Namespace) -> None:
         lambda2 = 0.1
         lambda1 = 1.05 * critical_correlation(200, p) - lambda2 + 0.08
         samples = module_samples(p, 200, 3)
-        began = time.perf_counter()
-        source = jgl.SampleCovariance(samples, correlation=True)
-        solution = jgl.solve(source, lambda1, lambda2)
-        seconds = time.perf_counter() - began
-        bare = bare_products(source)
+        bare = seconds = np.inf
+        for _ in range(arguments.repeats):  # in turns, the best of each: the machine is shared, noise only adds
+            began = time.perf_counter()
+            source = jgl.SampleCovariance(samples, correlation=True)
+            solution = jgl.solve(source, lambda1, lambda2)
+            seconds = min(seconds, time.perf_counter() - began)
+            bare = min(bare, bare_products(source))
         print_row(
             p, f"{bare:.1f}", f"{seconds:.1f}", f"{seconds / bare:.2f}", f"{peak_mebibytes():.0f}",
             solution.partition.largest, sum(solution.n_edges), f"{solution.certificate.relative_gap:.0e}",
@@ -172,6 +180,7 @@ def main() -> None:
     kinds = parser.add_subparsers(dest="kind", required=True)
     one = kinds.add_parser("modules")
     one.add_argument("--p", type=int, nargs="+", default=[20_000])
+    one.add_argument("--repeats", type=int, default=1)
     two = kinds.add_parser("tcga")
     two.add_argument("file")
     two.add_argument("--fraction", type=float, default=0.1)

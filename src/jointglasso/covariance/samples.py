@@ -37,7 +37,7 @@ class SampleCovariance:
     Notes
     -----
     Unless `assume_centered`, each class is centred by its own mean; the divisor is n_k, as in the paper. The object
-    keeps one centred, scaled copy Z_k of the samples, with ``S_k = Z_k' Z_k``, and its unit columns in single
+    keeps one centred, scaled copy Z_k of the samples, with ``S_k = Z_k Z_k'``, and its unit columns in single
     precision for the screening pass: 12 bytes per number of the samples.
     """
 
@@ -77,8 +77,10 @@ class SampleCovariance:
             self._diagonals = list(stated)
         if self.correlation:
             self._to_correlations()
+        for k, Z in enumerate(self._scaled):  # variables in rows: what belongs to one of them lies together
+            self._scaled[k] = np.ascontiguousarray(Z.T)
         self._rough: list[NDArray[np.float32]] = [
-            (Z / np.sqrt(np.where(variance > 0, variance, 1.0))).astype(np.float32)
+            (Z / np.sqrt(np.where(variance > 0, variance, 1.0))[:, None]).astype(np.float32)
             for Z, variance in zip(self._scaled, self._diagonals, strict=True)
         ]
 
@@ -131,7 +133,7 @@ class SampleCovariance:
 
     @property
     def n_variables(self) -> int:
-        return int(self._scaled[0].shape[1])
+        return int(self._scaled[0].shape[0])
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ class SampleCovariance:
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         Z = self._scaled[k]
-        piece = Z[:, rows].T @ Z[:, columns]
+        piece = Z[rows] @ Z[columns].T
         if self._isolated[k].any():  # their columns of Z are zero, their variance is not
             variables = np.arange(self.n_variables)
             _, i, j = np.intersect1d(variables[rows], variables[columns], return_indices=True)
@@ -155,26 +157,28 @@ class SampleCovariance:
         return piece
 
     def block(self, k: int, variables: IntArray) -> FloatArray:
-        Z = self._scaled[k][:, variables]
-        S = Z.T @ Z
+        Z = self._scaled[k][variables]
+        S = Z @ Z.T
         np.fill_diagonal(S, self._diagonals[k][variables])
         return S
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         Z = self._scaled[k]
         out = np.empty(len(rows))
-        # Gathered columns are n_k numbers each: in pieces, so that many entries do not fill the memory.
-        step = max(1, 4_000_000 // Z.shape[0])
+        # Gathered variables are n_k numbers each: in pieces, so that many entries do not fill the memory.
+        step = max(1, 400_000 // Z.shape[1])
         for first in range(0, len(rows), step):
             piece = slice(first, first + step)
-            out[piece] = np.einsum("ij,ij->j", Z[:, rows[piece]], Z[:, columns[piece]])
+            out[piece] = np.einsum("ij,ij->i", Z[rows[piece]], Z[columns[piece]])
         same = rows == columns
         out[same] = self._diagonals[k][rows[same]]
         return out
 
-    def rough_correlations(self, k: int, rows: slice, columns: slice) -> NDArray[np.float32]:
+    def rough_correlations(
+        self, k: int, rows: slice, columns: slice, out: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
         U = self._rough[k]
-        return U[:, rows].T @ U[:, columns]
+        return np.matmul(U[rows], U[columns].T, out=out)
 
     def correlation_error(self, k: int) -> float:
         """Bound the rounding of a float32 scalar product of two unit vectors of length n.
@@ -182,7 +186,7 @@ class SampleCovariance:
         In any order of summation it is wrong by at most n u / (1 - n u) times sum |x_i y_i| <= 1, u = 2^-24 (Higham,
         Accuracy and Stability, section 3.1); rounding the vectors themselves adds 2 u + u^2.
         """
-        u = (self._scaled[k].shape[0] + 4) * 2.0**-24
+        u = (self._scaled[k].shape[1] + 4) * 2.0**-24
         return u / (1.0 - u) if u < 0.5 else np.inf
 
     def diagonal(self, k: int) -> FloatArray:

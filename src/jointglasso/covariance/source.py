@@ -54,8 +54,13 @@ class StreamedSource(Protocol):
     Screening reads the rounded tiles and asks `entries` for the exact value of every pair it cannot decide.
     """
 
-    def rough_correlations(self, k: int, rows: slice, columns: slice) -> NDArray[np.float32]:
-        """``S_ij / sqrt(S_ii S_jj)`` of class k, wrong by at most `correlation_error(k)`; 0 where a variance is 0."""
+    def rough_correlations(
+        self, k: int, rows: slice, columns: slice, out: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """``S_ij / sqrt(S_ii S_jj)`` of class k, wrong by at most `correlation_error(k)`; 0 where a variance is 0.
+
+        They are written into `out` where that is given: fresh memory for every tile takes as long as the test of it.
+        """
 
     def correlation_error(self, k: int) -> float:
         """Bound on the error of every rough correlation of class k."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from threading import local
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -16,6 +17,12 @@ from jointglasso.validation import impossible_pair
 
 #: Rows and columns of a tile: small enough that the scratch arrays stay in cache.
 TILE = 512
+
+#: Pairs whose exact covariances are computed together.
+_CANDIDATES = 20_000
+
+#: Columns of a part of a `PairTable`.
+_Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,14 @@ def scan_pairs(
     """
     p = source.n_variables
     scan = _TileScan(source, penalty, weights, pair_weights, strong_only)
-    parts = map_on_threads(scan, list(_tiles(p)))
+    tiles = list(_tiles(p))
+    if isinstance(source, StreamedSource):
+        candidates = map_on_threads(lambda tile: scan.possible(source, *tile), tiles)
+        i, j = (np.concatenate(ends) for ends in zip(*candidates, strict=True))
+        pieces = [slice(first, first + _CANDIDATES) for first in range(0, max(1, len(i)), _CANDIDATES)]
+        parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), pieces)
+    else:
+        parts = map_on_threads(scan.exact, tiles)
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -89,14 +103,17 @@ class _TileScan:
         self.deviations = np.sqrt(np.column_stack([source.diagonal(k) for k in range(source.n_classes)]))
         self._local = local()
 
-    def __call__(
-        self, tile: tuple[slice, slice]
-    ) -> tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]:
-        if isinstance(self.source, StreamedSource):
-            i, j, values = self._streamed(self.source, *tile)
-        else:
-            i, j, values = self._exact(*tile)
-            self._require_possible(i, j, values)
+    def exact(self, tile: tuple[slice, slice]) -> _Columns:
+        """Pairs of a tile that matter, its covariances being exact."""
+        i, j, values = self._read(*tile)
+        self._require_possible(i, j, values)
+        return self._keep(i, j, values)
+
+    def judge(self, i: IntArray, j: IntArray) -> _Columns:
+        """Those of the given pairs that matter, by their exact covariances."""
+        return self._keep(i, j, np.column_stack([self.source.entries(k, i, j) for k in range(self.source.n_classes)]))
+
+    def _keep(self, i: IntArray, j: IntArray, values: FloatArray) -> _Columns:
         factor = UNIFORM
         if self.pair_weights is not None:
             factor = self.pair_weights.factors(i, j)
@@ -108,7 +125,7 @@ class _TileScan:
         factor = factor[keep] if len(factor) else factor
         return i[keep], j[keep], weighted[keep], above[keep], strong[keep], factor
 
-    def _exact(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
+    def _read(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
         """Pairs above lambda1 in some class, and their covariances (m, K), read off the tiles."""
         from jointglasso.kernels.scan import mark_above
 
@@ -123,15 +140,15 @@ class _TileScan:
         i, j = self._collect(n_hits, columns)
         return i + rows.start, j + columns.start, np.column_stack([piece[i, j] for piece in pieces])
 
-    def _streamed(self, source: StreamedSource, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
-        """Pairs that rough tiles cannot rule out, and their exact covariances (m, K)."""
+    def possible(self, source: StreamedSource, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
+        """Pairs of a tile that its rough covariances cannot rule out."""
         from jointglasso.kernels.scan import mark_possibly_above
 
         seen, hits = self._scratch()
         n_hits = 0
         easier, threshold = self._easier_pairs(rows, columns)
         for k in range(self.source.n_classes):
-            piece = source.rough_correlations(k, rows, columns)
+            piece = source.rough_correlations(k, rows, columns, out=self._tile_scratch(rows, columns))
             scale = self.weights[k] * self.deviations[rows, k], self.deviations[columns, k]
             error = source.correlation_error(k)
             n_hits = mark_possibly_above(
@@ -141,9 +158,7 @@ class _TileScan:
             possible = deviation * (np.abs(piece[easier].astype(np.float64)) + error) > threshold
             n_hits = self._mark(easier, possible, columns, n_hits)
         i, j = self._collect(n_hits, columns)
-        i, j = i + rows.start, j + columns.start
-        exact = [self.source.entries(k, i, j) for k in range(self.source.n_classes)]
-        return i, j, np.column_stack(exact)
+        return i + rows.start, j + columns.start
 
     def _easier_pairs(self, rows: slice, columns: slice) -> tuple[tuple[IntArray, IntArray], FloatArray]:
         """Pairs of the tile with a weight below 1, counted from its corner, and the lambda1 of each.
@@ -173,6 +188,13 @@ class _TileScan:
             self._local.seen = np.zeros(TILE * TILE, dtype=bool)
             self._local.hits = np.empty(TILE * TILE, dtype=np.int64)
         return self._local.seen, self._local.hits
+
+    def _tile_scratch(self, rows: slice, columns: slice) -> NDArray[np.float32]:
+        if not hasattr(self._local, "tile"):
+            self._local.tile = np.empty(TILE * TILE, dtype=np.float32)
+        shape = rows.stop - rows.start, columns.stop - columns.start
+        scratch: NDArray[np.float32] = self._local.tile[: shape[0] * shape[1]].reshape(shape)
+        return scratch
 
     def _collect(self, n_hits: int, columns: slice) -> tuple[IntArray, IntArray]:
         """Rows and columns of the marked entries, in order; the scratch is left clean."""
