@@ -76,9 +76,9 @@ def mark_possibly_above(
             run = values[first : min(first + _RUN, n_columns)]
             run_scale = column_scale[first : first + run.shape[0]]
             run_least = least[first : first + run.shape[0]]
-            count = 0
+            count = np.int32(0)  # as wide as the numbers compared: twice as many in one instruction
             for slot in range(run.shape[0]):
-                count += abs(run[slot]) + slack > inverse * run_least[slot]
+                count += np.int32(abs(run[slot]) + slack > inverse * run_least[slot])
             if count == 0:
                 continue
             for slot in range(run.shape[0]):

@@ -100,7 +100,11 @@ class _TileScan:
     ) -> None:
         self.source, self.penalty, self.weights, self.strong_only = source, penalty, weights, strong_only
         self.pair_weights = pair_weights
-        self.deviations = np.sqrt(np.column_stack([source.diagonal(k) for k in range(source.n_classes)]))
+        self.deviation = [np.sqrt(source.diagonal(k)) for k in range(source.n_classes)]
+        self.weighted_deviation = [w * deviation for w, deviation in zip(weights, self.deviation, strict=True)]
+        self.errors: list[float] = []
+        if isinstance(source, StreamedSource):
+            self.errors = [source.correlation_error(k) for k in range(len(weights))]
         self._local = local()
 
     def exact(self, tile: tuple[slice, slice]) -> _Columns:
@@ -145,20 +149,33 @@ class _TileScan:
         from jointglasso.kernels.scan import mark_possibly_above
 
         seen, hits = self._scratch()
+        scratch = self._tile_scratch(rows, columns)
         n_hits = 0
-        easier, threshold = self._easier_pairs(rows, columns)
         for k in range(self.source.n_classes):
-            piece = source.rough_correlations(k, rows, columns, out=self._tile_scratch(rows, columns))
-            scale = self.weights[k] * self.deviations[rows, k], self.deviations[columns, k]
-            error = source.correlation_error(k)
+            piece = source.rough_correlations(k, rows, columns, out=scratch)
+            scale = self.weighted_deviation[k][rows], self.deviation[k][columns]
             n_hits = mark_possibly_above(
-                piece, *scale, error, self.penalty.lambda1, rows == columns, seen, hits, n_hits
+                piece, *scale, self.errors[k], self.penalty.lambda1, rows == columns, seen, hits, n_hits
             )
-            deviation = scale[0][easier[0]] * (1.0 + 1e-12) * scale[1][easier[1]]
-            possible = deviation * (np.abs(piece[easier].astype(np.float64)) + error) > threshold
-            n_hits = self._mark(easier, possible, columns, n_hits)
+            if self.pair_weights is not None:
+                n_hits = self._mark_easier(piece, scale, self.errors[k], rows, columns, n_hits)
         i, j = self._collect(n_hits, columns)
         return i + rows.start, j + columns.start
+
+    def _mark_easier(
+        self,
+        piece: NDArray[np.float32],
+        scale: tuple[FloatArray, FloatArray],
+        error: float,
+        rows: slice,
+        columns: slice,
+        n_hits: int,
+    ) -> int:
+        """Mark the pairs with a weight below 1 that may be above their own lambda1."""
+        easier, threshold = self._easier_pairs(rows, columns)
+        deviation = scale[0][easier[0]] * (1.0 + 1e-12) * scale[1][easier[1]]
+        possible = deviation * (np.abs(piece[easier].astype(np.float64)) + error) > threshold
+        return self._mark(easier, possible, columns, n_hits)
 
     def _easier_pairs(self, rows: slice, columns: slice) -> tuple[tuple[IntArray, IntArray], FloatArray]:
         """Pairs of the tile with a weight below 1, counted from its corner, and the lambda1 of each.
@@ -206,7 +223,7 @@ class _TileScan:
 
     def _require_possible(self, i: IntArray, j: IntArray, values: FloatArray) -> None:
         """Refuse covariances larger than the variances allow; those below lambda1 play no part in the problem."""
-        bound = self.deviations[i] * self.deviations[j] * (1.0 + 1e-8)
+        bound = np.column_stack([deviation[i] * deviation[j] for deviation in self.deviation]) * (1.0 + 1e-8)
         bad = np.argwhere(np.abs(values) > bound)
         if len(bad):
             pair, k = bad[0]
