@@ -51,7 +51,9 @@ def run_admm(
     """Run the plain ADMM of the paper until its stopping rule, `max_iter`, or once three iterations took `seconds`."""
     source = as_source(S)
     start = PAPER_START * sparse.eye_array(source.n_variables, format="csc")
-    method = ADMM(rho=PAPER_RHO, adapt_rho=False, relaxation=1.0, stopping="paper", include_isolated=True)
+    method = ADMM(
+        rho=PAPER_RHO, adapt_rho=False, relaxation=1.0, stopping="paper", include_isolated=True, warm_dual=False
+    )
     return _quietly(
         lambda: solve(
             source,

@@ -54,6 +54,8 @@ class ADMM:
     include_isolated : bool, default False
         Iterate on variables that are alone in their class as well, as the paper's implementation seems to do,
         instead of taking their closed form.
+    warm_dual : bool, default True
+        Give a warm start the dual variable it would have if it were the solution; False starts from zero.
     """
 
     rho: float | None = None
@@ -62,6 +64,7 @@ class ADMM:
     stopping: str = "gap"
     check_every: int = 5
     include_isolated: bool = False
+    warm_dual: bool = True
 
     name = "admm"
     default_max_iter = 2000
@@ -72,6 +75,7 @@ class ADMM:
         check_count("check_every", self.check_every)
         check_switch("adapt_rho", self.adapt_rho)
         check_switch("include_isolated", self.include_isolated)
+        check_switch("warm_dual", self.warm_dual)
         if self.rho is not None:
             check_positive("rho", self.rho)
         if not 0.0 < check_positive("relaxation", self.relaxation) < 2.0:
@@ -82,7 +86,7 @@ class ADMM:
         # Several big blocks: one thread each; a single one is left to the threads of BLAS.
         blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
         with blas, Workers(task.n_threads) as workers:
-            return self._iterate(task, _State.begin(task, self.rho, workers))
+            return self._iterate(task, _State.begin(task, self.rho, workers, task.warm and self.warm_dual))
 
     def _iterate(self, task: SolverTask, state: _State) -> SolverResult:
         best = _Best(task)
@@ -157,7 +161,7 @@ class _State:
     Y_before: FloatArray
 
     @classmethod
-    def begin(cls, task: SolverTask, rho: float | None, workers: Workers) -> _State:
+    def begin(cls, task: SolverTask, rho: float | None, workers: Workers, with_dual: bool) -> _State:
         system = task.system
         if rho is None:
             variance = system.optimal_variance(task.diagonal_penalty)
@@ -168,7 +172,8 @@ class _State:
         else:
             start_rho = np.full(system.n_groups, float(rho))
         Y = task.start.copy()
-        return cls(task, workers, Y, Y, _first_dual(task, start_rho), start_rho, Y)
+        U = _dual_of_start(task, start_rho) if with_dual else np.zeros_like(Y)
+        return cls(task, workers, Y, Y, U, start_rho, Y)
 
     @property
     def system(self) -> BlockSystem:
@@ -257,14 +262,12 @@ def _pieces(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, li
                 yield slice(blocks.start + m, blocks.start + m + 1), [stack[m : m + 1] for stack in stacks]
 
 
-def _first_dual(task: SolverTask, rho: FloatArray) -> FloatArray:
-    """Scaled dual variable to begin with: zero, or that which a warm start would have if it were the solution.
+def _dual_of_start(task: SolverTask, rho: FloatArray) -> FloatArray:
+    """Scaled dual variable that a start would have if it were the solution.
 
     Where Theta = Y, Eq. (10) reads ``rho U = w (Theta^{-1} - S)``.
     """
     system = task.system
-    if not task.warm:
-        return np.zeros_like(task.start)
     inverse = factorize(system, task.start).inverse
     scale = np.repeat(system.block_weight / rho[system.block_group], system.size**2)
     return np.asarray(scale * (inverse - system.S))
