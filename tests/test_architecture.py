@@ -30,7 +30,7 @@ LAYERS = [
     ("networks",),
     ("estimators", "selection"),
     ("anndata", "plots"),
-    ("report", "experiments", "cli", "progress_bar", "warm"),
+    ("report", "experiments", "cli", "progress_bar", "warm", "__main__"),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

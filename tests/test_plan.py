@@ -98,7 +98,7 @@ def test_work_items_hold_every_group_once(saved, n_batches):
 def test_batches_are_limited(monkeypatch):
     from jointglasso.engine import items
 
-    monkeypatch.setattr(items, "_BATCH_ENTRIES", 500)
+    monkeypatch.setattr(items, "BATCH_ENTRIES", 500)
     labels = np.repeat(np.arange(50), 10)[None]
     blocks = Partition(labels).class_blocks
     found = items.work_items(blocks, together=False)

@@ -13,7 +13,7 @@ BATCHED_BLOCK = 400
 
 #: A batch holds at most this many entries of blocks, some hundred bytes each, and not more work than this where
 #: finished batches are saved: what an interrupt can cost.
-_BATCH_ENTRIES = 2**22
+BATCH_ENTRIES = 2**22
 _SAVED_BATCH_COST = 2e8
 
 
@@ -32,7 +32,7 @@ def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1, saved
     by_cost = small[np.argsort(-cost[small], kind="stable")]
     for n in range(1 if saved else n_batches):
         mine = by_cost if saved else by_cost[n::n_batches]
-        full = (np.cumsum(area[mine]) - area[mine]) // _BATCH_ENTRIES
+        full = (np.cumsum(area[mine]) - area[mine]) // BATCH_ENTRIES
         if saved:
             full = np.maximum(full, (np.cumsum(cost[mine]) - cost[mine]) // _SAVED_BATCH_COST)
         pieces = np.split(mine, np.flatnonzero(np.diff(full)) + 1)

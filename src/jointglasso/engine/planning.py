@@ -16,7 +16,7 @@ import numpy as np
 from jointglasso._memory import available_memory
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.engine.items import BATCHED_BLOCK, group_sums
+from jointglasso.engine.items import BATCH_ENTRIES, BATCHED_BLOCK, group_sums
 from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.penalties import GroupPenalty
 from jointglasso.problem import JointProblem, make_problem
@@ -53,7 +53,7 @@ class Plan:
         """Bytes needed at the peak, beyond the input."""
         alone = float(self.group_memory[self.group_largest > BATCHED_BLOCK].max(initial=0.0))
         together = float(self.group_memory[self.group_largest <= BATCHED_BLOCK].sum())
-        return max(alone, min(together, BYTES_PER_ENTRY * 2**22)) + 100.0 * self.partition.labels.size
+        return max(alone, min(together, BYTES_PER_ENTRY * BATCH_ENTRIES)) + 100.0 * self.partition.labels.size
 
     @property
     def seconds(self) -> float:
@@ -61,8 +61,9 @@ class Plan:
         return float(self.group_seconds.sum())
 
     def __str__(self) -> str:
+        groups = "1 independent group" if self.n_groups == 1 else f"{self.n_groups} independent groups"
         return (
-            f"{self.n_groups} independent groups, largest block {self.partition.largest} of "
+            f"{groups}, largest block {self.partition.largest} of "
             f"{self.partition.n_variables} variables; about {_readable_bytes(self.memory)} and "
             f"{_readable_seconds(self.seconds)}"
         )

@@ -65,7 +65,7 @@ class GroupRunner:
         blocks: ClassBlocks,
         settled: float,
         options: Options,
-        spent: SpentBudget | None,
+        spent: SpentBudget,
         warm_start: Sequence[Any] | None,
     ) -> None:
         self.problem, self.blocks, self.settled, self.options = problem, blocks, settled, options
@@ -161,7 +161,7 @@ class GroupRunner:
         began = time.perf_counter()
         problem, blocks = self.problem, self.blocks.select(self.items[number])
         system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
-        spent = np.zeros(system.n_pairs) if self.spent is None else self.spent(*system.pair_variables)
+        spent = self.spent(*system.pair_variables)
         with self._lock:
             self.covariance_seconds += time.perf_counter() - began
         return system, spent
@@ -172,9 +172,9 @@ class GroupRunner:
         What was saved is believed only as far as its gap, computed anew, shows.
         """
         checkpoint = self.options.checkpoint
-        saved = None if checkpoint is None else checkpoint.find(task.system)
         if checkpoint is None:
             return task, None
+        saved = checkpoint.find(task.system)
         if saved is not None:
             bounds = task.bounds(saved.theta)
             definite = np.isfinite(bounds.objective).all()

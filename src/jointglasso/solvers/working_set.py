@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,9 @@ from jointglasso.blocks.system import bincount
 from jointglasso.penalties import UNIFORM
 
 Pattern = tuple[IntArray, IntArray, IntArray]
+
+#: Size from which a component is worth handing to a thread.
+_WORTH_A_THREAD = 64
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class WorkingSet:
             _, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
             return np.nan if failed else 2.0 * float(np.log(np.diagonal(matrix)).sum())
 
-        logdet = np.array(workers.map(factor, self._largest_first))
+        logdet = np.array(self._for_components(factor, workers))
         if np.isnan(logdet).any():
             return None
         return dense, bincount(self.component_block[self._largest_first], logdet, self.system.n_blocks)
@@ -119,7 +123,13 @@ class WorkingSet:
             slots = self.slot[self.component_start[c] : self.component_start[c + 1]]
             scatter_component(matrix, slots, system.offset[block], system.size[block], W)
 
-        workers.map(invert, self._largest_first)
+        self._for_components(invert, workers)
+
+    def _for_components(self, function: Callable[[int], Any], workers: Workers) -> list[Any]:
+        """Apply a function to every component, largest first; handing out a small one takes longer than doing it."""
+        n_big = int((np.diff(self.component_start) >= _WORTH_A_THREAD).sum())
+        order = self._largest_first
+        return workers.map(function, order[:n_big]) + [function(c) for c in order[n_big:]]
 
     @cached_property
     def _largest_first(self) -> list[int]:
