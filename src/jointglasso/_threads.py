@@ -79,11 +79,18 @@ class Workers:
         """Apply a function that releases the interpreter lock to every item."""
         if self._pool is None or len(items) <= 1:
             return [function(item) for item in items]
-        # The pool has one thread less than we may use: this thread takes every n-th item.
-        mine = range(0, len(items), self.n_threads)
-        others = {n: self._pool.submit(function, items[n]) for n in range(len(items)) if n % self.n_threads}
-        done = {n: function(items[n]) for n in mine}
-        return [done[n] if n in done else others[n].result() for n in range(len(items))]
+        waiting = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
+        results: list[Any] = [None] * len(items)
+
+        def take_turns() -> None:
+            for n in waiting:
+                results[n] = function(items[n])
+
+        others = [self._pool.submit(take_turns) for _ in range(self.n_threads - 1)]
+        take_turns()
+        for other in others:
+            other.result()
+        return results
 
     def __enter__(self) -> Workers:
         return self

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh, lapack
+from scipy.linalg import eigh
 
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.blocks.lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso.blocks.system import BlockSystem
 
 #: Up to this size a compiled loop over a stack beats one LAPACK call per block.
@@ -51,18 +52,13 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
 def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
     from jointglasso.kernels.pair_index import mirror_upper
 
-    # LAPACK reads columns: the transpose of a row-major symmetric matrix is the same matrix, without a copy.
-    factor = inverse.T
-    factor[:] = matrix.T
-    factor, failed = lapack.dpotrf(factor, lower=1, clean=0, overwrite_a=1)
-    if failed:
+    inverse[:] = matrix
+    if not factor_in_place(inverse):
         return 0.0, False
-    logdet = 2.0 * float(np.log(np.diagonal(factor)).sum())
-    inverted, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if not np.may_share_memory(inverted, inverse):  # LAPACK's wrapper made a copy after all
-        inverse[:] = inverted.T
+    logdet = log_determinant(inverse)
+    inverted = invert_factor_in_place(inverse)
     mirror_upper(inverse)
-    return logdet, not failed
+    return logdet, inverted
 
 
 def eigh_stack(stack: FloatArray) -> tuple[FloatArray, FloatArray]:

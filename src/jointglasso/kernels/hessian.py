@@ -1,6 +1,6 @@
 """Products with the Hessian of the likelihood, ``D -> w (W D W)``, D sparse and the result wanted on its pattern only.
 
-W is packed, in single precision, as column tiles of 64: a tile of all rows stays in cache while the sparse rows of D
+W is packed, in single precision, as column tiles of 32: a tile of all rows stays in cache while the sparse rows of D
 pick from it. Single precision is enough: the products only shape a search direction, which the line search judges.
 """
 
@@ -10,8 +10,9 @@ import numpy as np
 from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.lanes import ROW, add_four_dots, add_one_dot, add_rows, transpose_square
 
-TILE = 64
+TILE = ROW
 
 
 @njit(cache=True, nogil=True)
@@ -29,7 +30,7 @@ def pack_tiles(
     W: FloatArray,
     packed: FloatArray,
 ) -> None:
-    """Tiles first..last-1 of ``W / scale``: ``packed[tile][row][64]``, zero padded.
+    """Tiles first..last-1 of ``W / scale``: ``packed[tile][row][32]``, zero padded.
 
     Numbers too small to matter become zero: W decays geometrically along the paths of a sparse graph, and arithmetic
     on denormal numbers is many times slower. `slot` is the row of each node within its block, `base` and `block_size`
@@ -51,8 +52,7 @@ def pack_tiles(
                 packed[out + i * TILE + j] = 0.0
 
 
-# A product and a sum in one instruction, which is rounded once instead of twice.
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True)
 def multiply_tiles(
     first: int,
     last: int,
@@ -66,47 +66,31 @@ def multiply_tiles(
     packed: FloatArray,
     product: FloatArray,
 ) -> None:
-    """``D W``, transposed within tiles for `sample_tiles`: ``product[tile of m][j][64] = (D W)[m, j]``."""
-    square = np.zeros((TILE, TILE), np.float32)
+    """``D W``, transposed within tiles for `sample_tiles`: ``product[tile of m][j][32] = (D W)[m, j]``."""
+    room = np.zeros(TILE * TILE + 16, np.float32)
+    square = room[-room.ctypes.data % 64 // 4 :]
     for task in range(first, last):
         c = task_component[task]
         size = component_start[c + 1] - component_start[c]
         left = task_tile[task] * TILE
         width = min(TILE, size - left)
         begin = tile_offset[c] + task_tile[task] * size * TILE
-        W = packed[begin : begin + size * TILE].reshape(size, TILE)
         for top in range(0, size, TILE):
             rows = min(TILE, size - top)
+            node = component_start[c] + top
             for m in range(rows):
-                node = component_start[c] + top + m
-                total = square[m]
-                total[:] = 0.0
-                place = start[node]
-                end = start[node + 1]
-                # Four rows of W at a time: one load and store of the sum for four products.
-                while place + 4 <= end:
-                    x0, x1, x2, x3 = values[place], values[place + 1], values[place + 2], values[place + 3]
-                    w0, w1 = W[column[place]], W[column[place + 1]]
-                    w2, w3 = W[column[place + 2]], W[column[place + 3]]
-                    for k in range(TILE):
-                        total[k] += (x0 * w0[k] + x1 * w1[k]) + (x2 * w2[k] + x3 * w3[k])
-                    place += 4
-                while place < end:
-                    x0 = values[place]
-                    w0 = W[column[place]]
-                    for k in range(TILE):
-                        total[k] += x0 * w0[k]
-                    place += 1
+                add_rows(square, m * TILE, packed, begin, column, values, start[node + m], start[node + m + 1])
+            square[rows * TILE : TILE * TILE] = 0.0
             out = tile_offset[c] + (top // TILE) * size * TILE + left * TILE
-            for j in range(width):
-                for m in range(rows):
-                    product[out + j * TILE + m] = square[m, j]
-                for m in range(rows, TILE):
-                    product[out + j * TILE + m] = 0.0
+            if width == TILE:
+                transpose_square(square, product, out)
+            else:
+                for j in range(width):
+                    for m in range(TILE):
+                        product[out + j * TILE + m] = square[m * TILE + j]
 
 
-# The order of these sums does not matter, and only reordered do they vectorise.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True)
 def sample_tiles(
     first: int,
     last: int,
@@ -121,7 +105,10 @@ def sample_tiles(
     product: FloatArray,
     out: FloatArray,
 ) -> None:
-    """``w (W D W)_ij = w sum_m W_im (D W)_mj`` of the unknowns in rows first..last-1 of the upper pattern."""
+    """``w (W D W)_ij = w sum_m W_im (D W)_mj`` of the unknowns in rows first..last-1 of the upper pattern.
+
+    Tiles are taken two at a time: their number must be even, the last one zero where there is nothing to fill it.
+    """
     for place in range(start[first], start[last]):
         out[unknown[place]] = 0.0
     top = first
@@ -130,34 +117,17 @@ def sample_tiles(
         begin = component_start[c]
         size = component_start[c + 1] - begin
         bottom = min(last, component_start[c + 1])
-        for tile in range((size + TILE - 1) // TILE):
-            at = tile_offset[c] + tile * size * TILE
-            W = packed[at : at + size * TILE].reshape(size, TILE)
-            DW = product[at : at + size * TILE].reshape(size, TILE)
+        for left in range(0, size, 2 * TILE):
+            at = tile_offset[c] + left * size
             for node in range(top, bottom):
-                w = W[node - begin]
+                mine = at + (node - begin) * TILE
                 place = start[node]
                 end = start[node + 1]
                 while place + 4 <= end:
-                    y0, y1 = DW[column[place]], DW[column[place + 1]]
-                    y2, y3 = DW[column[place + 2]], DW[column[place + 3]]
-                    s0 = s1 = s2 = s3 = np.float32(0.0)
-                    for k in range(TILE):
-                        s0 += w[k] * y0[k]
-                        s1 += w[k] * y1[k]
-                        s2 += w[k] * y2[k]
-                        s3 += w[k] * y3[k]
-                    out[unknown[place]] += s0
-                    out[unknown[place + 1]] += s1
-                    out[unknown[place + 2]] += s2
-                    out[unknown[place + 3]] += s3
+                    add_four_dots(packed, mine, product, at, size * TILE, column, place, out, unknown)
                     place += 4
                 while place < end:
-                    y0 = DW[column[place]]
-                    s0 = np.float32(0.0)
-                    for k in range(TILE):
-                        s0 += w[k] * y0[k]
-                    out[unknown[place]] += s0
+                    add_one_dot(packed, mine, product, at, size * TILE, column, place, out, unknown)
                     place += 1
         top = bottom
     for place in range(start[first], start[last]):

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lapack
 
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso.blocks.system import bincount
 from jointglasso.penalties import UNIFORM
 
@@ -101,8 +101,7 @@ class WorkingSet:
 
         def factor(c: int) -> float:
             matrix = self._matrix(dense, c)
-            _, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-            return np.nan if failed else 2.0 * float(np.log(np.diagonal(matrix)).sum())
+            return log_determinant(matrix) if factor_in_place(matrix) else np.nan
 
         logdet = np.array(self._for_components(factor, workers))
         if np.isnan(logdet).any():
@@ -118,7 +117,7 @@ class WorkingSet:
 
         def invert(c: int) -> None:
             matrix = self._matrix(dense, c)
-            lapack.dpotri(matrix.T, lower=1, overwrite_c=1)
+            invert_factor_in_place(matrix)
             block = self.component_block[c]
             slots = self.slot[self.component_start[c] : self.component_start[c + 1]]
             scatter_component(matrix, slots, system.offset[block], system.size[block], W)
@@ -182,19 +181,20 @@ class HessianProduct:
 
     def __init__(self, working: WorkingSet, W: FloatArray, workers: Workers) -> None:
         from jointglasso.kernels.hessian import TILE, balanced_bounds, pack_tiles
+        from jointglasso.kernels.lanes import aligned_rows
 
         self.working, self.workers = working, workers
         self.work = 0.0
         """Multiplications and additions of the products so far."""
         size = np.diff(working.component_start)
         self._tiles = -(-size // TILE)
-        self._offset = np.concatenate([[0], np.cumsum(self._tiles * size * TILE)])
+        room = self._tiles + self._tiles % 2  # `sample_tiles` takes them two at a time
+        self._offset = np.concatenate([[0], np.cumsum(room * size * TILE)])
         self._tasks = (
             np.repeat(np.arange(len(size)), self._tiles),
             np.arange(self._tiles.sum()) - np.repeat(np.cumsum(self._tiles) - self._tiles, self._tiles),
         )
-        self._packed = np.empty(self._offset[-1], dtype=np.float32)
-        self._product = np.empty(self._offset[-1], dtype=np.float32)
+        self._packed, self._product = aligned_rows(self._offset[-1]), aligned_rows(self._offset[-1])
         block = working.component_block
         # Numbers of size one, whatever the units of the data: single precision has a small range.
         self._scale = float(W[working.system.diagonal].max())
