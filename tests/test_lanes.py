@@ -7,7 +7,8 @@ import pytest
 from numba import njit
 
 from jointglasso.blocks.lapack import factor_in_place, invert_factor_in_place, log_determinant
-from jointglasso.kernels.lanes import ROW, add_four_dots, add_one_dot, add_rows, aligned_rows, transpose_square
+from jointglasso.kernels.lanes import ROW, add_four_dots, add_one_dot, add_rows, transpose_square
+from jointglasso.solvers.working_set import _aligned_rows
 
 
 @njit
@@ -75,7 +76,7 @@ def test_transpose_square(rng):
 
 @pytest.mark.parametrize("n", [0, 1, 100])
 def test_aligned_rows_are_zeros_at_a_multiple_of_64_bytes(n):
-    rows = aligned_rows(n)
+    rows = _aligned_rows(n)
     assert len(rows) == n and not rows.any() and rows.ctypes.data % 64 == 0
 
 

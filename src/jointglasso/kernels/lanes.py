@@ -2,8 +2,8 @@
 
 Left to itself the compiler handles such short rows at a quarter of this speed: it checks at every row whether arrays
 overlap, and uses half the width of the registers. These functions say in LLVM's own language what is meant; processors
-with narrower registers split the vectors. Rows should begin at multiples of 64 bytes (`aligned_rows`), else every load
-touches two lines of the cache.
+with narrower registers split the vectors. Rows should begin at multiples of 64 bytes, else every load touches two
+lines of the cache.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 ROW = 32
 LANES = 16
@@ -24,13 +22,6 @@ LANES = 16
 _FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, LANES)
 _PIECES = range(0, ROW, LANES)
-
-
-def aligned_rows(n: int) -> NDArray[np.float32]:
-    """Zeros, n single-precision numbers, that begin at a multiple of 64 bytes."""
-    room = np.zeros(n + LANES, dtype=np.float32)
-    first = -room.ctypes.data % 64 // room.itemsize
-    return room[first : first + n]
 
 
 @intrinsic

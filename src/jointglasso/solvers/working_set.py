@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from jointglasso._threads import Workers
@@ -181,7 +182,6 @@ class HessianProduct:
 
     def __init__(self, working: WorkingSet, W: FloatArray, workers: Workers) -> None:
         from jointglasso.kernels.hessian import TILE, balanced_bounds, pack_tiles
-        from jointglasso.kernels.lanes import aligned_rows
 
         self.working, self.workers = working, workers
         self.work = 0.0
@@ -194,7 +194,7 @@ class HessianProduct:
             np.repeat(np.arange(len(size)), self._tiles),
             np.arange(self._tiles.sum()) - np.repeat(np.cumsum(self._tiles) - self._tiles, self._tiles),
         )
-        self._packed, self._product = aligned_rows(self._offset[-1]), aligned_rows(self._offset[-1])
+        self._packed, self._product = _aligned_rows(self._offset[-1]), _aligned_rows(self._offset[-1])
         block = working.component_block
         # Numbers of size one, whatever the units of the data: single precision has a small range.
         self._scale = float(W[working.system.diagonal].max())
@@ -243,3 +243,10 @@ class HessianProduct:
         )  # fmt: skip
         out *= scale * self._scale**2
         return out
+
+
+def _aligned_rows(n: int) -> NDArray[np.float32]:
+    """Zeros, n single-precision numbers, that begin at a multiple of 64 bytes."""
+    room = np.zeros(n + 16, dtype=np.float32)
+    first = -room.ctypes.data % 64 // room.itemsize
+    return room[first : first + n]
