@@ -36,6 +36,7 @@ def main(description: str | None) -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="problems whose name has TEXT in it")
     parser.add_argument("--peers", nargs="+", default=[""], metavar="NAME", help="peers whose name has NAME in it")
     parser.add_argument("--limit", type=float, default=Limits.seconds, metavar="S", help="seconds of one solve")
+    parser.add_argument("--threads", type=int, default=Limits.threads, metavar="N", help="threads of every peer")
     parser.add_argument("--memory", type=float, default=Limits.mebibytes, metavar="MIB", help="address space of a peer")
     parser.add_argument(
         "--log", type=Path, default=Path(os.devnull), help="JSON lines, a row each, every attempt in it"
@@ -48,11 +49,11 @@ def run(arguments: argparse.Namespace) -> None:
     entries = [entry for entry in entries if entry.quick or not arguments.quick]
     wanted = [text.lower() for text in arguments.peers]
     places = [place for place in PEERS if any(text in peer_at(place).name.lower() for text in wanted)]
-    limits = Limits(arguments.limit, arguments.memory)
+    limits = Limits(arguments.limit, arguments.threads, arguments.memory)
     describe_machine()
     for peer in map(peer_at, places):
         print(f"# {peer.name}: {peer.available() or peer.versions()}")
-    print(f"# threads: {os.environ.get('OPENBLAS_NUM_THREADS', 'as each peer chooses')}; {limits.seconds:g} s a solve")
+    print(f"# every peer: {limits.threads} threads, {limits.seconds:g} s a solve, {limits.mebibytes:.0f} MiB")
     print_header("problem", "peer", "seconds", "relative gap", "times ours", "MiB", "compile s", "tolerance", "note")
     with open(arguments.log, "a") as log:
         for entry in entries:

@@ -19,6 +19,9 @@ from peers.adapters import Peer, peer_at
 from peers.judge import TARGET, Judge
 from peers.problems import Problem
 
+#: What the libraries below the peers take their number of threads from.
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS")
+
 #: Seconds a peer may take to import and compile.
 START_LIMIT = 300.0
 
@@ -29,6 +32,7 @@ class Limits:
 
     seconds: float = 120.0
     """Of one solve."""
+    threads: int = os.cpu_count() or 1
     mebibytes: float = 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
 
 
@@ -43,6 +47,7 @@ class Child:
         self.folder = folder
         self._errors = folder / "stderr"
         command = [sys.executable, "-m", "peers.child", place, problem_file, folder, limits.mebibytes]
+        settings = dict.fromkeys(THREADS, str(limits.threads)) | {"PYTHONPATH": os.pathsep.join(sys.path)}
         with open(self._errors, "w") as errors:
             self._process = subprocess.Popen(
                 [str(part) for part in command],
@@ -50,7 +55,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                env=os.environ | settings,
                 start_new_session=True,
             )
 
@@ -114,7 +119,7 @@ def climb(child: Child, peer: Peer, judge: Judge, attempts: list[dict], goal: fl
 
 
 def verdict(attempts: list[dict], ended: str) -> dict:
-    """The loosest tolerance that reaches the target; without one the nearest, and a status that says what went wrong."""
+    """The loosest tolerance that reaches the target; without one the nearest, and a status that says why."""
     judged = [attempt for attempt in attempts if "gap" in attempt]
     reached = [attempt for attempt in judged if attempt["gap"] <= TARGET]
     if reached:
