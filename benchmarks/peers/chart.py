@@ -14,6 +14,9 @@ from peers.judge import TARGET
 COLOURS = ("#D55E00", "#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = "osD^vP*"
 
+#: Gaps below this are rounding, and drawn here.
+FLOOR = 1e-11
+
 
 def panels(log: Path, only: list[str]) -> dict[str, list[dict]]:
     """Rows by problem: those named, or those measured beyond the target. The latest row of a peer counts."""
@@ -41,7 +44,7 @@ def draw(log: Path, out: Path, only: list[str]) -> None:
         raise SystemExit(
             f"{log}: no problem to draw; measure one of those marked for the plot, or name some by --only."
         )
-    n_columns = min(3, len(shown))
+    n_columns = min(len(shown), 2 if len(shown) <= 4 else 3)
     n_rows = -(-len(shown) // n_columns)
     figure = Figure(figsize=(4.3 * n_columns, 3.5 * n_rows + 1.0), layout="constrained")
     FigureCanvasAgg(figure)
@@ -49,12 +52,14 @@ def draw(log: Path, out: Path, only: list[str]) -> None:
     handles = {}
     for axis, (name, rows) in zip(axes, shown.items(), strict=False):
         handles |= panel(axis, name, rows)
+    axes[0].set_ylim(bottom=FLOOR / 300)  # of all panels; room for the names of those that are missing
+    handles["target"] = axes[0].lines[-1]
     for axis in axes[len(shown) :]:
         axis.set_visible(False)
     for axis in axes[::n_columns]:
         axis.set_ylabel("relative gap, by the judge")
     for axis in axes[max(0, len(shown) - n_columns) : len(shown)]:
-        axis.set_xlabel("seconds (compilation excluded)")
+        axis.set_xlabel("seconds of one solve (compilation excluded)")
     figure.suptitle("Time to a given accuracy: lower left is better", fontsize=13)
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)), frameon=False
@@ -74,14 +79,15 @@ def panel(axis, name: str, rows: list[dict]) -> dict[str, object]:
                 missing.append(f"{row['peer']}: {row['status'].removeprefix('not available: ')[:40]}")
             continue
         style = order.index(row["peer"])
-        (handles[row["peer"]],) = axis.loglog(where[:, 0], np.maximum(where[:, 1], 1e-11), color=COLOURS[style],
+        (handles[row["peer"]],) = axis.loglog(where[:, 0], np.maximum(where[:, 1], FLOOR), color=COLOURS[style],
             marker=MARKERS[style], markersize=5, linewidth=2.2 if style == 0 else 1.4)  # fmt: skip
     axis.axhline(TARGET, color="0.4", linestyle="--", linewidth=1)
-    axis.annotate("target", (1, TARGET), xycoords=("axes fraction", "data"), xytext=(-3, 2), fontsize=8, ha="right",
-                  textcoords="offset points", color="0.3")  # fmt: skip
+    left, right = np.log10(axis.get_xlim())
+    axis.set_xlim(10 ** np.floor(left), 10 ** np.ceil(right))
+    axis.tick_params(labelleft=True)
     axis.set_title(name, fontsize=11)
     axis.grid(True, which="major", color="0.9")
     axis.set_axisbelow(True)
     if missing:
-        axis.text(0.02, 0.02, "not drawn: " + "\n".join(missing), transform=axis.transAxes, fontsize=7, color="0.35")
+        axis.text(0.02, 0.02, "not drawn: " + "; ".join(missing), transform=axis.transAxes, fontsize=7, color="0.35")
     return handles
