@@ -395,7 +395,7 @@ def test_an_infinite_gap_certifies_nothing():
     laid = LAID[problem.name, "none"]
     flat = flat_from_precisions(laid.system, list(problem.optimum.precision), problem.S.shape[1])
     bounds = laid.bounds(problem.optimum.precision, rescue=False)
-    unknown = Bounds(bounds.objective, np.full_like(bounds.gap, np.inf), bounds.dual, bounds.inverse)
+    unknown = Bounds(bounds.objective, np.full_like(bounds.gap, np.inf), bounds.dual, bounds.factor)
     edges = certain_edges(laid.system, flat, unknown.dual, unknown.gap, laid.model.penalty)
     present, absent = edges.present, edges.absent
     assert not present.any() and not absent.any()

@@ -20,6 +20,7 @@ EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
 NO_REFERENCE = {
     "scan.first_asymmetry": "numpy finds the first bad entry of the upper triangle in one line",
     "pair_index.index_pairs": "compared with a double loop over the variables",
+    "pair_index.members_of_entries": "compared with np.divmod",
     "pair_index.mirror_upper": "np.triu(A) + np.triu(A, 1).T",
     "forest.spanning_forest": "weight compared with scipy's minimum spanning tree",
     "forest.pair_covariance": "the optimality conditions of the two-variable problem are checked",
@@ -159,6 +160,20 @@ def test_compiled_kernels_are_compiled():
     for module, name in compiled_functions():
         kernel = getattr(importlib.import_module(f"jointglasso.kernels.{module}"), name)
         assert hasattr(kernel, "py_func") or isinstance(kernel, _Intrinsic), f"{module}.{name} is plain Python"
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=4), st.booleans())
+@EXAMPLES
+def test_members_of_entries(sizes, huge):
+    size = np.array([*sizes, 70_000] if huge else sizes)
+    offset, start = (np.concatenate([[0], np.cumsum(n)]) for n in (size * size, size))
+    rng = np.random.default_rng(sum(sizes))
+    block = rng.integers(0, len(size), 50)
+    within = (rng.random(50) * size[block] ** 2).astype(np.int64)
+    row, column = pair_index.members_of_entries(offset[block] + within, block, offset, size, start)
+    expected = np.divmod(within, size[block])
+    assert np.array_equal(row, start[block] + expected[0])
+    assert np.array_equal(column, start[block] + expected[1])
 
 
 # scan

@@ -34,7 +34,7 @@ _DENSE_ADVANTAGE = 0.01
 
 #: Below this norm of R Theta its square bounds the gap to within a percent; above it a second factorisation gives it.
 #: Big blocks, where that is expensive, make do with a tenth.
-_NEAR, _NEAR_IF_BIG, _BIG = 0.01, 0.1, 256
+_NEAR, NEAR_IF_BIG, _BIG = 0.01, 0.1, 256
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,13 @@ class Bounds:
     gap: FloatArray
     dual: FloatArray
     """W in flat storage."""
-    inverse: FloatArray
-    """Inverse of Theta in flat storage; near the dual point when near the optimum."""
+    factor: Factorization
+    """Of Theta; its inverse is near the dual point when near the optimum."""
+
+    @property
+    def inverse(self) -> FloatArray:
+        """Inverse of Theta in flat storage."""
+        return self.factor.inverse
 
     @property
     def total_gap(self) -> float:
@@ -102,10 +107,18 @@ def bound_groups(
     residual = (subgradient - wanted) / weight
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
     gap[system.pair_group[_torn_pairs(system, entries, spent)]] = np.inf
-    bounds = Bounds(objective, gap, dual, factor.inverse)
+    bounds = Bounds(objective, gap, dual, factor)
     if rescue and np.isinf(gap[np.isfinite(objective)]).any():
         return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds, spent)
     return bounds
+
+
+def gap_of_squares(squares: FloatArray) -> FloatArray:
+    """Bound on ``tr(R Theta) - log det(I + R Theta)`` by ``tr(R Theta R Theta)``, which must be less than 1.
+
+    The eigenvalues m of R Theta satisfy sum m^2 = squares, and m - log(1 + m) <= m^2 / (2 (1 - |m|)) for |m| < 1.
+    """
+    return np.asarray(0.5 * squares / (1.0 - np.sqrt(squares)))
 
 
 def gap_radii(gap: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -224,10 +237,8 @@ def _block_gaps(
     """
     diagonal = dual[system.diagonal] - factor.inverse[system.diagonal]
     trace, squares = _trace_and_squares(system, theta, entries, residual, diagonal, factor.definite)
-    norm = np.sqrt(squares)
-    near = (norm < np.where(system.size > _BIG, _NEAR_IF_BIG, _NEAR)) & factor.definite & (not exactly)
-    # The eigenvalues m of R Theta satisfy sum m^2 = squares, and m - log(1 + m) <= m^2 / (2 (1 - |m|)) for |m| < 1.
-    gaps = np.where(near, 0.5 * squares / (1.0 - np.where(near, norm, 0.0)), np.inf)
+    near = (np.sqrt(squares) < np.where(system.size > _BIG, NEAR_IF_BIG, _NEAR)) & factor.definite & (not exactly)
+    gaps = np.where(near, gap_of_squares(np.where(near, squares, 0.0)), np.inf)
     far = factor.definite & ~near
     if far.any():
         other = factorize(system, dual, only=far)
@@ -305,7 +316,7 @@ def _rescue(
         gap[better] = group_gap[better]
         inside = np.repeat(better[system.block_group], system.size**2)
         dual[inside] = W[inside]
-    return Bounds(bounds.objective, gap, dual, bounds.inverse)
+    return Bounds(bounds.objective, gap, dual, bounds.factor)
 
 
 def _safe_point(

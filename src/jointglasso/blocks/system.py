@@ -119,9 +119,7 @@ class BlockSystem:
         offset = np.concatenate([[0], np.cumsum(size * size)])
         inside = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
         pairs = np.flatnonzero(self.pair_group == group)
-        counts = np.diff(self.pair_start)[pairs]
-        pair_start = np.concatenate([[0], np.cumsum(counts)])
-        entries = np.repeat(self.pair_start[pairs] - pair_start[:-1], counts) + np.arange(pair_start[-1])
+        entries, pair_start = self.entries_of(pairs)
         number = np.full(self.n_blocks, -1, dtype=np.int64)
         number[blocks] = np.arange(len(blocks))
         entry_block = number[self.entry_block[entries]]
@@ -148,6 +146,12 @@ class BlockSystem:
         )
         return system, inside
 
+    def entries_of(self, pairs: IntArray) -> tuple[IntArray, IntArray]:
+        """Entries of some pairs, one pair after another, and the CSR start of each pair among them."""
+        counts = self.pair_start[pairs + 1] - self.pair_start[pairs]
+        start = np.concatenate([[0], np.cumsum(counts)])
+        return np.repeat(self.pair_start[pairs] - start[:-1], counts) + np.arange(start[-1]), start
+
     def stacks(self, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
         """For each size, the slice of its blocks and the views (m, b, b) of the given flat vectors."""
         for first, last, b in self.batches:
@@ -156,9 +160,11 @@ class BlockSystem:
 
     def entry_members(self, entries: IntArray | slice = slice(None)) -> tuple[IntArray, IntArray]:
         """Positions in `members` of the row and the column variable of off-diagonal entries."""
-        block = self.entry_block[entries]
-        row, column = np.divmod(self.upper[entries] - self.offset[block], self.size[block])
-        return self.member_start[block] + row, self.member_start[block] + column
+        from jointglasso.kernels.pair_index import members_of_entries
+
+        return members_of_entries(
+            self.upper[entries], self.entry_block[entries], self.offset, self.size, self.member_start
+        )
 
     def forbidden_members(self) -> tuple[IntArray, IntArray]:
         """Positions in `members` of the two variables of each forbidden place."""

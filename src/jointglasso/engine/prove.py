@@ -49,18 +49,25 @@ def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outc
 
     Groups may yet be tied together, so only the gap of the whole bounds anything about single entries.
     """
-    gaps = [_bounds_with_cuts(problem, opened).gap for opened in runner.reopen(outcomes)]
+    gaps, kept = [], []
+    for outcome, opened in zip(outcomes, runner.reopen(outcomes), strict=True):
+        bounds = _bounds_with_cuts(problem, opened)
+        gaps.append(bounds.gap)
+        kept.append(None if outcome.opened is None else bounds.dual)
     total = math.fsum(float(gap.sum()) for gap in gaps)
     weakened = []
-    for outcome, opened, gap in zip(outcomes, runner.reopen(outcomes), gaps, strict=True):
-        weakened.append(_with_radius(problem, outcome, opened, gap, total))
+    for n, opened in enumerate(runner.reopen(outcomes)):
+        dual = kept[n]
+        dual = _bounds_with_cuts(problem, opened).dual if dual is None else dual
+        weakened.append(_with_radius(problem, outcomes[n], opened, gaps[n], dual, total))
     return weakened
 
 
-def _with_radius(problem: JointProblem, outcome: Outcome, opened: Opened, gap: FloatArray, radius: float) -> Outcome:
+def _with_radius(
+    problem: JointProblem, outcome: Outcome, opened: Opened, gap: FloatArray, dual: FloatArray, radius: float
+) -> Outcome:
     """An outcome with the gap of each of its groups, and what a gap of the whole proves about its entries."""
     system, theta = opened.system, opened.theta
-    dual = _bounds_with_cuts(problem, opened).dual
     edges = certain_edges(system, theta, dual, np.full_like(gap, radius), problem.penalty, cuts_proved=False)
     entries = np.flatnonzero(system.gather(theta))
     proved = np.concatenate([edges.present[entries], np.zeros(len(system.members), dtype=bool)])
@@ -81,6 +88,7 @@ def _bounds_with_cuts(problem: JointProblem, opened: Opened) -> Bounds:
         opened.theta,
         problem.penalty,
         problem.diagonal_penalty,
+        factor=opened.bounds.factor,
         spent=opened.spent,
         rescue=True,
     )

@@ -13,7 +13,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds, largest_subgradient
-from jointglasso.penalties import PairPenalty
+from jointglasso.penalties import UNIFORM, PairPenalty
 
 
 def violated_pairs(
@@ -22,10 +22,11 @@ def violated_pairs(
     """Variables i < j of the waiting pairs that fail the check at `theta` and must be merged."""
     if not spent.any():
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    weight = system.block_weight[system.entry_block]
-    u = weight * (system.gather(bounds.inverse) - system.gather(system.S))
-    used = bincount(system.pair_of_entry, penalty.excess(u, system.entry_factor), system.n_pairs) + spent
-    nonzero = bincount(system.pair_of_entry, np.abs(system.gather(theta)), system.n_pairs) > 0
+    entries, pair, factor = _waiting_entries(system, spent)
+    at, weight = system.upper[entries], system.block_weight[system.entry_block[entries]]
+    u = weight * (bounds.inverse[at] - system.S[at])
+    used = bincount(pair, penalty.excess(u, factor), system.n_pairs) + spent
+    nonzero = bincount(pair, np.abs(theta[at]), system.n_pairs) > 0
     violated = np.flatnonzero((spent > 0) & (nonzero | (used > penalty.budget(system.pair_factor))))
     i, j = system.pair_variables
     return i[violated], j[violated]
@@ -39,16 +40,21 @@ def groups_with_unproved_cuts(system: BlockSystem, bounds: Bounds, spent: FloatA
     """
     if not spent.any():
         return np.empty(0, dtype=np.int64)
-    waiting = spent > 0
-    entries = np.flatnonzero(waiting[system.pair_of_entry])
-    pair = system.pair_of_entry[entries]
+    entries, pair, factor = _waiting_entries(system, spent)
     largest = largest_subgradient(system, bounds.dual, bounds.gap, entries)
-    factor = system.entry_factor[entries] if len(system.entry_factor) else system.entry_factor
     used = bincount(pair, penalty.excess(largest, factor), system.n_pairs)
     budget = penalty.budget(system.pair_factor)
     # The pair is zero where it is held if its entries stay inside the dual ball, or each of them below lambda1 ...
     too_large = bincount(pair, (~penalty.below(largest, factor)).astype(float), system.n_pairs) > 0
     maybe_nonzero = (used >= budget) & too_large
     # ... and may be cut in the others if all of them together fit into the ball.
-    unproved = waiting & (maybe_nonzero | (used + spent > budget))
+    unproved = (spent > 0) & (maybe_nonzero | (used + spent > budget))
     return np.unique(system.pair_group[unproved])
+
+
+def _waiting_entries(system: BlockSystem, spent: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """Entries of the waiting pairs, their pairs, and their weights in the penalty (empty where all are 1)."""
+    waiting = np.flatnonzero(spent > 0)
+    entries, start = system.entries_of(waiting)
+    pair = np.repeat(waiting, np.diff(start))
+    return entries, pair, system.pair_factor[pair] if len(system.pair_factor) else UNIFORM

@@ -77,6 +77,24 @@ def index_pairs(
 
 
 @njit(cache=True, nogil=True)
+def members_of_entries(
+    position: IntArray, block: IntArray, offset: IntArray, size: IntArray, member_start: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Members in the row and the column of flat positions, given the block of each."""
+    row = np.empty_like(position)
+    column = np.empty_like(position)
+    for entry in range(position.shape[0]):
+        b = block[entry]
+        within = position[entry] - offset[b]
+        # Short integers are divided several times faster.
+        short = size[b] < 65536
+        r = np.int64(np.uint32(within) // np.uint32(size[b])) if short else within // size[b]
+        row[entry] = member_start[b] + r
+        column[entry] = member_start[b] + within - r * size[b]
+    return row, column
+
+
+@njit(cache=True, nogil=True)
 def mirror_upper(matrix: FloatArray) -> None:
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile, in place."""
     n = matrix.shape[0]

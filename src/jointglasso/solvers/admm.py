@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from jointglasso._threads import Workers, single_threaded_blas
-from jointglasso._typing import FloatArray
+from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.linalg import eigh_stack, factorize
+from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.validation import check_choice, check_count, check_positive, check_switch
@@ -137,7 +137,7 @@ class _Best:
             np.where(better, bounds.objective, self.bounds.objective),
             np.where(better, bounds.gap, self.bounds.gap),
             np.where(inside, bounds.dual, self.bounds.dual),
-            np.where(inside, bounds.inverse, self.bounds.inverse),
+            _mix(better[system.block_group], inside, bounds.factor, self.bounds.factor),
         )
         return self.bounds
 
@@ -271,3 +271,12 @@ def _dual_of_start(task: SolverTask, rho: FloatArray) -> FloatArray:
     inverse = factorize(system, task.start).inverse
     scale = np.repeat(system.block_weight / rho[system.block_group], system.size**2)
     return np.asarray(scale * (inverse - system.S))
+
+
+def _mix(better: BoolArray, inside: BoolArray, new: Factorization, old: Factorization) -> Factorization:
+    """The new one for the better blocks, whose places in flat storage are `inside`."""
+    return Factorization(
+        np.where(inside, new.inverse, old.inverse),
+        np.where(better, new.logdet, old.logdet),
+        np.where(better, new.definite, old.definite),
+    )

@@ -20,7 +20,7 @@ from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
-from jointglasso.certificate import Bounds
+from jointglasso.certificate import NEAR_IF_BIG, Bounds, gap_of_squares
 from jointglasso.solvers.base import SolverTask, diagonal_start
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
 
@@ -53,14 +53,14 @@ def solve_big_group(
         state = _State.begin(task, start, workers)
         for number in range(task.max_iter + 1):
             working = state.working_set()
-            bounds = state.bounds() if state.is_near(working) else None
+            bounds = state.near_bounds(working)
             stop = task.report(state.objective, None if bounds is None else bounds.total_gap)
             if bounds is not None and not task.unsolved(bounds).any():
                 return state.theta, bounds, number, "tolerance"
             if work > allowed:
-                return state.theta, state.bounds(rescue=True), number, "work"
+                return state.theta, state.bounds(), number, "work"
             if stop or number == task.max_iter:
-                return state.theta, state.bounds(rescue=True), number, "callback" if stop else "max_iter"
+                return state.theta, state.bounds(), number, "callback" if stop else "max_iter"
             product = HessianProduct(working, state.W, workers)
             direction, promised = state.direction(working, product)
             work += product.work
@@ -69,7 +69,7 @@ def solve_big_group(
                     break
                 state.room = np.inf
             task.keep(state.theta)
-        return state.theta, state.bounds(rescue=True), number, "rounding"
+        return state.theta, state.bounds(), number, "rounding"
 
 
 @dataclass
@@ -115,34 +115,51 @@ class _State:
         """Diagonal of the optimal W, known in advance."""
         return self.task.system.optimal_variance(self.task.diagonal_penalty)
 
-    def is_near(self, working: WorkingSet) -> bool:
-        """Whether the gap has come within its limit, by a cheap estimate.
+    def near_bounds(self, working: WorkingSet) -> Bounds | None:
+        """Bounds at Theta if the gap has come within its limit; None as long as it has not.
 
         Off the working set the dual point equals W, so that the residual R of the certificate lives on it, and
         tr(R Theta R Theta) / 2 is the gap to second order.
         """
-        from jointglasso.kernels.group_penalty import nearest_subgradient
-
         limit = self.task.allowed_gap(self.objective) * float(self.task.share.sum())
         if not self.complete:
-            return False
+            return None
         if self.last_gain > 100.0 * limit:  # the gap is never far below what the last step gained
-            return False
-        at, (lambda1, lambda2, lambda_d) = working.position, self.penalties
-        x, wanted, n_entries = self.theta[at], -self._gradient(working), working.n_entries
+            return None
+        residual = self._residual(working)
+        product = working.sparse(residual) @ working.sparse(self.theta[working.position])
+        squares = np.asarray(product.multiply(product.T).sum(axis=1)).ravel()
+        if 0.5 * float(working.weight[working.n_entries :] @ squares) > limit:
+            return None
+        per_block = bincount(working.component_block[working.component], squares, len(self.logdet))
+        if (per_block > NEAR_IF_BIG**2).any():
+            return self.bounds()
+        gap = self.task.system.block_weight @ gap_of_squares(np.maximum(per_block, 0.0))
+        dual = self.W.copy()
+        dual[working.position] += residual
+        dual[working.mirror] = dual[working.position[: working.n_entries]]
+        return Bounds(np.array([self.objective]), np.array([float(gap)]), dual, self._factor)
+
+    def bounds(self) -> Bounds:
+        """Bounds at Theta, however far it is from the optimum."""
+        return self.task.bounds(self.theta, factor=self._factor, rescue=True)
+
+    @property
+    def _factor(self) -> Factorization:
+        return Factorization(self.W, self.logdet, np.ones(len(self.logdet), dtype=bool))
+
+    def _residual(self, working: WorkingSet) -> FloatArray:
+        """What is missing from W on the unknowns to make it the dual point of the certificate."""
+        from jointglasso.kernels.group_penalty import nearest_subgradient
+
+        (lambda1, lambda2, lambda_d), n_entries = self.penalties, working.n_entries
+        x, wanted = self.theta[working.position], -self._gradient(working)
         unspent = np.zeros(len(working.start) - 1)
         nearest = nearest_subgradient(
             x[:n_entries], wanted[:n_entries], working.start, working.factor, lambda1, lambda2, unspent
         )
-        diagonal = np.full(len(at) - n_entries, lambda_d)
-        residual = (np.concatenate([nearest, diagonal]) - wanted) / working.weight
-        product = working.sparse(residual) @ working.sparse(x)
-        squares = np.asarray(product.multiply(product.T).sum(axis=1)).ravel()
-        return 0.5 * float(working.weight[n_entries:] @ squares) <= limit
-
-    def bounds(self, *, rescue: bool = False) -> Bounds:
-        factor = Factorization(self.W, self.logdet, np.ones(len(self.logdet), dtype=bool))
-        return self.task.bounds(self.theta, factor=factor, rescue=rescue)
+        diagonal = np.full(len(x) - n_entries, lambda_d)
+        return (np.concatenate([nearest, diagonal]) - wanted) / working.weight
 
     def working_set(self) -> WorkingSet:
         """Pairs that are not zero or may not stay zero, and what they form.

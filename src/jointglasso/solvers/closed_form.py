@@ -17,36 +17,44 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
-from jointglasso.penalties import PairPenalty
+from jointglasso.penalties import UNIFORM, PairPenalty
 
 
-def forest_solution(system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float) -> tuple[FloatArray, BoolArray]:
-    """Theta in flat storage from the closed form, and which groups are forests."""
+def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
+    """Pairs outside the dual ball, which an empty graph would leave unexplained."""
+    weighted = system.block_weight[system.entry_block] * system.gather(system.S)
+    used = bincount(system.pair_of_entry, penalty.excess(weighted, system.entry_factor), system.n_pairs)
+    return used > penalty.budget(system.pair_factor)
+
+
+def forest_solution(
+    system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float, strong: BoolArray
+) -> tuple[FloatArray, BoolArray]:
+    """Theta in flat storage from the closed form, and which groups are forests, given the strong pairs."""
     from jointglasso.kernels.forest import forest_covariances, spanning_forest
 
-    row, column = system.entry_members()
-    weight = system.block_weight[system.entry_block]
-    S = system.gather(system.S)
+    pairs = np.flatnonzero(strong)
+    entries, start = system.entries_of(pairs)
+    at = system.upper[entries]
+    row, column = system.entry_members(entries)
+    weight = system.block_weight[system.entry_block[entries]]
+    S = system.S[at]
     variance = system.optimal_variance(diagonal_penalty)
     product = variance[row] * variance[column]
-    edge = _strong_entries(system, penalty, weight * S)
+    factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
+    per_entry = np.repeat(factor, np.diff(start)) if len(factor) else UNIFORM
+    edge = penalty.above(weight * S, per_entry)
     edges = np.flatnonzero(edge)
     strength = np.abs(S[edges]) / np.sqrt(product[edges])
     order = edges[np.argsort(-strength, kind="stable")]
     taken, closes_cycle = spanning_forest(order, edge, row, column, len(system.members))
-    W = forest_covariances(
-        system.pair_start, system.pair_factor, taken, S, weight, product, penalty.lambda1, penalty.lambda2
-    )
-    theta = -W / (product - W * W)
-    share = -theta * W
+    W = forest_covariances(start, factor, taken, S, weight, product, penalty.lambda1, penalty.lambda2)
+    value = -W / (product - W * W)
+    share = -value * W
     extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))
     forest = np.ones(system.n_groups, dtype=bool)
-    forest[system.block_group[system.entry_block[closes_cycle]]] = False
-    return system.scatter(theta, (1.0 + extra) / variance), forest
-
-
-def _strong_entries(system: BlockSystem, penalty: PairPenalty, weighted: FloatArray) -> BoolArray:
-    """Entries above lambda1 whose pair is outside the dual ball."""
-    used = bincount(system.pair_of_entry, penalty.excess(weighted, system.entry_factor), system.n_pairs)
-    strong = used > penalty.budget(system.pair_factor)
-    return penalty.above(weighted, system.entry_factor) & strong[system.pair_of_entry]
+    forest[system.block_group[system.entry_block[entries[closes_cycle]]]] = False
+    theta = np.zeros(system.S.shape)
+    theta[at] = theta[system.lower[entries]] = value
+    theta[system.diagonal] = (1.0 + extra) / variance
+    return theta, forest

@@ -13,7 +13,7 @@ from jointglasso.blocks.system import bincount
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
-from jointglasso.solvers.closed_form import forest_solution
+from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 
 #: Relative gap down to which a failure of Newton's method is not the fault of rounding.
 _HOPE = 1e-10
@@ -57,16 +57,17 @@ class Newton:
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Closed form first, if wanted; then Newton on every group whose gap is still too wide."""
-        theta, methods = self._begin(task)
+        strong = strong_pairs(task.system, task.penalty) if self.closed_form else np.zeros(0, dtype=bool)
+        theta, methods = self._begin(task, strong)
         if task.system.n_groups == 1 and task.system.size.max() > SMALL_BLOCK:
-            return self._solve_one(task, theta, methods)
+            return self._solve_one(task, theta, methods, strong)
         bounds = task.bounds(theta)
         todo = task.unsolved(bounds)
         n_iter, before = 0, np.full(task.system.n_groups, np.inf)
         # Once as a rule; again only where the objective fell so far in size that the limits did, too.
         while n_iter < task.max_iter and (todo & (task.limits(bounds) < before)).any():
             before = task.limits(bounds)
-            dense = todo & _dense_groups(task) if self.closed_form else np.zeros_like(todo)
+            dense = todo & _dense_groups(task.system, strong) if self.closed_form else np.zeros_like(todo)
             n_iter += _newton_on_groups(task, theta, todo & ~dense, before, task.max_iter - n_iter, self.closed_form)
             methods[todo] = "newton"
             bounds = task.bounds(theta, rescue=True)
@@ -85,13 +86,13 @@ class Newton:
             stopped_by = "max_iter" if n_iter >= task.max_iter else "rounding"
         return SolverResult(theta, bounds, n_iter, stopped_by, list(methods))
 
-    def _solve_one(self, task: SolverTask, theta: FloatArray, methods: IntArray) -> SolverResult:
+    def _solve_one(self, task: SolverTask, theta: FloatArray, methods: IntArray, strong: BoolArray) -> SolverResult:
         """One group with a big block: Newton, or ADMM where the solution is dense or Newton finds it hard."""
         if not self.closed_form:
             theta, bounds, n_iter, stopped_by = solve_big_group(task, theta)
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         taken = 0
-        if not _dense_groups(task)[0]:
+        if not _dense_groups(task.system, strong)[0]:
             theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=ADMM_WORK)
             if stopped_by != "work":
                 return SolverResult(theta, bounds, taken, stopped_by, ["newton"] if taken else list(methods))
@@ -104,14 +105,14 @@ class Newton:
         """Iterations of ADMM are many and cheap: a limit that the caller left alone is not meant for them."""
         return ADMM.default_max_iter if task.max_iter >= self.default_max_iter else task.max_iter
 
-    def _begin(self, task: SolverTask) -> tuple[FloatArray, IntArray]:
+    def _begin(self, task: SolverTask, strong: BoolArray) -> tuple[FloatArray, IntArray]:
         """Theta to begin with, and how each group would be solved if that already were the solution."""
         system = task.system
         start_name = "warm start" if task.warm else "closed form" if self.closed_form else "start"
         methods = np.full(system.n_groups, start_name, dtype=object)
         if not self.closed_form:
             return task.start.copy(), methods
-        theta, forest = forest_solution(system, task.penalty, task.diagonal_penalty)
+        theta, forest = forest_solution(system, task.penalty, task.diagonal_penalty, strong)
         if task.warm:
             keep = np.repeat(~forest[system.block_group], system.size**2)
             theta[keep] = task.start[keep]
@@ -119,18 +120,14 @@ class Newton:
         return theta, methods
 
 
-def _dense_groups(task: SolverTask) -> BoolArray:
+def _dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
     """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
 
     There Newton's active set is everything, its faces change all the time, and the few dozen eigendecompositions of
     ADMM cost less.
     """
-    system = task.system
     if system.size.max(initial=0) < DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
-    weighted = system.block_weight[system.entry_block] * system.gather(system.S)
-    used = bincount(system.pair_of_entry, task.penalty.excess(weighted, system.entry_factor), system.n_pairs)
-    strong = used > task.penalty.budget(system.pair_factor)
     share = bincount(system.pair_group, strong.astype(float), system.n_groups) / np.maximum(
         bincount(system.pair_group, np.ones(system.n_pairs), system.n_groups), 1.0
     )
