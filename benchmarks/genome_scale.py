@@ -3,14 +3,15 @@
     python benchmarks/genome_scale.py modules --p 20000 --repeats 5
     python benchmarks/genome_scale.py tcga FILE.npz [--fraction 0.1] [--tol 1e-6]
     python benchmarks/genome_scale.py paper FILE.npz --genes gpl96_probe_symbol.csv.gz --setting 5 [--checkpoint FOLDER]
-    python benchmarks/genome_scale.py path FILE.npz --p 2000 --points 20
+    python benchmarks/genome_scale.py path [FILE.npz] --p 2000 --points 20
 
 modules: K=3 classes of n=200 samples, modules of correlated variables in noise, lambda1 + lambda2 above the percolation
 threshold of noise. The yardstick is the product of the same float32 tiles on the same threads, and nothing else.
 tcga: TCGA Agilent expression, tumours, all genes without missing values, correlations by class, the smallest lambdas
 (at lambda2 = 0.1 lambda1) whose largest block is at most a fraction of the genes.
 paper: the genes that are also on GPL96, raw covariances, the five settings of the paper's Table 2.
-path: a path of warm-started solves against as many separate ones.
+path: a path of warm-started solves against as many separate ones, on the genes of largest variance, or without a file
+on modules in noise.
 """
 
 from __future__ import annotations
@@ -153,9 +154,12 @@ def run(source: jgl.SampleCovariance, lambda1: float, lambda2: float, tol: float
 
 def path(arguments: argparse.Namespace) -> None:
     jgl.warm_kernels()
-    X, y, _ = tumours(arguments.file)
-    chosen = np.sort(np.argsort(-X.var(axis=0))[: arguments.p])
-    source = jgl.SampleCovariance.from_labels(X[:, chosen], y, correlation=True)
+    if arguments.file is None:
+        source = jgl.SampleCovariance(module_samples(arguments.p, 200, 3), correlation=True)
+    else:
+        X, y, _ = tumours(arguments.file)
+        chosen = np.sort(np.argsort(-X.var(axis=0))[: arguments.p])
+        source = jgl.SampleCovariance.from_labels(X[:, chosen], y, correlation=True)
     top = jgl.component_curve(source, 0.2).lambda_max
     lambdas = [(lam, 0.2 * lam) for lam in np.geomspace(0.99 * top, arguments.lowest * top, arguments.points)]
     began = time.perf_counter()
@@ -192,7 +196,7 @@ def main() -> None:
     three.add_argument("--tol", type=float, default=1e-4)
     three.add_argument("--checkpoint")
     four = kinds.add_parser("path")
-    four.add_argument("file")
+    four.add_argument("file", nargs="?")
     four.add_argument("--p", type=int, default=2000)
     four.add_argument("--points", type=int, default=20)
     four.add_argument("--lowest", type=float, default=0.6)

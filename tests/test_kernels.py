@@ -47,6 +47,8 @@ NO_REFERENCE = {
     "working_set.symmetric_pattern": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.restrict_pattern": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.fill_components": "factors, inverses, products on it are compared with dense ones: test_newton.py",
+    "working_set.factor_components": "factors, inverses, products on it are compared with dense ones: test_newton.py",
+    "working_set.invert_components": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.scatter_component": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "newton.minimise_pair": "the optimality conditions of its small problem are checked",
     "face.solve_on_face": "the gradient of the model vanishes on the face: test_newton.py",

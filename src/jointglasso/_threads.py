@@ -75,7 +75,7 @@ class Workers:
         for other in others:
             other.result()
 
-    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    def map(self, function: Callable[[Any], Result], items: Sequence[Any] | IntArray) -> list[Result]:
         """Apply a function that releases the interpreter lock to every item."""
         if self._pool is None or len(items) <= 1:
             return [function(item) for item in items]

@@ -27,6 +27,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--data", multiple=True, type=_FILE, help="Real data (table2, figure-genes); may be given several times.")
 @click.option("--label", multiple=True, help="What tells the classes in each --data, in order; a dash: one class.")
 @click.option("--genes", type=_FILE, help="Keep only the variables named in this text file.")
+@click.option("--covariances", is_flag=True, help="Real data: covariances as they are, as in the paper.")
+@click.option(
+    "--limit", default=3600.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+    help="Real data: seconds after which the default solve of a setting is stopped.",
+)  # fmt: skip
 @click.pass_obj
 def reproduce(
     session: Session,
@@ -37,6 +42,8 @@ def reproduce(
     data: tuple[Path, ...],
     label: tuple[str, ...],
     genes: Path | None,
+    covariances: bool,
+    limit: float,
 ) -> None:
     """Run an experiment of the paper, or all of them, and say whether its claim holds.
 
@@ -45,7 +52,9 @@ def reproduce(
 
     Example: jointglasso reproduce toy --out results
     """
-    settings = Settings(quick=quick, seed=seed, data=data, labels=label, genes=genes)
+    settings = Settings(
+        quick=quick, seed=seed, data=data, labels=label, genes=genes, covariances=covariances, limit=limit
+    )
     for name in EXPERIMENTS if what == "all" else (what,):
         _reproduce_one(session, name, out, settings)
 

@@ -48,6 +48,15 @@ DESIGNS = {
 }
 
 
+#: Three of them, one of each type, where forty blocks a type keep hybrid thresholding from percolating.
+ONE_OF_EACH = ("A", "B40", "C40")
+
+ONE_OF_EACH_NOTE = (
+    "One design of each type is timed; with ten blocks, where hybrid thresholding percolates for many classes and "
+    "gains nothing, see figure-complexity and avalanche."
+)
+
+
 def draw(name: str, p: int, n_classes: int, seed: int) -> FloatArray:
     """Draw the covariance matrices (K, p, p) of a design, n=5p samples a class; class k is the same whatever K.
 

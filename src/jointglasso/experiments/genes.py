@@ -9,7 +9,7 @@ from scipy import sparse
 
 from jointglasso.experiments.drawing import crown
 from jointglasso.experiments.methods import run_default
-from jointglasso.experiments.real_data import SCALE_NOTE, SETTINGS, load_real_data
+from jointglasso.experiments.real_data import SETTINGS, load_real_data
 from jointglasso.experiments.result import Result, Row, Settings, judged
 from jointglasso.networks import JointNetworks
 from jointglasso.plots import plot_networks
@@ -31,7 +31,7 @@ def figure_genes(settings: Settings) -> Result:
         )
     rows, first = [], None
     for number, penalties in enumerate(SETTINGS):
-        solution = run_default(data.source, *penalties, seconds=20.0 if settings.quick else 3600.0)
+        solution = run_default(data.source, *penalties, seconds=20.0 if settings.quick else settings.limit)
         if solution is not None:
             rows.append(_row(solution, number))
             first = first or solution
@@ -44,7 +44,7 @@ def figure_genes(settings: Settings) -> Result:
     shown = list(range(min(SHOWN, networks.n_variables)))
     figure = plot_networks(networks, variables=shown)
     crown(figure, f"Networks of the first {len(shown)} variables of two classes, setting 1", CLAIM)
-    return _result(rows, figure, [f"Data: {data.origin}.", SCALE_NOTE])
+    return _result(rows, figure, [f"Data: {data.origin}.", data.scale])
 
 
 def _result(rows: list[Row], figure: Any, notes: list[str]) -> Result:

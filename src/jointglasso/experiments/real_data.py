@@ -26,18 +26,20 @@ NO_LABEL = "-"
 QUICK_VARIABLES = 100
 """Of the embedded data, in the quick variants."""
 
-SCALE_NOTE = (
-    "Correlations, so that the penalties mean the same in every class; the paper takes covariances and divides those "
-    "of its first class by 2 for the same purpose."
-)
+_SCALE_NOTES = {
+    False: "Correlations, so that the penalties mean the same in every class; the paper takes covariances and divides "
+    "those of its first class by 2 for the same purpose.",
+    True: "Covariances, as in the paper, which divides those of its first class by 2; here all are taken as they are.",
+}
 
 
 @dataclass(frozen=True)
 class RealData:
-    """Correlations of real classes, and where they come from in words."""
+    """Correlations or covariances of real classes, and in words what they are and where they come from."""
 
     source: SampleCovariance
     origin: str
+    scale: str
 
 
 def load_real_data(settings: Settings) -> RealData:
@@ -47,7 +49,7 @@ def load_real_data(settings: Settings) -> RealData:
     file without labels is one class. Variables with missing values, or constant in a class, are left out.
     """
     if not settings.data:
-        return _embedded(QUICK_VARIABLES if settings.quick else None)
+        return _embedded(settings)
     if settings.labels and len(settings.labels) != len(settings.data):
         raise ValueError(
             f"{len(settings.data)} data files and {len(settings.labels)} labels: give --label once for each --data, "
@@ -68,9 +70,12 @@ def load_real_data(settings: Settings) -> RealData:
     varying = np.logical_and.reduce([np.ptp(X, axis=0) > 0 for X in by_class.values()])
     kept = [name for name, keep in zip(names, varying, strict=True) if keep]
     source = SampleCovariance(
-        {name: X[:, varying] for name, X in by_class.items()}, correlation=True, variable_names=kept
+        {name: X[:, varying] for name, X in by_class.items()},
+        correlation=not settings.covariances,
+        variable_names=kept,
     )
-    return RealData(source, _origin(source, ", ".join(path.name for path in settings.data)))
+    where = ", ".join(path.name for path in settings.data)
+    return RealData(source, _origin(source, where), _SCALE_NOTES[settings.covariances])
 
 
 def read_names(path: Path) -> set[str]:
@@ -85,11 +90,13 @@ def read_names(path: Path) -> set[str]:
     return {word.strip().strip('"').upper() for word in re.split(r"[\n\r,\t]", text)} - {""}
 
 
-def _embedded(n_variables: int | None) -> RealData:
-    table = load_rppa()
+def _embedded(settings: Settings) -> RealData:
+    table, n_variables = load_rppa(), QUICK_VARIABLES if settings.quick else None
     by_class = {name: table.X[table.y == name, :n_variables] for name in EMBEDDED_CLASSES}
-    source = SampleCovariance(by_class, correlation=True, variable_names=table.variable_names[:n_variables])
-    return RealData(source, _origin(source, "the TCGA proteins inside the package, which are not the paper's data"))
+    names = table.variable_names[:n_variables]
+    source = SampleCovariance(by_class, correlation=not settings.covariances, variable_names=names)
+    origin = _origin(source, "the TCGA proteins inside the package, which are not the paper's data")
+    return RealData(source, origin, _SCALE_NOTES[settings.covariances])
 
 
 def _origin(source: SampleCovariance, where: str) -> str:

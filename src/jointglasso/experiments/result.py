@@ -29,6 +29,10 @@ class Settings:
     data, labels, genes : tuple of paths, tuple of str, path or None
         For the experiments on real data: files, what tells the classes in each (see `jointglasso.io.read_table`; a
         dash for a file that is one class), and a file with the names of the variables to keep.
+    covariances : bool
+        For real data: covariances as they are, as in the paper, instead of correlations.
+    limit : float
+        For real data: seconds after which the default solve of one setting is stopped, with the gap that it has.
     """
 
     quick: bool = False
@@ -36,6 +40,8 @@ class Settings:
     data: tuple[Path, ...] = ()
     labels: tuple[str, ...] = ()
     genes: Path | None = None
+    covariances: bool = False
+    limit: float = 3600.0
 
 
 @dataclass(frozen=True)

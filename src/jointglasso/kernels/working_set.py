@@ -222,3 +222,67 @@ def scatter_component(matrix: FloatArray, slots: IntArray, base: int, block_size
                 at = base + slots[j] * block_size
                 for i in range(top, min(min(top + side, n), j)):
                     W[at + slots[i]] = matrix[i, j]
+
+
+@njit(cache=True, nogil=True)
+def factor_components(which: IntArray, component_start: IntArray, area: IntArray, dense: FloatArray) -> FloatArray:
+    """Replace the upper triangles of small components by their Cholesky factors U, ``A = U' U``; log-determinants.
+
+    NaN where a component is not definite, which ends the work.
+    """
+    logdet = np.full(which.shape[0], np.nan)
+    for n in range(which.shape[0]):
+        c = which[n]
+        size = component_start[c + 1] - component_start[c]
+        A = dense[area[c] : area[c + 1]].reshape(size, size)
+        total = 0.0
+        for k in range(size):
+            pivot = A[k, k]
+            if not pivot > 0.0:
+                return logdet
+            total += np.log(pivot)
+            root = np.sqrt(pivot)
+            for j in range(k, size):
+                A[k, j] /= root
+            for i in range(k + 1, size):
+                for j in range(i, size):
+                    A[i, j] -= A[k, i] * A[k, j]
+        logdet[n] = total
+    return logdet
+
+
+@njit(cache=True, nogil=True)
+def invert_components(
+    which: IntArray,
+    component_start: IntArray,
+    area: IntArray,
+    dense: FloatArray,
+    slot: IntArray,
+    base: IntArray,
+    block_size: IntArray,
+    W: FloatArray,
+) -> None:
+    """Inverses of small components from their factors, into both triangles of their blocks."""
+    widest = 0
+    for c in which:
+        widest = max(widest, component_start[c + 1] - component_start[c])
+    inverse = np.empty((widest, widest))
+    ahead = np.empty(widest)
+    for c in which:
+        begin = component_start[c]
+        size = component_start[c + 1] - begin
+        U = dense[area[c] : area[c + 1]].reshape(size, size)
+        for i in range(size):  # row i of the inverse of U
+            ahead[i:size] = 0.0
+            for t in range(i, size):
+                inverse[i, t] = 1.0 / U[t, t] if t == i else -ahead[t] / U[t, t]
+                for j in range(t + 1, size):
+                    ahead[j] += inverse[i, t] * U[t, j]
+        for i in range(size):
+            at_i = base[c] + slot[begin + i] * block_size[c]
+            for j in range(i, size):
+                total = 0.0
+                for t in range(j, size):
+                    total += inverse[i, t] * inverse[j, t]
+                W[at_i + slot[begin + j]] = total
+                W[base[c] + slot[begin + j] * block_size[c] + slot[begin + i]] = total

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -95,7 +94,7 @@ class WorkingSet:
 
     def cholesky(self, x: FloatArray, workers: Workers) -> tuple[FloatArray, FloatArray] | None:
         """Factors of all components, dense one after another, and log-determinants by block; None if not definite."""
-        from jointglasso.kernels.working_set import fill_components
+        from jointglasso.kernels.working_set import factor_components, fill_components
 
         dense = np.empty(self.area[-1])
         fill_components(self.component_start, self.area, *self.pattern, x, dense)
@@ -104,16 +103,21 @@ class WorkingSet:
             matrix = self._matrix(dense, c)
             return log_determinant(matrix) if factor_in_place(matrix) else np.nan
 
-        logdet = np.array(self._for_components(factor, workers))
+        few, many = self._by_size
+        small = factor_components(many, self.component_start, self.area, dense)
+        if np.isnan(small).any():
+            return None
+        logdet = np.concatenate([workers.map(factor, few), small])
         if np.isnan(logdet).any():
             return None
-        return dense, bincount(self.component_block[self._largest_first], logdet, self.system.n_blocks)
+        return dense, bincount(self.component_block[np.concatenate([few, many])], logdet, self.system.n_blocks)
 
     def invert_into(self, dense: FloatArray, W: FloatArray, workers: Workers) -> None:
         """Inverse from the factors, which are overwritten, into the flat W; zero between components."""
-        from jointglasso.kernels.working_set import scatter_component
+        from jointglasso.kernels.working_set import invert_components, scatter_component
 
         system = self.system
+        few, many = self._by_size
         W[:] = 0.0
 
         def invert(c: int) -> None:
@@ -123,17 +127,19 @@ class WorkingSet:
             slots = self.slot[self.component_start[c] : self.component_start[c + 1]]
             scatter_component(matrix, slots, system.offset[block], system.size[block], W)
 
-        self._for_components(invert, workers)
-
-    def _for_components(self, function: Callable[[int], Any], workers: Workers) -> list[Any]:
-        """Apply a function to every component, largest first; handing out a small one takes longer than doing it."""
-        n_big = int((np.diff(self.component_start) >= _WORTH_A_THREAD).sum())
-        order = self._largest_first
-        return workers.map(function, order[:n_big]) + [function(c) for c in order[n_big:]]
+        workers.map(invert, few)
+        block = self.component_block
+        invert_components(
+            many, self.component_start, self.area, dense, self.slot, system.offset[block], system.size[block], W
+        )
 
     @cached_property
-    def _largest_first(self) -> list[int]:
-        return [int(c) for c in np.argsort(-np.diff(self.component_start), kind="stable")]
+    def _by_size(self) -> tuple[IntArray, IntArray]:
+        """The few components worth a thread each, largest first, and the many small ones."""
+        size = np.diff(self.component_start)
+        order = np.argsort(-size, kind="stable")
+        n_big = int((size >= _WORTH_A_THREAD).sum())
+        return order[:n_big], order[n_big:]
 
     def sparse(self, unknowns: FloatArray) -> Any:
         """The unknowns as one sparse symmetric matrix over the nodes."""
