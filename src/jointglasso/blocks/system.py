@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
+from jointglasso._threads import Workers
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.penalties import UNIFORM, PairWeights
@@ -195,9 +196,13 @@ class BlockSystem:
 
 
 def build_system(
-    source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray, pair_weights: PairWeights | None = None
+    source: CovarianceSource,
+    blocks: ClassBlocks,
+    weights: FloatArray,
+    pair_weights: PairWeights | None = None,
+    n_threads: int = 1,
 ) -> BlockSystem:
-    """Lay out the given class blocks and read their covariances from the source."""
+    """Lay out the given class blocks and read their covariances from the source, classes on threads."""
     from jointglasso.kernels.pair_index import index_pairs
 
     order = np.argsort(blocks.sizes, kind="stable")
@@ -213,7 +218,7 @@ def build_system(
     block_of[member_class, members] = np.repeat(np.arange(len(size)), size)
     slot_of[member_class, members] = slot
     pair_start, upper, lower, entry_block = index_pairs(block_of, slot_of, member_start, members, offset)
-    S = _read_blocks(source, block_class, size, offset, member_start, members)
+    S = _read_blocks(source, block_class, size, offset, member_start, members, n_threads)
     S[lower] = S[upper]  # given matrices may be asymmetric in their last digits
     system = BlockSystem(
         n_classes=source.n_classes,
@@ -257,11 +262,13 @@ def _read_blocks(
     offset: IntArray,
     member_start: IntArray,
     members: IntArray,
+    n_threads: int,
     small: int = 32,
 ) -> FloatArray:
     """Read S of every block: the small ones of a class in one gather, each big one by itself."""
     S = np.empty(offset[-1])
-    for k in range(source.n_classes):
+
+    def read_class(k: int) -> None:
         mine = np.flatnonzero(block_class == k)
         little = mine[size[mine] <= small]
         if len(little):
@@ -276,4 +283,8 @@ def _read_blocks(
             b = size[block]
             variables = members[member_start[block] : member_start[block + 1]]
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
+
+    # The products of big blocks have the threads of BLAS.
+    with Workers(n_threads if size.max(initial=0) <= small else 1) as workers:
+        workers.map(read_class, range(source.n_classes))
     return S

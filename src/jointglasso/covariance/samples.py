@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso._threads import Workers, available_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance.annotated import distinct_names, samples_by_class
 from jointglasso.validation import check_labels, check_samples, check_switch, require_finite_variance, require_varying
@@ -75,19 +76,22 @@ class SampleCovariance:
         if self._isolated.any():
             stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
             self._diagonals = list(stated)
-        if self.correlation:
-            self._to_correlations()
-        for k, Z in enumerate(self._scaled):  # variables in rows: what belongs to one of them lies together
-            self._scaled[k] = np.ascontiguousarray(Z.T)
-        self._rough: list[NDArray[np.float32]] = [
-            (Z / np.sqrt(np.where(variance > 0, variance, 1.0))[:, None]).astype(np.float32)
-            for Z, variance in zip(self._scaled, self._diagonals, strict=True)
-        ]
+        with Workers(min(2, available_cores())) as workers:  # two, as each of them holds a copy of a class
+            self._rough: list[NDArray[np.float32]] = workers.map(self._lay_out, range(len(self._scaled)))
 
-    def _to_correlations(self) -> None:
-        for Z, variance in zip(self._scaled, self._diagonals, strict=True):
-            Z /= np.sqrt(variance)
-        self._diagonals = [np.ones_like(variance) for variance in self._diagonals]
+    def _lay_out(self, k: int) -> NDArray[np.float32]:
+        """Scale class k to correlations if wanted, put its variables in rows, and return their unit vectors.
+
+        What belongs to one variable then lies together.
+        """
+        if self.correlation:
+            self._scaled[k] /= np.sqrt(self._diagonals[k])
+            self._diagonals[k] = np.ones_like(self._diagonals[k])
+        Z, variance = np.ascontiguousarray(self._scaled[k].T), self._diagonals[k]
+        self._scaled[k] = Z
+        unit = np.empty(Z.shape, dtype=np.float32)
+        root = np.sqrt(np.where(variance > 0, variance, 1.0))
+        return np.divide(Z, root[:, None], out=unit, casting="same_kind")
 
     @classmethod
     def from_labels(cls, X: Any, y: Any, *, correlation: bool = False, variable_names: Any = None) -> SampleCovariance:
@@ -169,7 +173,7 @@ class SampleCovariance:
         step = max(1, 400_000 // Z.shape[1])
         for first in range(0, len(rows), step):
             piece = slice(first, first + step)
-            out[piece] = np.einsum("ij,ij->i", Z[rows[piece]], Z[columns[piece]])
+            out[piece] = np.einsum("ij,ij->i", np.take(Z, rows[piece], axis=0), np.take(Z, columns[piece], axis=0))
         same = rows == columns
         out[same] = self._diagonals[k][rows[same]]
         return out

@@ -140,6 +140,11 @@ class GroupRunner:
                     future.cancel()
                 raise
 
+    @property
+    def _n_threads(self) -> int:
+        """Threads that one piece of work may use of its own."""
+        return available_cores() if (self.options.n_jobs or 1) == 1 or len(self.items) == 1 else 1
+
     def _run_item(self, number: int, rest: float, start: Nonzeros | None) -> Outcome:
         """Build the blocks of one piece of work, solve them, see what that proves, and let the blocks go."""
         system, spent = self._build(number)
@@ -160,7 +165,7 @@ class GroupRunner:
         """Blocks of one piece of work, and the dual budget of its pairs that is used elsewhere."""
         began = time.perf_counter()
         problem, blocks = self.problem, self.blocks.select(self.items[number])
-        system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
+        system = build_system(problem.source, blocks, problem.weights, problem.pair_weights, self._n_threads)
         spent = self.spent(*system.pair_variables)
         with self._lock:
             self.covariance_seconds += time.perf_counter() - began
@@ -273,7 +278,7 @@ class GroupRunner:
             max_iter=self.options.max_iter - self.n_iter,
             start=theta,
             warm=warm,
-            n_threads=available_cores() if (self.options.n_jobs or 1) == 1 or len(self.items) == 1 else 1,
+            n_threads=self._n_threads,
             report=lambda objective, gap: self.progress.report(number, objective, gap),
         )
 

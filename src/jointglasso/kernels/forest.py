@@ -116,6 +116,8 @@ def pair_covariance(
 
 @njit(cache=True, nogil=True)
 def forest_covariances(
+    first: int,
+    last: int,
     start: IntArray,
     factor: FloatArray,
     taken: BoolArray,
@@ -124,10 +126,10 @@ def forest_covariances(
     product: FloatArray,
     lambda1: float,
     lambda2: float,
-) -> FloatArray:
-    """W_ij of every taken entry, pair by pair; zero elsewhere."""
-    W = np.zeros_like(S)
-    for pair in range(start.shape[0] - 1):
+    W: FloatArray,
+) -> None:
+    """W_ij of every taken entry of the pairs first..last-1."""
+    for pair in range(first, last):
         n = 0
         for entry in range(start[pair], start[pair + 1]):
             if taken[entry]:
@@ -142,4 +144,3 @@ def forest_covariances(
                 n += 1
         l1, l2 = of_pair(factor, pair, lambda1, lambda2)
         W[index] = pair_covariance(S[index], weight[index], product[index], l1, l2)
-    return W

@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
 from jointglasso.penalties import UNIFORM, PairPenalty
+
+#: Pairs from which on a second thread pays.
+_WORTH_THREADS = 1000
 
 
 def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
@@ -28,7 +32,7 @@ def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
 
 
 def forest_solution(
-    system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float, strong: BoolArray
+    system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float, strong: BoolArray, n_threads: int = 1
 ) -> tuple[FloatArray, BoolArray]:
     """Theta in flat storage from the closed form, and which groups are forests, given the strong pairs."""
     from jointglasso.kernels.forest import forest_covariances, spanning_forest
@@ -48,7 +52,12 @@ def forest_solution(
     strength = np.abs(S[edges]) / np.sqrt(product[edges])
     order = edges[np.argsort(-strength, kind="stable")]
     taken, closes_cycle = spanning_forest(order, edge, row, column, len(system.members))
-    W = forest_covariances(start, factor, taken, S, weight, product, penalty.lambda1, penalty.lambda2)
+    W = np.zeros_like(S)
+    with Workers(n_threads if len(pairs) > _WORTH_THREADS else 1) as workers:
+        parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
+        workers.run(
+            forest_covariances, parts, start, factor, taken, S, weight, product, penalty.lambda1, penalty.lambda2, W
+        )
     value = -W / (product - W * W)
     share = -value * W
     extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))

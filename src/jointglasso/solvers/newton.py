@@ -112,7 +112,7 @@ class Newton:
         methods = np.full(system.n_groups, start_name, dtype=object)
         if not self.closed_form:
             return task.start.copy(), methods
-        theta, forest = forest_solution(system, task.penalty, task.diagonal_penalty, strong)
+        theta, forest = forest_solution(system, task.penalty, task.diagonal_penalty, strong, task.n_threads)
         if task.warm:
             keep = np.repeat(~forest[system.block_group], system.size**2)
             theta[keep] = task.start[keep]
