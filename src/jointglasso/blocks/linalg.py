@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
 
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray
@@ -63,8 +62,6 @@ def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
 
 def eigh_stack(stack: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues (m, b) and eigenvectors (m, b, b) of a stack of symmetric matrices."""
-    if stack.shape[0] == 1 and stack.shape[1] > SMALL:
-        values, vectors = eigh(stack[0], driver="evd", check_finite=False)
-        return values[None], vectors[None]
+    # NumPy's, which lets other threads run meanwhile, as SciPy's does not.
     values, vectors = np.linalg.eigh(stack)
     return values, vectors
