@@ -22,6 +22,7 @@ from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import NEAR_IF_BIG, Bounds, gap_of_squares
 from jointglasso.solvers.base import SolverTask, diagonal_start
+from jointglasso.solvers.columns import ColumnAscent
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
 
 _ROUNDS = 6
@@ -31,6 +32,9 @@ _STEP_TOLERANCE = 0.03
 _FEW_CROSSINGS = 2e-3
 _ARMIJO = 1e-3
 
+#: Change of W in a sweep over the columns, at most, at which Theta is looked at, and how often it may be.
+_FIRST_LOOK, _LOOKS = 1e-3, 6
+
 #: From one working set to the next the pairs may become this many times as many; the factor by which the penalties of
 #: newcomers are raised until they are no more.
 _GROWTH, _RAISE = 8.0, 1.05
@@ -39,19 +43,20 @@ Product = Callable[[FloatArray], FloatArray]
 
 
 def solve_big_group(
-    task: SolverTask, start: FloatArray, *, work_limit: float = np.inf
+    task: SolverTask, start: FloatArray, *, work_limit: float = np.inf, sweeps: bool = False
 ) -> tuple[FloatArray, Bounds, int, str]:
     """Iterate from `start`: the solution, its bounds, the iterations taken, and what ended them.
 
-    The last is "work" when the products with the Hessian cost more than `work_limit` times the cubed block sizes.
+    The last is "work" when the products with the Hessian cost more than `work_limit` times the cubed block sizes. With
+    `sweeps`, sweeps over the columns come first; they count as iterations.
     """
     allowed = work_limit * float((task.system.size.astype(float) ** 3).sum())
     work = 0.0
     # With several blocks our own threads take one each; only a single block is left to the threads of BLAS.
     blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
     with blas, Workers(task.n_threads) as workers:
-        state = _State.begin(task, start, workers)
-        for number in range(task.max_iter + 1):
+        state, swept = _approach(task, start, workers) if sweeps else (_State.begin(task, start, workers), 0)
+        for number in range(swept, task.max_iter + 1):
             working = state.working_set()
             bounds = state.near_bounds(working)
             stop = task.report(state.objective, None if bounds is None else bounds.total_gap)
@@ -70,6 +75,27 @@ def solve_big_group(
                 state.room = np.inf
             task.keep(state.theta)
         return state.theta, state.bounds(), number, "rounding"
+
+
+def _approach(task: SolverTask, start: FloatArray, workers: Workers) -> tuple[_State, int]:
+    """Sweep over the columns until Newton's method has little or nothing left to do; also the number of sweeps."""
+    ascent = ColumnAscent.begin(task, start)
+    state, objective, looks = None, np.inf, 0
+    wanted = min(_FIRST_LOOK, 0.3 * np.sqrt(_FIRST_LOOK if task.absolute else task.tol))
+    number = 0
+    while number < task.max_iter and looks < _LOOKS and np.isfinite(ascent.change):
+        number += 1
+        if ascent.sweep() <= wanted:
+            looks, wanted = looks + 1, 0.3 * ascent.change
+            found = _State.at(task, ascent.theta(), workers)
+            if found is not None:
+                state, objective = found, found.objective
+                task.keep(state.theta)
+                if state.near_bounds(state.working_set()) is not None:
+                    break
+        if np.isfinite(objective) and task.report(objective, None):
+            break
+    return (_State.begin(task, start, workers) if state is None else state), number
 
 
 @dataclass
@@ -93,15 +119,23 @@ class _State:
 
     @classmethod
     def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State:
-        """Invert the start, component by component of its support."""
+        """At the start, or at the diagonal one: a perfect correlation on a forest can be indefinite by rounding."""
+        state = cls.at(task, start, workers)
+        if state is not None:
+            return state
+        return cls.begin(task, diagonal_start(task.system, task.diagonal_penalty), workers)
+
+    @classmethod
+    def at(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State | None:
+        """Invert the start, component by component of its support; None if it is not definite."""
         system = task.system
         state = cls(task, workers, start.copy(), np.zeros_like(start), np.zeros(system.n_blocks))
         nonzero = bincount(system.pair_of_entry, np.abs(system.gather(start)), system.n_pairs) > 0
         working = build_working_set(system, nonzero, system.S, start, np.inf)
         x = state._settle(working)
         factors = working.cholesky(x, workers)
-        if factors is None:  # a perfect correlation on the forest: rounding can make it indefinite
-            return cls.begin(task, diagonal_start(system, task.diagonal_penalty), workers)
+        if factors is None:
+            return None
         state._accept(working, x, *factors)
         state.room = _GROWTH * (np.count_nonzero(nonzero) + len(system.members) / system.n_blocks)
         return state

@@ -14,6 +14,7 @@ from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
+from jointglasso.solvers.columns import suits_columns
 
 #: Relative gap down to which a failure of Newton's method is not the fault of rounding.
 _HOPE = 1e-10
@@ -93,9 +94,11 @@ class Newton:
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         taken = 0
         if not _dense_groups(task.system, strong)[0]:
-            theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=ADMM_WORK)
+            sweeps = suits_columns(task)
+            theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=ADMM_WORK, sweeps=sweeps)
             if stopped_by != "work":
-                return SolverResult(theta, bounds, taken, stopped_by, ["newton"] if taken else list(methods))
+                name = "columns, newton" if sweeps else "newton"
+                return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))
         result = ADMM().solve(
             replace(task, start=theta, warm=task.warm or taken > 0, max_iter=self._admm_iterations(task) - taken)
         )

@@ -1,0 +1,110 @@
+"""Sweeps over the columns of a big group: near the solution for the price of a few iterations of Newton's method.
+
+Block coordinate ascent on the dual problem (the graphical lasso's own method, for K classes): one sweep reads as many
+rows of W as Theta has non-zeros, where one iteration of Newton's method factors and inverts it, and its progress hardly
+suffers from badly conditioned data, which make Newton's first steps short. See `kernels.columns`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.solvers.base import SolverTask
+
+#: Change of x within a column, relative to the penalties and the change of the last sweep, at which it is left.
+_PRECISION = 1e-2
+
+
+def suits_columns(task: SolverTask) -> bool:
+    """Whether a group is started by sweeps: from scratch, every pair penalised, and alike."""
+    system = task.system
+    penalised = task.penalty.lambda1 + task.penalty.lambda2 > 0.0
+    return penalised and not (task.warm or len(system.pair_factor) or len(system.forbidden))
+
+
+@dataclass
+class ColumnAscent:
+    """W, positive definite and dual feasible, with the columns that it gives Theta."""
+
+    task: SolverTask
+    block_of: IntArray
+    slot_of: IntArray
+    W: NDArray[np.float32]
+    """In single precision: a sweep waits for memory, and the certificate looks at Theta alone."""
+    beta: FloatArray
+    """Columns of Theta divided by their diagonal entries, in the rows of flat storage; zero on the diagonal."""
+    precision: FloatArray
+    """(K, U): diagonal of Theta."""
+    change: float = 1.0
+    """Relative change of W in the last sweep; infinite if W is no longer definite."""
+
+    @classmethod
+    def begin(cls, task: SolverTask, start: FloatArray) -> ColumnAscent:
+        """Columns as in `start`; W from S."""
+        system = task.system
+        block_of, slot_of = _places(system)
+        diagonal = start[system.diagonal]
+        beta = start / np.repeat(diagonal, np.repeat(system.size, system.size))
+        beta[system.diagonal] = 0.0
+        precision = np.ones(block_of.shape)
+        precision[block_of >= 0] = diagonal[_member_of(system, block_of, slot_of)]
+        return cls(task, block_of, slot_of, _feasible_point(task), beta, precision)
+
+    def sweep(self) -> float:
+        """Visit every column once; the relative change of W."""
+        from jointglasso.kernels.columns import ascend_columns
+
+        system, penalty = self.task.system, self.task.penalty
+        unit = (penalty.lambda1 + penalty.lambda2) / float(system.block_weight.max())
+        self.change = ascend_columns(
+            self.block_of, self.slot_of, system.offset, system.size, system.block_weight, system.S, penalty.lambda1,
+            penalty.lambda2, _PRECISION * min(1.0, self.change) * unit, self.W, self.beta, self.precision,
+        )  # fmt: skip
+        return self.change
+
+    def theta(self) -> FloatArray:
+        """Theta in flat storage, the mean of what its two columns say of an entry; it need not be definite yet."""
+        system = self.task.system
+        diagonal = np.empty(len(system.members))
+        diagonal[_member_of(system, self.block_of, self.slot_of)] = self.precision[self.block_of >= 0]
+        theta = self.beta * np.repeat(diagonal, np.repeat(system.size, system.size))
+        for _, (stack,) in system.stacks(theta):
+            stack += stack.transpose(0, 2, 1).copy()
+            stack *= 0.5
+        theta[system.diagonal] = diagonal
+        return theta
+
+
+def _places(system: BlockSystem) -> tuple[IntArray, IntArray]:
+    """Block and place there, (K, U), of the variables of a group in each class; -1 where it has none."""
+    variables, local = np.unique(system.members, return_inverse=True)
+    block_of = np.full((system.n_classes, len(variables)), -1, dtype=np.int64)
+    slot_of = np.full_like(block_of, -1)
+    block = system.diagonal_block
+    block_of[system.block_class[block], local] = block
+    slot_of[system.block_class[block], local] = np.arange(len(block)) - system.member_start[block]
+    return block_of, slot_of
+
+
+def _member_of(system: BlockSystem, block_of: IntArray, slot_of: IntArray) -> IntArray:
+    """Member behind each place that there is, in the order of the (K, U) arrays."""
+    held = block_of >= 0
+    return np.asarray(system.member_start[block_of[held]] + slot_of[held])
+
+
+def _feasible_point(task: SolverTask) -> NDArray[np.float32]:
+    """S with its optimal diagonal; if that adds nothing, shrunk so far towards the diagonal as the penalty allows."""
+    system, penalty = task.system, task.penalty
+    W = system.S.astype(np.float32)
+    if task.diagonal_penalty == 0.0:
+        largest = float((system.block_weight[system.entry_block] * np.abs(system.gather(system.S))).max(initial=0.0))
+        # Within lambda1 + lambda2 / sqrt(K) each, the K entries of a pair lie in the dual ball.
+        reach = penalty.lambda1 + penalty.lambda2 / np.sqrt(system.n_classes)
+        W *= 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
+    W[system.diagonal] = system.optimal_variance(task.diagonal_penalty)
+    return W
