@@ -15,7 +15,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.newton import minimise_pair
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
-_PASSES, _JOINS = 10, 20
+_PASSES, _JOINS = 300, 20
 
 
 @njit(cache=True, nogil=True)

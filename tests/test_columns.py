@@ -1,0 +1,102 @@
+"""Sweeps over the columns of a big group: they climb the dual problem and end at its solution."""
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+from jointglasso.blocks import build_system
+from jointglasso.blocks.linalg import factorize
+from jointglasso.covariance import as_source
+from jointglasso.penalties import GroupPenalty
+from jointglasso.screening.groups import class_blocks
+from jointglasso.solvers.base import SolverTask, diagonal_start
+from jointglasso.solvers.columns import ColumnAscent, suits_columns
+
+LAMBDAS = [(0.2, 0.1), (0.3, 0.0), (0.0, 0.4)]
+
+
+def correlated(n_classes=3, p=60, n=40, seed=0, strength=0.9):
+    """Fewer samples than variables, a factor through all of them: singular and badly conditioned."""
+    rng = np.random.default_rng(seed)
+    loading = rng.uniform(0.2, strength, p)
+    samples = [rng.standard_normal((n, p)) + rng.standard_normal((n, 1)) * loading for _ in range(n_classes)]
+    return np.stack([np.corrcoef(X.T) for X in samples])
+
+
+def make_task(S, lambda1, lambda2, diagonal_penalty=0.0, weights=None, labels=None, **options):
+    source = as_source(S)
+    labels = np.zeros((len(S), S.shape[1]), dtype=np.int64) if labels is None else labels
+    system = build_system(source, class_blocks(labels, smallest=2), np.ones(len(S)) if weights is None else weights)
+    start = diagonal_start(system, diagonal_penalty)
+    given = {"share": np.ones(system.n_groups), "tol": 1e-6, "rest": 0.0, "max_iter": 100} | options
+    return SolverTask(system, GroupPenalty(lambda1, lambda2), diagonal_penalty, start=start, **given)
+
+
+@pytest.mark.parametrize(("lambda1", "lambda2"), LAMBDAS)
+@pytest.mark.parametrize("on_diagonal", [False, True])
+def test_sweeps_end_at_the_solution(lambda1, lambda2, on_diagonal):
+    diagonal_penalty = lambda1 if on_diagonal else 0.0
+    task = make_task(correlated(), lambda1, lambda2, diagonal_penalty, weights=np.array([1.0, 0.5, 2.0]))
+    ascent = ColumnAscent.begin(task, task.start)
+    for _ in range(60):
+        ascent.sweep()
+    bounds = task.bounds(ascent.theta())
+    assert bounds.total_gap <= 1e-5 * abs(bounds.total_objective)
+
+
+@pytest.mark.parametrize("on_diagonal", [False, True])
+def test_w_stays_definite_and_climbs(on_diagonal):
+    task = make_task(correlated(), 0.2, 0.1, 0.2 if on_diagonal else 0.0)
+    ascent = ColumnAscent.begin(task, task.start)
+    found = []
+    for _ in range(9):
+        factor = factorize(task.system, ascent.W.astype(float))
+        assert factor.definite.all()
+        found.append(factor.logdet.sum())
+        ascent.sweep()
+    # Columns are solved roughly at first, so that single sweeps may overshoot a little.
+    assert found[1] > found[0] + 1.0 and found[-1] > found[1] - 0.1
+
+
+def test_w_is_dual_feasible_at_the_end():
+    lambda1, lambda2 = 0.2, 0.1
+    task = make_task(correlated(), lambda1, lambda2)
+    ascent = ColumnAscent.begin(task, task.start)
+    for _ in range(40):
+        ascent.sweep()
+    system = task.system
+    excess = np.maximum(np.abs(system.gather(ascent.W.astype(float) - system.S)) - lambda1, 0.0).reshape(-1, 3)
+    assert (np.sqrt((excess**2).sum(axis=1)) <= lambda2 + 1e-4).all()
+    assert np.allclose(ascent.W[system.diagonal], system.S[system.diagonal])
+
+
+def test_blocks_that_differ_from_class_to_class():
+    labels = np.array([[0] * 60, [0] * 30 + [1] * 30, [-1] * 20 + [0] * 40])
+    task = make_task(correlated(), 0.25, 0.1, 0.25, labels=labels)
+    ascent = ColumnAscent.begin(task, task.start)
+    for _ in range(60):
+        ascent.sweep()
+    bounds = task.bounds(ascent.theta())
+    assert bounds.total_gap <= 1e-5 * abs(bounds.total_objective)
+
+
+def test_default_uses_them_from_scratch_and_agrees_with_newton():
+    S = correlated(p=120, strength=0.4)
+    default = jgl.solve(S, 0.25, 0.1, tol=1e-8)
+    newton = jgl.solve(S, 0.25, 0.1, tol=1e-8, solver="newton")
+    assert "columns, newton" in default.methods and default.status
+    assert default.objective == pytest.approx(newton.objective, rel=2e-8)
+
+
+@pytest.mark.parametrize("change", [{"warm": True}, {}])
+def test_where_they_are_of_use(change):
+    task = make_task(correlated(), 0.2, 0.1, **change)
+    assert suits_columns(task) == (not change)
+    assert not suits_columns(make_task(correlated(), 0.0, 0.0))
+
+
+def test_a_callback_stops_them():
+    S = correlated(p=120, strength=0.4)
+    with pytest.warns(jgl.ConvergenceWarning, match="callback"):
+        solution = jgl.solve(S, 0.25, 0.1, tol=1e-12, callback=lambda step: step.number >= 1)
+    assert "columns, newton" in solution.methods and np.isfinite(solution.objective)
