@@ -71,7 +71,8 @@ def test_w_is_dual_feasible_at_the_end():
 
 
 def test_blocks_that_differ_from_class_to_class():
-    labels = np.array([[0] * 60, [0] * 30 + [1] * 30, [-1] * 20 + [0] * 40])
+    alone = np.arange(20)
+    labels = np.array([[0] * 60, [0] * 30 + [1] * 30, [*alone, *[20] * 40]])
     task = make_task(correlated(), 0.25, 0.1, 0.25, labels=labels)
     ascent = ColumnAscent.begin(task, task.start)
     for _ in range(60):
@@ -98,5 +99,5 @@ def test_where_they_are_of_use(change):
 def test_a_callback_stops_them():
     S = correlated(p=120, strength=0.4)
     with pytest.warns(jgl.ConvergenceWarning, match="callback"):
-        solution = jgl.solve(S, 0.25, 0.1, tol=1e-12, callback=lambda step: step.number >= 1)
-    assert "columns, newton" in solution.methods and np.isfinite(solution.objective)
+        solution = jgl.solve(S, 0.25, 0.1, tol=1e-14, callback=lambda step: True)
+    assert np.isfinite(solution.objective) and np.isfinite(solution.certificate.gap)

@@ -32,8 +32,9 @@ _STEP_TOLERANCE = 0.03
 _FEW_CROSSINGS = 2e-3
 _ARMIJO = 1e-3
 
-#: Change of W in a sweep over the columns, at most, at which Theta is looked at, and how often it may be.
-_FIRST_LOOK, _LOOKS = 1e-3, 6
+#: Change of W in a sweep over the columns, at most, at which Theta is looked at first; the change that is hardly more
+#: than rounding in single precision; the most sweeps.
+_FIRST_LOOK, _SETTLED, _SWEEPS = 1e-3, 2e-6, 60
 
 #: From one working set to the next the pairs may become this many times as many; the factor by which the penalties of
 #: newcomers are raised until they are no more.
@@ -79,22 +80,23 @@ def solve_big_group(
 
 def _approach(task: SolverTask, start: FloatArray, workers: Workers) -> tuple[_State, int]:
     """Sweep over the columns until Newton's method has little or nothing left to do; also the number of sweeps."""
-    ascent = ColumnAscent.begin(task, start)
-    state, objective, looks = None, np.inf, 0
-    wanted = min(_FIRST_LOOK, 0.3 * np.sqrt(_FIRST_LOOK if task.absolute else task.tol))
-    number = 0
-    while number < task.max_iter and looks < _LOOKS and np.isfinite(ascent.change):
+    system, ascent, state = task.system, ColumnAscent.begin(task, start), None
+    # The objective of the point that is known best: at first that of the diagonal start.
+    variance = system.optimal_variance(task.diagonal_penalty)
+    objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
+    wanted, number = min(_FIRST_LOOK, 0.3 * np.sqrt(task.tol)) if not task.absolute else _FIRST_LOOK, 0
+    while number < min(task.max_iter, _SWEEPS) and _SETTLED < ascent.change < np.inf:
+        if task.report(objective, None):
+            break
         number += 1
-        if ascent.sweep() <= wanted:
-            looks, wanted = looks + 1, 0.3 * ascent.change
+        if ascent.sweep() <= max(wanted, _SETTLED):
+            wanted = 0.3 * ascent.change
             found = _State.at(task, ascent.theta(), workers)
             if found is not None:
                 state, objective = found, found.objective
                 task.keep(state.theta)
                 if state.near_bounds(state.working_set()) is not None:
                     break
-        if np.isfinite(objective) and task.report(objective, None):
-            break
     return (_State.begin(task, start, workers) if state is None else state), number
 
 
