@@ -101,3 +101,12 @@ def test_a_callback_stops_them():
     with pytest.warns(jgl.ConvergenceWarning, match="callback"):
         solution = jgl.solve(S, 0.25, 0.1, tol=1e-14, callback=lambda step: True)
     assert np.isfinite(solution.objective) and np.isfinite(solution.certificate.gap)
+
+
+def test_w_is_symmetric_after_a_sweep():
+    labels = np.array([[0] * 60, [0] * 30 + [1] * 30, [*range(20), *[20] * 40]])
+    task = make_task(correlated(), 0.25, 0.1, 0.25, labels=labels)
+    ascent = ColumnAscent.begin(task, task.start)
+    ascent.sweep()
+    for _, (stack,) in task.system.stacks(ascent.W):
+        assert np.array_equal(stack, stack.transpose(0, 2, 1))

@@ -4,6 +4,10 @@ With W_11 of every class fixed, the column w_12 = -W_11 beta that maximises the 
 Its penalty is that of theta_12 = theta_22 beta, the entries of one pair in all classes together; theta_22 is known from
 the last sweep. Only the active pairs are solved for, on their own small matrix; one product with the whole of W_11 then
 gives the column and shows which other pairs must join.
+
+A new column is written at once into the row that mirrors it, and into the other rows a few columns at a time: one by
+one, each number would cost a line of the cache. Until then the columns lo..hi-1 of the other rows are out of date, and
+are read from rows lo..hi-1.
 """
 
 from __future__ import annotations
@@ -16,6 +20,9 @@ from jointglasso.kernels.newton import minimise_pair
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 300, 20
+
+#: Columns that are written together.
+_PANEL = 16
 
 
 @njit(cache=True, nogil=True)
@@ -42,6 +49,9 @@ def ascend_columns(
     n_classes, n_variables = block_of.shape
     y = np.zeros((n_classes, size.max()))
     is_active = np.zeros(n_variables, np.bool_)
+    fresh_block = np.full(n_classes, -1)
+    lo = np.zeros(n_classes, np.int64)
+    hi = np.zeros(n_classes, np.int64)
     changed = 0.0
     total = 0.0
     for j in range(n_variables):
@@ -50,6 +60,11 @@ def ascend_columns(
         for k in range(n_classes):
             if blocks[k] >= 0:
                 rows[k] = offset[blocks[k]] + slot_of[k, j] * size[blocks[k]]
+                goes_on = fresh_block[k] == blocks[k] and hi[k] == slot_of[k, j] and hi[k] - lo[k] < _PANEL
+                if not goes_on:
+                    _write_columns(fresh_block[k], lo[k], hi[k], offset, size, W)
+                    fresh_block[k] = blocks[k]
+                    lo[k] = hi[k] = slot_of[k, j]
         active = _nonzero_pairs(j, block_of, slot_of, rows, beta, is_active)
         y[:] = 0.0
         x = np.zeros((n_classes, 0))
@@ -59,10 +74,12 @@ def ascend_columns(
             x = _widened(x, slot, rows, beta)
             before = np.zeros_like(x)
             before[:, :done] = x[:, :done]
-            _descend(slot, blocks, rows, offset, size, weight, precision[:, j], S, W, lambda1, lambda2, tolerance, x)
+            _descend(
+                slot, blocks, rows, offset, size, weight, precision[:, j], S, W, lo, hi, lambda1, lambda2, tolerance, x
+            )
             for k in range(n_classes):
                 if blocks[k] >= 0:
-                    _add_rows(slot[k], x[k] - before[k], offset[blocks[k]], size[blocks[k]], W, y[k])
+                    _add_rows(slot[k], x[k], before[k], offset[blocks[k]], size[blocks[k]], W, lo[k], hi[k], y[k])
             done = active.shape[0]
             joined = _violators(j, block_of, slot_of, rows, weight, S, y, lambda1, lambda2, is_active)
             if joined.shape[0] == 0:
@@ -86,10 +103,27 @@ def ascend_columns(
                     changed += abs(W[rows[k] + i] + y[k, i])
                     total += abs(y[k, i])
                     W[rows[k] + i] = -y[k, i]
-                    W[offset[blocks[k]] + i * b + own] = -y[k, i]
+            for i in range(lo[k], hi[k]):
+                W[offset[blocks[k]] + i * b + own] = -y[k, i]
+            hi[k] = own + 1
         for a in range(active.shape[0]):
             is_active[active[a]] = False
+    for k in range(n_classes):
+        _write_columns(fresh_block[k], lo[k], hi[k], offset, size, W)
     return changed / total if total > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _write_columns(block: int, lo: int, hi: int, offset: IntArray, size: IntArray, W: FloatArray) -> None:
+    """Copy the rows lo..hi-1 of a block into its columns."""
+    if block < 0:
+        return
+    base = offset[block]
+    b = size[block]
+    for i in range(b):
+        if i < lo or i >= hi:
+            for c in range(lo, hi):
+                W[base + i * b + c] = W[base + c * b + i]
 
 
 @njit(cache=True, nogil=True)
@@ -168,14 +202,29 @@ def _widened(x: FloatArray, slot: IntArray, rows: IntArray, beta: FloatArray) ->
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(slot: IntArray, x: FloatArray, offset: int, size: int, W: FloatArray, y: FloatArray) -> None:
-    """``y += sum of x[a] W[slot[a]]``."""
+def _add_rows(
+    slot: IntArray,
+    x: FloatArray,
+    before: FloatArray,
+    offset: int,
+    size: int,
+    W: FloatArray,
+    lo: int,
+    hi: int,
+    y: FloatArray,
+) -> None:
+    """Make ``y = sum of x[a] W[slot[a]]`` of what was that sum for x as it was before."""
     for a in range(slot.shape[0]):
-        if slot[a] >= 0 and x[a] != 0.0:
+        factor = x[a] - before[a]
+        if slot[a] >= 0 and factor != 0.0:
             base = offset + slot[a] * size
-            factor = x[a]
             for i in range(size):
                 y[i] += factor * W[base + i]
+    for i in range(lo, hi):
+        y[i] = 0.0
+        for a in range(slot.shape[0]):
+            if slot[a] >= 0:
+                y[i] += x[a] * W[offset + i * size + slot[a]]
 
 
 @njit(cache=True, nogil=True)
@@ -189,6 +238,8 @@ def _descend(
     precision: FloatArray,
     S: FloatArray,
     W: FloatArray,
+    lo: IntArray,
+    hi: IntArray,
     lambda1: float,
     lambda2: float,
     tolerance: float,
@@ -202,11 +253,14 @@ def _descend(
         for a in range(n):
             if slot[k, a] < 0:
                 continue
-            base = offset[blocks[k]] + slot[k, a] * size[blocks[k]]
+            base = offset[blocks[k]]
+            b = size[blocks[k]]
             total = S[rows[k] + slot[k, a]]
             for c in range(n):
                 if slot[k, c] >= 0:
-                    gram[k, a, c] = W[base + slot[k, c]]
+                    fresh = lo[k] <= slot[k, c] < hi[k]
+                    row, column = (slot[k, c], slot[k, a]) if fresh else (slot[k, a], slot[k, c])
+                    gram[k, a, c] = W[base + row * b + column]
                     total += gram[k, a, c] * x[k, c]
             slope[k, a] = total
     target, curvature, new = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)

@@ -16,8 +16,9 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.solvers.base import SolverTask
 
-#: Change of x within a column, relative to the penalties and the change of the last sweep, at which it is left.
-_PRECISION = 1e-2
+#: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last
+#: sweep.
+_ROUGHEST, _PRECISION = 1e-2, 0.1
 
 
 def suits_columns(task: SolverTask) -> bool:
@@ -63,7 +64,7 @@ class ColumnAscent:
         unit = (penalty.lambda1 + penalty.lambda2) / float(system.block_weight.max())
         self.change = ascend_columns(
             self.block_of, self.slot_of, system.offset, system.size, system.block_weight, system.S, penalty.lambda1,
-            penalty.lambda2, _PRECISION * min(1.0, self.change) * unit, self.W, self.beta, self.precision,
+            penalty.lambda2, min(_ROUGHEST, _PRECISION * self.change) * unit, self.W, self.beta, self.precision,
         )  # fmt: skip
         return self.change
 
