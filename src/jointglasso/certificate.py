@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.linalg import Factorization, factorize
+from jointglasso.blocks.linalg import Factorization, factorize, log_determinants
 from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
 
@@ -241,9 +241,8 @@ def _block_gaps(
     gaps = np.where(near, gap_of_squares(np.where(near, squares, 0.0)), np.inf)
     far = factor.definite & ~near
     if far.any():
-        other = factorize(system, dual, only=far)
-        usable = far & other.definite
-        exact = trace - other.logdet - factor.logdet
+        exact = trace - log_determinants(system, dual, far) - factor.logdet
+        usable = np.isfinite(exact)
         gaps[usable] = np.maximum(exact[usable], 0.0)
     return gaps
 

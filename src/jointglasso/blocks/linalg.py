@@ -48,6 +48,23 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
     return Factorization(inverse, logdet, definite)
 
 
+def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -> FloatArray:
+    """Log-determinants of the marked blocks; not a number where a block is not definite, or not marked."""
+    found = np.full(system.n_blocks, np.nan)
+
+    def one(block: int) -> float:
+        factor = flat[system.offset[block] : system.offset[block + 1]].reshape(system.size[block], -1).copy()
+        return log_determinant(factor) if factor_in_place(factor) else np.nan
+
+    big = np.flatnonzero(wanted & (system.size > SMALL))
+    found[big] = map_on_cores(one, big.tolist())
+    small = wanted & (system.size <= SMALL)
+    if small.any():
+        factor = factorize(system, flat, only=small)
+        found[factor.definite] = factor.logdet[factor.definite]
+    return found
+
+
 def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
     from jointglasso.kernels.pair_index import mirror_upper
 

@@ -49,18 +49,20 @@ def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outc
 
     Groups may yet be tied together, so only the gap of the whole bounds anything about single entries.
     """
-    gaps, kept = [], []
-    for outcome, opened in zip(outcomes, runner.reopen(outcomes), strict=True):
-        bounds = _bounds_with_cuts(problem, opened)
-        gaps.append(bounds.gap)
-        kept.append(None if outcome.opened is None else bounds.dual)
+    gaps: list[FloatArray] = []
+    at_hand: tuple[Opened, Bounds] | None = None  # of the last outcome: blocks are too big to keep them all
+    for opened in runner.reopen(outcomes):
+        at_hand = opened, _bounds_with_cuts(problem, opened)
+        gaps.append(at_hand[1].gap)
     total = math.fsum(float(gap.sum()) for gap in gaps)
     weakened = []
-    for n, opened in enumerate(runner.reopen(outcomes)):
-        dual = kept[n]
-        dual = _bounds_with_cuts(problem, opened).dual if dual is None else dual
-        weakened.append(_with_radius(problem, outcomes[n], opened, gaps[n], dual, total))
-    return weakened
+    for outcome, gap in zip(reversed(outcomes), reversed(gaps), strict=True):
+        if at_hand is None:
+            opened = next(runner.reopen([outcome]))
+            at_hand = opened, _bounds_with_cuts(problem, opened)
+        weakened.append(_with_radius(problem, outcome, at_hand[0], gap, at_hand[1].dual, total))
+        at_hand = None
+    return weakened[::-1]
 
 
 def _with_radius(

@@ -118,6 +118,8 @@ class _State:
     """Most pairs that the next working set may hold."""
     complete: bool = True
     """Whether the working set held every pair that violates the optimality conditions."""
+    found: Bounds | None = None
+    """Bounds at Theta, once they are known."""
 
     @classmethod
     def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State:
@@ -157,6 +159,8 @@ class _State:
         Off the working set the dual point equals W, so that the residual R of the certificate lives on it, and
         tr(R Theta R Theta) / 2 is the gap to second order.
         """
+        if self.found is not None:
+            return self.found
         limit = self.task.allowed_gap(self.objective) * float(self.task.share.sum())
         if not self.complete:
             return None
@@ -169,12 +173,14 @@ class _State:
             return None
         per_block = bincount(working.component_block[working.component], squares, len(self.logdet))
         if (per_block > NEAR_IF_BIG**2).any():
-            return self.bounds()
+            self.found = self.bounds()
+            return self.found
         gap = self.task.system.block_weight @ gap_of_squares(np.maximum(per_block, 0.0))
         dual = self.W.copy()
         dual[working.position] += residual
         dual[working.mirror] = dual[working.position[: working.n_entries]]
-        return Bounds(np.array([self.objective]), np.array([float(gap)]), dual, self._factor)
+        self.found = Bounds(np.array([self.objective]), np.array([float(gap)]), dual, self._factor)
+        return self.found
 
     def bounds(self) -> Bounds:
         """Bounds at Theta, however far it is from the optimum."""
@@ -296,6 +302,7 @@ class _State:
         from jointglasso.kernels.faces import inner, penalty_of
 
         system, n_entries = self.task.system, working.n_entries
+        self.found = None
         self.theta[working.position] = x
         self.theta[working.mirror] = x[:n_entries]
         variance = self.variance[working.isolated]
