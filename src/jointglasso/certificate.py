@@ -99,12 +99,20 @@ def bound_groups(
     spent = np.zeros(system.n_pairs) if spent is None else spent
     entries = system.gather(theta)
     objective = _objective(system, theta, entries, factor, penalty, diagonal_penalty)
-    weight = system.block_weight[system.entry_block]
-    wanted = weight * (system.gather(factor.inverse) - system.gather(system.S))
+    # In place: the entries of a group of genome size are gigabytes.
+    weight = None if (system.block_weight == 1.0).all() else system.block_weight[system.entry_block]
+    wanted = system.gather(factor.inverse)
+    wanted -= system.gather(system.S)
+    if weight is not None:
+        wanted *= weight
     subgradient = penalty.nearest_subgradient(entries, wanted, system.pair_start, spent, system.pair_factor)
-    dual = _dual_point(system, subgradient / weight, factor.inverse[system.forbidden], diagonal_penalty)
     # Computed as a difference of subgradients R is an exact zero wherever the gradient is one already.
-    residual = (subgradient - wanted) / weight
+    residual = np.subtract(subgradient, wanted, out=wanted)
+    if weight is not None:
+        residual /= weight
+        subgradient /= weight
+    dual = _dual_point(system, subgradient, factor.inverse[system.forbidden], diagonal_penalty)
+    del subgradient
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
     gap[system.pair_group[_torn_pairs(system, entries, spent)]] = np.inf
     bounds = Bounds(objective, gap, dual, factor)
@@ -215,7 +223,9 @@ def _objective(
 def _dual_point(system: BlockSystem, shift: FloatArray, forbidden: FloatArray, diagonal_penalty: float) -> FloatArray:
     """W = S + shift off the diagonal, the known optimal variances on it, and what is given at forbidden places."""
     variance = system.optimal_variance(diagonal_penalty)
-    W = system.scatter(system.gather(system.S) + shift, variance)
+    entries = system.gather(system.S)
+    entries += shift
+    W = system.scatter(entries, variance)
     W[system.forbidden] = forbidden
     return W
 
@@ -256,8 +266,9 @@ def _trace_and_squares(
     definite: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
     """``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block, by sparse or dense products, whichever is cheaper."""
-    residual = np.where(definite[system.entry_block], residual, 0.0)
-    diagonal = np.where(definite[system.diagonal_block], diagonal, 0.0)
+    if not definite.all():
+        residual = np.where(definite[system.entry_block], residual, 0.0)
+        diagonal = np.where(definite[system.diagonal_block], diagonal, 0.0)
     n_members = max(1, len(system.members))
     sparse_work = (n_members + 2.0 * np.count_nonzero(residual)) * (1.0 + 2.0 * np.count_nonzero(entries) / n_members)
     if sparse_work < _DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum()):
