@@ -74,7 +74,7 @@ def test_transpose_square(rng):
     assert not out[:5].any() and not out[-5:].any()
 
 
-@pytest.mark.parametrize("n", [0, 1, 100])
+@pytest.mark.parametrize("n", [1, 2, 100])
 def test_aligned_rows_are_zeros_at_a_multiple_of_64_bytes(n):
     rows = _aligned_rows(n)
     assert len(rows) == n and not rows.any() and rows.ctypes.data % 64 == 0
