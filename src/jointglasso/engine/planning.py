@@ -25,10 +25,10 @@ from jointglasso.solvers import GroupSolver
 from jointglasso.validation import check_choice
 
 #: Peak bytes for each entry b^2 of the blocks that are worked on together: matrices, their pair index, scratch.
-BYTES_PER_ENTRY = 110.0
+BYTES_PER_ENTRY = 120.0
 
 #: Time to solve a group, in factorizations with inversion of its blocks (docs/performance.md).
-FACTORIZATIONS = 120.0
+FACTORIZATIONS = 60.0
 
 
 @dataclass(frozen=True)
