@@ -89,6 +89,14 @@ def test_default_uses_them_from_scratch_and_agrees_with_newton():
     assert default.objective == pytest.approx(newton.objective, rel=2e-8)
 
 
+def test_newton_takes_over_where_w_is_lost(monkeypatch):
+    S = correlated(p=120, strength=0.4)
+    exact = jgl.solve(S, 0.25, 0.1, tol=1e-8)
+    monkeypatch.setattr(ColumnAscent, "sweep", lambda self: setattr(self, "change", np.inf) or np.inf)
+    other = jgl.solve(S, 0.25, 0.1, tol=1e-8)
+    assert other.status and other.objective == pytest.approx(exact.objective, rel=2e-8)
+
+
 @pytest.mark.parametrize("change", [{"warm": True}, {}])
 def test_where_they_are_of_use(change):
     task = make_task(correlated(), 0.2, 0.1, **change)
