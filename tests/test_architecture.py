@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
-    ("_typing", "_version", "_threads", "_files", "_memory", "_optional", "kernels"),
+    ("_typing", "_version", "_threads", "_lapack", "_files", "_memory", "_optional", "kernels"),
     ("validation",),
     ("penalties", "covariance"),
     ("problem", "datasets", "io"),
@@ -39,6 +39,7 @@ ONLY = {
     "_typing": (),
     "_version": (),
     "_threads": ("_typing",),
+    "_lapack": ("_typing",),
     "_files": (),
     "_memory": (),
     "_optional": (),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from jointglasso.blocks.lapack import factor_in_place, invert_factor_in_place, log_determinant
+from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso.kernels.lanes import ROW, add_four_dots, add_one_dot, add_rows, transpose_square
 from jointglasso.solvers.working_set import _aligned_rows
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.blocks.lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso.blocks.system import BlockSystem
 
 #: Up to this size a compiled loop over a stack beats one LAPACK call per block.

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso.blocks.system import bincount
 from jointglasso.penalties import UNIFORM
 

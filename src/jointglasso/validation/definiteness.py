@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import lapack
 
+from jointglasso._lapack import factor_in_place
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray
 
@@ -33,8 +33,7 @@ def _is_semidefinite(matrix: FloatArray) -> bool:
     scaled = matrix / deviation
     scaled /= deviation[:, None]
     scaled.flat[:: len(matrix) + 1] += _forgiven(len(matrix))
-    _, failed = lapack.dpotrf(scaled.T, lower=1, clean=0, overwrite_a=1)
-    return not failed
+    return factor_in_place(scaled)
 
 
 def _forgiven(b: int) -> float:
