@@ -86,31 +86,48 @@ def ascend_columns(
                 break
             active = np.concatenate((active, joined))
         for k in range(n_classes):
-            if blocks[k] < 0:
-                continue
-            b = size[blocks[k]]
-            own = slot_of[k, j]
-            rest = W[rows[k] + own]
-            for a in range(done):
-                if slot[k, a] >= 0:
-                    beta[rows[k] + slot[k, a]] = x[k, a]
-                    rest -= x[k, a] * y[k, slot[k, a]]
-            if not rest > 0.0:
-                return np.inf
-            precision[k, j] = 1.0 / rest
-            for i in range(b):
-                if i != own:
-                    changed += abs(W[rows[k] + i] + y[k, i])
-                    total += abs(y[k, i])
-                    W[rows[k] + i] = -y[k, i]
-            for i in range(lo[k], hi[k]):
-                W[offset[blocks[k]] + i * b + own] = -y[k, i]
-            hi[k] = own + 1
+            if blocks[k] >= 0:
+                own = slot_of[k, j]
+                rest = W[rows[k] + own] - _store_beta(slot[k, :done], x[k], y[k], rows[k], beta)
+                if not rest > 0.0:
+                    return np.inf
+                precision[k, j] = 1.0 / rest
+                step, length = _store_column(own, offset[blocks[k]], size[blocks[k]], lo[k], hi[k], y[k], W)
+                changed += step
+                total += length
+                hi[k] = own + 1
         for a in range(active.shape[0]):
             is_active[active[a]] = False
     for k in range(n_classes):
         _write_columns(fresh_block[k], lo[k], hi[k], offset, size, W)
     return changed / total if total > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _store_beta(slot: IntArray, x: FloatArray, y: FloatArray, row: int, beta: FloatArray) -> float:
+    """Keep the solved part of a column, and return ``beta' W_11 beta``."""
+    square = 0.0
+    for a in range(slot.shape[0]):
+        if slot[a] >= 0:
+            beta[row + slot[a]] = x[a]
+            square += x[a] * y[slot[a]]
+    return square
+
+
+@njit(cache=True, nogil=True)
+def _store_column(own: int, base: int, b: int, lo: int, hi: int, y: FloatArray, W: FloatArray) -> tuple[float, float]:
+    """Write the column -y into its own row and into those that are up to date; its change and its size, summed."""
+    changed = 0.0
+    total = 0.0
+    row = base + own * b
+    for i in range(b):
+        if i != own:
+            changed += abs(W[row + i] + y[i])
+            total += abs(y[i])
+            W[row + i] = -y[i]
+    for i in range(lo, hi):
+        W[base + i * b + own] = -y[i]
+    return changed, total
 
 
 @njit(cache=True, nogil=True)
