@@ -29,6 +29,8 @@ _PANEL = 16
 def ascend_columns(
     block_of: IntArray,
     slot_of: IntArray,
+    variable: IntArray,
+    member_start: IntArray,
     offset: IntArray,
     size: IntArray,
     weight: FloatArray,
@@ -42,12 +44,15 @@ def ascend_columns(
 ) -> float:
     """One sweep over the columns; the mean change of W relative to its mean size, or infinity if W is lost.
 
-    `block_of` and `slot_of` (K, U) place the variables in the blocks of each class (-1: in none). W, beta (row j: the
-    column of variable j, divided by theta_jj) and `precision` (K, U), the theta_jj, are updated in place. W must be
-    positive definite and dual feasible, or at least feasible where it is fixed; it stays so.
+    `block_of` and `slot_of` (K, U) place the variables in the blocks of each class (-1: in none); block B holds those
+    of ``variable[member_start[B]:]``. W, beta (row j: the column of variable j, divided by theta_jj) and `precision`
+    (K, U), the theta_jj, are updated in place. W must be positive definite and dual feasible, or at least feasible
+    where it is fixed; it stays so.
     """
     n_classes, n_variables = block_of.shape
     y = np.zeros((n_classes, size.max()))
+    excess = np.zeros(size.max())
+    used = np.zeros(n_variables)
     is_active = np.zeros(n_variables, np.bool_)
     fresh_block = np.full(n_classes, -1)
     lo = np.zeros(n_classes, np.int64)
@@ -65,23 +70,25 @@ def ascend_columns(
                     _write_columns(fresh_block[k], lo[k], hi[k], offset, size, W)
                     fresh_block[k] = blocks[k]
                     lo[k] = hi[k] = slot_of[k, j]
-        active = _nonzero_pairs(j, block_of, slot_of, rows, beta, is_active)
+        active = _nonzero_pairs(blocks, rows, variable, member_start, size, beta, is_active)
         y[:] = 0.0
         x = np.zeros((n_classes, 0))
+        gram = np.zeros((n_classes, 0, 0))
         done = 0
         for _ in range(_JOINS):
             slot = _slots(active, blocks, block_of, slot_of)
             x = _widened(x, slot, rows, beta)
             before = np.zeros_like(x)
             before[:, :done] = x[:, :done]
-            _descend(
-                slot, blocks, rows, offset, size, weight, precision[:, j], S, W, lo, hi, lambda1, lambda2, tolerance, x
-            )
+            gram = _grown_gram(gram, slot, blocks, offset, size, W, lo, hi)
+            _descend(gram, slot, blocks, rows, weight, precision[:, j], S, lambda1, lambda2, tolerance, x)
             for k in range(n_classes):
                 if blocks[k] >= 0:
                     _add_rows(slot[k], x[k], before[k], offset[blocks[k]], size[blocks[k]], W, lo[k], hi[k], y[k])
             done = active.shape[0]
-            joined = _violators(j, block_of, slot_of, rows, weight, S, y, lambda1, lambda2, is_active)
+            joined = _violators(
+                j, blocks, rows, variable, member_start, size, weight, S, y, lambda1, lambda2, is_active, used, excess
+            )
             if joined.shape[0] == 0:
                 break
             active = np.concatenate((active, joined))
@@ -145,52 +152,74 @@ def _write_columns(block: int, lo: int, hi: int, offset: IntArray, size: IntArra
 
 @njit(cache=True, nogil=True)
 def _nonzero_pairs(
-    j: int, block_of: IntArray, slot_of: IntArray, rows: IntArray, beta: FloatArray, is_active: BoolArray
+    blocks: IntArray,
+    rows: IntArray,
+    variable: IntArray,
+    member_start: IntArray,
+    size: IntArray,
+    beta: FloatArray,
+    is_active: BoolArray,
 ) -> IntArray:
-    """Variables with which j has a non-zero entry in some class; they are marked."""
-    found = np.empty(block_of.shape[1], np.int64)
+    """Variables with which a column has a non-zero entry in some class, in ascending order; they are marked."""
+    found = np.empty(is_active.shape[0], np.int64)
     n = 0
-    for i in range(block_of.shape[1]):
-        for k in range(block_of.shape[0]):
-            if block_of[k, i] >= 0 and block_of[k, i] == block_of[k, j] and beta[rows[k] + slot_of[k, i]] != 0.0:
-                found[n] = i
-                n += 1
-                is_active[i] = True
-                break
-    return found[:n].copy()
+    for k in range(blocks.shape[0]):
+        if blocks[k] >= 0:
+            members = variable[member_start[blocks[k]] :]
+            row = beta[rows[k] : rows[k] + size[blocks[k]]]
+            for i in range(row.shape[0]):
+                if row[i] != 0.0 and not is_active[members[i]]:
+                    found[n] = members[i]
+                    n += 1
+                    is_active[members[i]] = True
+    return np.sort(found[:n])
 
 
 @njit(cache=True, nogil=True)
 def _violators(
     j: int,
-    block_of: IntArray,
-    slot_of: IntArray,
+    blocks: IntArray,
     rows: IntArray,
+    variable: IntArray,
+    member_start: IntArray,
+    size: IntArray,
     weight: FloatArray,
     S: FloatArray,
     y: FloatArray,
     lambda1: float,
     lambda2: float,
     is_active: BoolArray,
+    used: FloatArray,
+    excess: FloatArray,
 ) -> IntArray:
-    """Variables whose pair with j lies outside the dual ball although it is zero; they are marked."""
-    found = np.empty(block_of.shape[1], np.int64)
+    """Variables whose pair with j lies outside the dual ball although it is zero; they are marked.
+
+    `used`, zero before and after, and `excess` are room to work in.
+    """
+    found = np.empty(used.shape[0], np.int64)
+    touched = 0
+    for k in range(blocks.shape[0]):
+        if blocks[k] >= 0:
+            members = variable[member_start[blocks[k]] :]
+            covariance = S[rows[k] : rows[k] + size[blocks[k]]]
+            product = y[k, : size[blocks[k]]]
+            for i in range(covariance.shape[0]):
+                excess[i] = weight[blocks[k]] * abs(covariance[i] + product[i]) - lambda1
+            for i in range(covariance.shape[0]):
+                if excess[i] > 0.0 and members[i] != j and not is_active[members[i]]:
+                    if used[members[i]] == 0.0:
+                        found[touched] = members[i]
+                        touched += 1
+                    used[members[i]] += excess[i] * excess[i]
     n = 0
-    for i in range(block_of.shape[1]):
-        if i == j or is_active[i]:
-            continue
-        used = 0.0
-        for k in range(block_of.shape[0]):
-            block = block_of[k, i]
-            if block >= 0 and block == block_of[k, j]:
-                excess = weight[block] * abs(S[rows[k] + slot_of[k, i]] + y[k, slot_of[k, i]]) - lambda1
-                if excess > 0.0:
-                    used += excess * excess
-        if used > lambda2 * lambda2:
+    for m in range(touched):
+        i = found[m]
+        if used[i] > lambda2 * lambda2:
             found[n] = i
             n += 1
             is_active[i] = True
-    return found[:n].copy()
+        used[i] = 0.0
+    return np.sort(found[:n])
 
 
 @njit(cache=True, nogil=True)
@@ -219,6 +248,37 @@ def _widened(x: FloatArray, slot: IntArray, rows: IntArray, beta: FloatArray) ->
 
 
 @njit(cache=True, nogil=True)
+def _grown_gram(
+    known: FloatArray,
+    slot: IntArray,
+    blocks: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    W: FloatArray,
+    lo: IntArray,
+    hi: IntArray,
+) -> FloatArray:
+    """The active part of W in each class, given its first rows and columns; zero where a class lacks a variable."""
+    n_classes, n = slot.shape
+    first = known.shape[1]
+    gram = np.zeros((n_classes, n, n))
+    for k in range(n_classes):
+        gram[k, :first, :first] = known[k]
+        for a in range(first, n):
+            if slot[k, a] < 0:
+                continue
+            base = offset[blocks[k]]
+            b = size[blocks[k]]
+            row = W[base + slot[k, a] * b : base + (slot[k, a] + 1) * b]
+            for c in range(a + 1):
+                at = slot[k, c]
+                if at >= 0:
+                    gram[k, a, c] = W[base + at * b + slot[k, a]] if lo[k] <= at < hi[k] else row[at]
+                    gram[k, c, a] = gram[k, a, c]
+    return gram
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _add_rows(
     slot: IntArray,
     x: FloatArray,
@@ -231,12 +291,23 @@ def _add_rows(
     y: FloatArray,
 ) -> None:
     """Make ``y = sum of x[a] W[slot[a]]`` of what was that sum for x as it was before."""
+    factor = np.zeros(slot.shape[0] + 3)
+    base = np.zeros(slot.shape[0] + 3, np.int64)
+    n = 0
     for a in range(slot.shape[0]):
-        factor = x[a] - before[a]
-        if slot[a] >= 0 and factor != 0.0:
-            base = offset + slot[a] * size
-            for i in range(size):
-                y[i] += factor * W[base + i]
+        if slot[a] >= 0 and x[a] != before[a]:
+            factor[n] = x[a] - before[a]
+            base[n] = offset + slot[a] * size
+            n += 1
+    base[n:] = offset  # with factor zero, to make their number a multiple of four
+    y = y[:size]
+    # Four rows at a time, as slices: that is what the compiler turns into vector instructions, ten times as fast.
+    for m in range(0, n, 4):
+        row0, row1 = W[base[m] : base[m] + size], W[base[m + 1] : base[m + 1] + size]
+        row2, row3 = W[base[m + 2] : base[m + 2] + size], W[base[m + 3] : base[m + 3] + size]
+        factor0, factor1, factor2, factor3 = factor[m], factor[m + 1], factor[m + 2], factor[m + 3]
+        for i in range(size):
+            y[i] += factor0 * row0[i] + factor1 * row1[i] + factor2 * row2[i] + factor3 * row3[i]
     for i in range(lo, hi):
         y[i] = 0.0
         for a in range(slot.shape[0]):
@@ -246,17 +317,13 @@ def _add_rows(
 
 @njit(cache=True, nogil=True)
 def _descend(
+    gram: FloatArray,
     slot: IntArray,
     blocks: IntArray,
     rows: IntArray,
-    offset: IntArray,
-    size: IntArray,
     weight: FloatArray,
     precision: FloatArray,
     S: FloatArray,
-    W: FloatArray,
-    lo: IntArray,
-    hi: IntArray,
     lambda1: float,
     lambda2: float,
     tolerance: float,
@@ -264,22 +331,12 @@ def _descend(
 ) -> None:
     """Coordinate descent on the active pairs of a column, on their own part of W, until x settles."""
     n_classes, n = slot.shape
-    gram = np.zeros((n_classes, n, n))
     slope = np.zeros((n_classes, n))
     for k in range(n_classes):
         for a in range(n):
-            if slot[k, a] < 0:
-                continue
-            base = offset[blocks[k]]
-            b = size[blocks[k]]
-            total = S[rows[k] + slot[k, a]]
-            for c in range(n):
-                if slot[k, c] >= 0:
-                    fresh = lo[k] <= slot[k, c] < hi[k]
-                    row, column = (slot[k, c], slot[k, a]) if fresh else (slot[k, a], slot[k, c])
-                    gram[k, a, c] = W[base + row * b + column]
-                    total += gram[k, a, c] * x[k, c]
-            slope[k, a] = total
+            if slot[k, a] >= 0:
+                slope[k, a] += S[rows[k] + slot[k, a]]
+                _add_multiple(x[k, a], gram[k, a], slope[k])
     target, curvature, new = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     which = np.empty(n_classes, np.int64)
     for _ in range(_PASSES):
@@ -299,8 +356,14 @@ def _descend(
                 step = new[e] / precision[k] - x[k, a]
                 if step != 0.0:
                     x[k, a] += step
-                    for c in range(n):
-                        slope[k, c] += step * gram[k, a, c]
+                    _add_multiple(step, gram[k, a], slope[k])
                     biggest = max(biggest, abs(step) * gram[k, a, a])
         if biggest <= tolerance:
             break
+
+
+@njit(cache=True, nogil=True)
+def _add_multiple(factor: float, row: FloatArray, out: FloatArray) -> None:
+    if factor != 0.0:
+        for c in range(row.shape[0]):
+            out[c] += factor * row[c]

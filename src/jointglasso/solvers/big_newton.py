@@ -84,7 +84,7 @@ def _approach(task: SolverTask, start: FloatArray, workers: Workers) -> tuple[_S
     # The objective of the point that is known best: at first that of the diagonal start.
     variance = system.optimal_variance(task.diagonal_penalty)
     objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
-    wanted, number = min(_FIRST_LOOK, 0.3 * np.sqrt(task.tol)) if not task.absolute else _FIRST_LOOK, 0
+    wanted, number = min(_FIRST_LOOK, 0.6 * np.sqrt(task.tol)) if not task.absolute else _FIRST_LOOK, 0
     while number < min(task.max_iter, _SWEEPS) and _SETTLED < ascent.change < np.inf:
         if task.report(objective, None):
             break

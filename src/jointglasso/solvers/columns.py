@@ -35,6 +35,8 @@ class ColumnAscent:
     task: SolverTask
     block_of: IntArray
     slot_of: IntArray
+    variable: IntArray
+    """Of the members of the blocks, as the columns are numbered."""
     W: NDArray[np.float32]
     """In single precision: a sweep waits for memory, and the certificate looks at Theta alone."""
     beta: FloatArray
@@ -48,13 +50,13 @@ class ColumnAscent:
     def begin(cls, task: SolverTask, start: FloatArray) -> ColumnAscent:
         """Columns as in `start`; W from S."""
         system = task.system
-        block_of, slot_of = _places(system)
+        block_of, slot_of, variable = _places(system)
         diagonal = start[system.diagonal]
         beta = start / np.repeat(diagonal, np.repeat(system.size, system.size))
         beta[system.diagonal] = 0.0
         precision = np.ones(block_of.shape)
         precision[block_of >= 0] = diagonal[_member_of(system, block_of, slot_of)]
-        return cls(task, block_of, slot_of, _feasible_point(task), beta, precision)
+        return cls(task, block_of, slot_of, variable, _feasible_point(task), beta, precision)
 
     def sweep(self) -> float:
         """Visit every column once; the relative change of W."""
@@ -63,8 +65,9 @@ class ColumnAscent:
         system, penalty = self.task.system, self.task.penalty
         unit = (penalty.lambda1 + penalty.lambda2) / float(system.block_weight.max())
         self.change = ascend_columns(
-            self.block_of, self.slot_of, system.offset, system.size, system.block_weight, system.S, penalty.lambda1,
-            penalty.lambda2, min(_ROUGHEST, _PRECISION * self.change) * unit, self.W, self.beta, self.precision,
+            self.block_of, self.slot_of, self.variable, system.member_start, system.offset, system.size,
+            system.block_weight, system.S, penalty.lambda1, penalty.lambda2,
+            min(_ROUGHEST, _PRECISION * self.change) * unit, self.W, self.beta, self.precision,
         )  # fmt: skip
         return self.change
 
@@ -81,15 +84,15 @@ class ColumnAscent:
         return theta
 
 
-def _places(system: BlockSystem) -> tuple[IntArray, IntArray]:
-    """Block and place there, (K, U), of the variables of a group in each class; -1 where it has none."""
+def _places(system: BlockSystem) -> tuple[IntArray, IntArray, IntArray]:
+    """Block and place there, (K, U), of a group's variables in each class, -1: none; and the variables in blocks."""
     variables, local = np.unique(system.members, return_inverse=True)
     block_of = np.full((system.n_classes, len(variables)), -1, dtype=np.int64)
     slot_of = np.full_like(block_of, -1)
     block = system.diagonal_block
     block_of[system.block_class[block], local] = block
     slot_of[system.block_class[block], local] = np.arange(len(block)) - system.member_start[block]
-    return block_of, slot_of
+    return block_of, slot_of, np.ascontiguousarray(local, dtype=np.int64)
 
 
 def _member_of(system: BlockSystem, block_of: IntArray, slot_of: IntArray) -> IntArray:
