@@ -121,20 +121,20 @@ def _store_beta(slot: IntArray, x: FloatArray, y: FloatArray, row: int, beta: Fl
     return square
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def _store_column(own: int, base: int, b: int, lo: int, hi: int, y: FloatArray, W: FloatArray) -> tuple[float, float]:
     """Write the column -y into its own row and into those that are up to date; its change and its size, summed."""
     changed = 0.0
     total = 0.0
-    row = base + own * b
+    row, y = W[base + own * b : base + (own + 1) * b], y[:b]
+    y[own] = -row[own]  # which the column does not change
     for i in range(b):
-        if i != own:
-            changed += abs(W[row + i] + y[i])
-            total += abs(y[i])
-            W[row + i] = -y[i]
+        changed += abs(row[i] + y[i])
+        total += abs(y[i])
+        row[i] = -y[i]
     for i in range(lo, hi):
         W[base + i * b + own] = -y[i]
-    return changed, total
+    return changed, total - abs(y[own])
 
 
 @njit(cache=True, nogil=True)
@@ -142,12 +142,11 @@ def _write_columns(block: int, lo: int, hi: int, offset: IntArray, size: IntArra
     """Copy the rows lo..hi-1 of a block into its columns."""
     if block < 0:
         return
-    base = offset[block]
     b = size[block]
+    whole = W[offset[block] : offset[block] + b * b].reshape((b, b))
     for i in range(b):
         if i < lo or i >= hi:
-            for c in range(lo, hi):
-                W[base + i * b + c] = W[base + c * b + i]
+            whole[i, lo:hi] = whole[lo:hi, i]
 
 
 @njit(cache=True, nogil=True)
