@@ -97,11 +97,53 @@ def test_newton_takes_over_where_w_is_lost(monkeypatch):
     assert other.status and other.objective == pytest.approx(exact.objective, rel=2e-8)
 
 
-@pytest.mark.parametrize("change", [{"warm": True}, {}])
-def test_where_they_are_of_use(change):
-    task = make_task(correlated(), 0.2, 0.1, **change)
-    assert suits_columns(task) == (not change)
+def test_where_they_are_of_use():
+    assert suits_columns(make_task(correlated(), 0.2, 0.1))
     assert not suits_columns(make_task(correlated(), 0.0, 0.0))
+
+
+def is_feasible(system, W, lambda1, lambda2):
+    weighted = system.block_weight[system.entry_block] * system.gather(W.astype(float) - system.S)
+    used = np.bincount(system.pair_of_entry, np.maximum(np.abs(weighted) - lambda1, 0.0) ** 2, system.n_pairs)
+    return (used <= lambda2**2 + 1e-6).all()
+
+
+@pytest.mark.parametrize("on_diagonal", [False, True])
+@pytest.mark.parametrize("shrink", [0.95, 0.3])
+def test_a_warm_start_is_definite_and_feasible(on_diagonal, shrink):
+    """Also where moving each pair into its ball alone would lose definiteness (the smaller of the penalties)."""
+    S, (lambda1, lambda2) = correlated(), (0.2, 0.1)
+    before = jgl.solve(S, lambda1, lambda2, penalize_diagonal=on_diagonal, tol=1e-7)
+    task = make_task(S, shrink * lambda1, shrink * lambda2, shrink * lambda1 if on_diagonal else 0.0)
+    theta = np.concatenate([Theta.toarray().ravel() for Theta in before.precision])
+    inverse = np.concatenate([np.linalg.inv(Theta.toarray()).ravel() for Theta in before.precision])
+    ascent = ColumnAscent.begin(task, theta, inverse)
+    assert factorize(task.system, ascent.W.astype(float)).definite.all()
+    assert is_feasible(task.system, ascent.W, shrink * lambda1, shrink * lambda2)
+    assert np.allclose(ascent.W[task.system.diagonal], task.system.optimal_variance(task.diagonal_penalty))
+    cold = ColumnAscent.begin(task, task.start)
+    if shrink > 0.9:
+        assert ascent.sweep() < 0.5 * cold.sweep()
+
+
+def test_a_warm_start_at_the_solution_takes_no_sweep():
+    S = correlated(p=120, strength=0.4)
+    solution = jgl.solve(S, 0.25, 0.1, tol=1e-8)
+    again = jgl.solve(S, 0.25, 0.1, tol=1e-6, warm_start=solution)
+    assert again.n_iter == 0 and again.status
+    nearby = jgl.solve(S, 0.24, 0.1, tol=1e-8, warm_start=solution)
+    assert nearby.objective == pytest.approx(jgl.solve(S, 0.24, 0.1, tol=1e-8).objective, rel=2e-8)
+
+
+@pytest.mark.parametrize("strength", [0.4, 0.9])
+def test_the_rough_gap_tells_when_to_look(strength):
+    """The true gap is never far above it; below it, where a sweep brings much."""
+    task = make_task(correlated(p=100, strength=strength), 0.3, 0.1, 0.3)
+    ascent = ColumnAscent.begin(task, task.start)
+    while ascent.rough_gap > 1e-4:
+        ascent.sweep()
+    gap = task.bounds(ascent.theta()).total_gap
+    assert gap <= 100.0 * ascent.rough_gap
 
 
 def test_a_callback_stops_them():

@@ -20,7 +20,7 @@ from jointglasso.engine.outcome import Outcome
 from jointglasso.engine.planning import require_room
 from jointglasso.engine.progress import Control
 from jointglasso.engine.prove import certify
-from jointglasso.engine.runner import GroupRunner, Options
+from jointglasso.engine.runner import GroupRunner, Options, WarmStart
 from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
@@ -138,7 +138,7 @@ def solve(
             penalize_diagonal=penalize_diagonal,
             pair_weights=pair_weights,
         )
-        start = _warm_matrices(problem, warm_start)
+        start = _warm_start(problem, warm_start)
         if checkpoint is not None:
             options = replace(options, checkpoint=Checkpoint(checkpoint, problem))
     solution = solve_problem(problem, screening, options, start, clock)
@@ -176,7 +176,7 @@ def solve_problem(
     problem: JointProblem,
     screening: str,
     options: Options,
-    start: list[Any] | None,
+    start: WarmStart | None,
     clock: Clock,
     pairs: PairTable | None = None,
 ) -> Solution:
@@ -217,7 +217,7 @@ class _Final:
 
 
 def _solve_in_rounds(
-    problem: JointProblem, screen: Screen, options: Options, start: list[Any] | None, clock: Clock
+    problem: JointProblem, screen: Screen, options: Options, start: WarmStart | None, clock: Clock
 ) -> _Final:
     """Solve the groups, check what the screen cut, merge what fails; again until nothing does."""
     n_iter = 0
@@ -240,7 +240,7 @@ def _solve_in_rounds(
                 precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
         if not merged:
             return _Final(outcomes, certificate, precision, certified, n_iter)
-        start = precision
+        start = WarmStart(precision, trusted=True)
 
 
 def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
@@ -265,11 +265,12 @@ def _method(solver: str | GroupSolver) -> GroupSolver:
     return solver
 
 
-def _warm_matrices(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> list[Any] | None:
+def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> WarmStart | None:
     if warm_start is None:
         return None
     matrices = warm_start.precision if isinstance(warm_start, Solution) else warm_start
-    return check_warm_start(matrices, problem.source.n_classes, problem.source.n_variables)
+    checked = check_warm_start(matrices, problem.source.n_classes, problem.source.n_variables)
+    return WarmStart(checked, trusted=False)  # a Solution may come from a file, or from another problem
 
 
 def _lay_out(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:

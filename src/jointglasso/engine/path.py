@@ -15,7 +15,7 @@ from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.clock import Clock
 from jointglasso.engine.execute import make_options, solve_problem
 from jointglasso.engine.progress import Control
-from jointglasso.engine.runner import Options
+from jointglasso.engine.runner import Options, WarmStart
 from jointglasso.penalties import GroupPenalty
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening.pairs import PairTable, scan_pairs
@@ -135,7 +135,7 @@ class _Nearest:
             self._tops.append(point)
         self._last = point
 
-    def nearest(self, problem: JointProblem) -> list[Any] | None:
+    def nearest(self, problem: JointProblem) -> WarmStart | None:
         """Precision matrices of the nearest point by the ratio of its total penalty; None before there is one."""
         if self._last is None:
             return None
@@ -144,4 +144,4 @@ class _Nearest:
         def distance(point: tuple[float, float, list[Any]]) -> float:
             return abs(math.log(max(point[0] + point[1], 1e-300)) - wanted)
 
-        return min((self._last, *self._tops), key=distance)[2]
+        return WarmStart(min((self._last, *self._tops), key=distance)[2], trusted=True)

@@ -56,6 +56,15 @@ class Options:
         return self.tol * max(1.0, abs(objective))
 
 
+@dataclass(frozen=True)
+class WarmStart:
+    """Precision matrices to start from."""
+
+    precision: Sequence[Any]
+    trusted: bool
+    """Whether they come from a solve, so that they, and any blocks of them, are known to be definite."""
+
+
 class GroupRunner:
     """Solves the groups of one partition; `settled` is the objective of what is solved in closed form outside them."""
 
@@ -66,7 +75,7 @@ class GroupRunner:
         settled: float,
         options: Options,
         spent: SpentBudget,
-        warm_start: Sequence[Any] | None,
+        warm_start: WarmStart | None,
     ) -> None:
         self.problem, self.blocks, self.settled, self.options = problem, blocks, settled, options
         self.spent, self.warm_start = spent, warm_start
@@ -263,8 +272,9 @@ class GroupRunner:
         if start is not None:
             theta = start.flat(len(system.S))
         elif self.warm_start is not None:
-            theta = flat_from_precisions(system, self.warm_start, problem.source.n_variables)
-            require_definite_start(problem, system, theta)
+            theta = flat_from_precisions(system, self.warm_start.precision, problem.source.n_variables)
+            if not self.warm_start.trusted:
+                require_definite_start(problem, system, theta)
             theta = without_forbidden(system, theta)
         else:
             theta = diagonal_start(system, problem.diagonal_penalty)

@@ -41,13 +41,16 @@ def ascend_columns(
     W: FloatArray,
     beta: FloatArray,
     precision: FloatArray,
-) -> float:
-    """One sweep over the columns; the mean change of W relative to its mean size, or infinity if W is lost.
+) -> tuple[float, float]:
+    """One sweep over the columns; the change of W, or infinity if W is lost, and the gap that goes with it.
 
     `block_of` and `slot_of` (K, U) place the variables in the blocks of each class (-1: in none); block B holds those
-    of ``variable[member_start[B]:]``. W, beta (row j: the column of variable j, divided by theta_jj) and `precision`
-    (K, U), the theta_jj, are updated in place. W must be positive definite and dual feasible, or at least feasible
-    where it is fixed; it stays so.
+    of ``variable[member_start[B]:]``. W, beta (row j: the column of variable j, divided by theta_jj) and `precision`,
+    the theta_jj in the same order as `variable`, are updated in place. W must be positive definite and dual feasible,
+    or at least feasible where it is fixed; it stays so.
+
+    The change is the mean relative to the mean size. With R what is missing from W, the gap is tr(R Theta R Theta) / 2
+    to second order; the estimate takes the steps of this sweep for R, and of Theta the diagonal.
     """
     n_classes, n_variables = block_of.shape
     y = np.zeros((n_classes, size.max()))
@@ -59,11 +62,14 @@ def ascend_columns(
     hi = np.zeros(n_classes, np.int64)
     changed = 0.0
     total = 0.0
+    gap = 0.0
     for j in range(n_variables):
         blocks = block_of[:, j]
         rows = np.empty(n_classes, np.int64)
+        own_precision = np.empty(n_classes)
         for k in range(n_classes):
             if blocks[k] >= 0:
+                own_precision[k] = precision[member_start[blocks[k]] + slot_of[k, j]]
                 rows[k] = offset[blocks[k]] + slot_of[k, j] * size[blocks[k]]
                 goes_on = fresh_block[k] == blocks[k] and hi[k] == slot_of[k, j] and hi[k] - lo[k] < _PANEL
                 if not goes_on:
@@ -81,7 +87,7 @@ def ascend_columns(
             before = np.zeros_like(x)
             before[:, :done] = x[:, :done]
             gram = _grown_gram(gram, slot, blocks, offset, size, W, lo, hi)
-            _descend(gram, slot, blocks, rows, weight, precision[:, j], S, lambda1, lambda2, tolerance, x)
+            _descend(gram, slot, blocks, rows, weight, own_precision, S, lambda1, lambda2, tolerance, x)
             for k in range(n_classes):
                 if blocks[k] >= 0:
                     _add_rows(slot[k], x[k], before[k], offset[blocks[k]], size[blocks[k]], W, lo[k], hi[k], y[k])
@@ -97,17 +103,19 @@ def ascend_columns(
                 own = slot_of[k, j]
                 rest = W[rows[k] + own] - _store_beta(slot[k, :done], x[k], y[k], rows[k], beta)
                 if not rest > 0.0:
-                    return np.inf
-                precision[k, j] = 1.0 / rest
-                step, length = _store_column(own, offset[blocks[k]], size[blocks[k]], lo[k], hi[k], y[k], W)
+                    return np.inf, np.inf
+                members = precision[member_start[blocks[k]] : member_start[blocks[k]] + size[blocks[k]]]
+                members[own] = 1.0 / rest
+                step, length, square = _store_column(own, offset[blocks[k]], lo[k], hi[k], y[k], members, W)
                 changed += step
                 total += length
+                gap += 0.5 * weight[blocks[k]] * square / rest
                 hi[k] = own + 1
         for a in range(active.shape[0]):
             is_active[active[a]] = False
     for k in range(n_classes):
         _write_columns(fresh_block[k], lo[k], hi[k], offset, size, W)
-    return changed / total if total > 0.0 else 0.0
+    return changed / total if total > 0.0 else 0.0, gap
 
 
 @njit(cache=True, nogil=True)
@@ -122,19 +130,28 @@ def _store_beta(slot: IntArray, x: FloatArray, y: FloatArray, row: int, beta: Fl
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def _store_column(own: int, base: int, b: int, lo: int, hi: int, y: FloatArray, W: FloatArray) -> tuple[float, float]:
-    """Write the column -y into its own row and into those that are up to date; its change and its size, summed."""
+def _store_column(
+    own: int, base: int, lo: int, hi: int, y: FloatArray, precision: FloatArray, W: FloatArray
+) -> tuple[float, float, float]:
+    """Write the column -y into its own row and into those that are up to date.
+
+    The sums of its changes, of its size, and of its squared changes times `precision`.
+    """
     changed = 0.0
     total = 0.0
+    square = 0.0
+    b = precision.shape[0]
     row, y = W[base + own * b : base + (own + 1) * b], y[:b]
     y[own] = -row[own]  # which the column does not change
     for i in range(b):
-        changed += abs(row[i] + y[i])
+        step = row[i] + y[i]
+        changed += abs(step)
         total += abs(y[i])
+        square += precision[i] * step * step
         row[i] = -y[i]
     for i in range(lo, hi):
         W[base + i * b + own] = -y[i]
-    return changed, total - abs(y[own])
+    return changed, total - abs(y[own]), square
 
 
 @njit(cache=True, nogil=True)

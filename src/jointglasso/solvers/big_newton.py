@@ -32,9 +32,9 @@ _STEP_TOLERANCE = 0.03
 _FEW_CROSSINGS = 2e-3
 _ARMIJO = 1e-3
 
-#: Change of W in a sweep over the columns, at most, at which Theta is looked at first; the change that is hardly more
-#: than rounding in single precision; the most sweeps.
-_FIRST_LOOK, _SETTLED, _SWEEPS = 1e-3, 2e-6, 60
+#: Change of W in a sweep over the columns that is hardly more than rounding in single precision; the most sweeps; the
+#: part of the gap estimated at one look at Theta at which the next one is worth its price.
+_SETTLED, _SWEEPS, _NEXT_LOOK = 2e-6, 60, 0.7
 
 #: From one working set to the next the pairs may become this many times as many; the factor by which the penalties of
 #: newcomers are raised until they are no more.
@@ -80,23 +80,33 @@ def solve_big_group(
 
 def _approach(task: SolverTask, start: FloatArray, workers: Workers) -> tuple[_State, int]:
     """Sweep over the columns until Newton's method has little or nothing left to do; also the number of sweeps."""
-    system, ascent, state = task.system, ColumnAscent.begin(task, start), None
+    system = task.system
+    state = _State.at(task, start, workers) if task.warm else None
+    if state is not None and state.near_bounds(state.working_set()) is not None:
+        return state, 0
+    ascent = ColumnAscent.begin(task, start, None if state is None else state.W)
     # The objective of the point that is known best: at first that of the diagonal start.
     variance = system.optimal_variance(task.diagonal_penalty)
     objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
-    wanted, number = min(_FIRST_LOOK, 0.6 * np.sqrt(task.tol)) if not task.absolute else _FIRST_LOOK, 0
+    if state is not None:
+        objective = state.objective
+    number, share, wanted = 0, float(task.share.sum()), np.inf
     while number < min(task.max_iter, _SWEEPS) and _SETTLED < ascent.change < np.inf:
         if task.report(objective, None):
             break
         number += 1
-        if ascent.sweep() <= max(wanted, _SETTLED):
-            wanted = 0.3 * ascent.change
-            found = _State.at(task, ascent.theta(), workers)
-            if found is not None:
-                state, objective = found, found.objective
-                task.keep(state.theta)
-                if state.near_bounds(state.working_set()) is not None:
-                    break
+        ascent.sweep()
+        limit = share * task.allowed_gap(objective)
+        if ascent.rough_gap > min(limit, wanted) and ascent.change > _SETTLED:
+            continue
+        wanted = _NEXT_LOOK * ascent.rough_gap
+        found = _State.at(task, ascent.theta(), workers)
+        if found is not None:
+            state, objective = found, found.objective
+            task.keep(state.theta)
+            if state.near_bounds(state.working_set()) is not None:
+                break
+            wanted *= limit / max(state.expected_gap, limit)
     return (_State.begin(task, start, workers) if state is None else state), number
 
 
@@ -118,6 +128,8 @@ class _State:
     """Most pairs that the next working set may hold."""
     complete: bool = True
     """Whether the working set held every pair that violates the optimality conditions."""
+    expected_gap: float = np.inf
+    """Gap at Theta to second order, where it was looked at."""
     found: Bounds | None = None
     """Bounds at Theta, once they are known."""
 
@@ -169,7 +181,8 @@ class _State:
         residual = self._residual(working)
         product = working.sparse(residual) @ working.sparse(self.theta[working.position])
         squares = np.asarray(product.multiply(product.T).sum(axis=1)).ravel()
-        if 0.5 * float(working.weight[working.n_entries :] @ squares) > limit:
+        self.expected_gap = 0.5 * float(working.weight[working.n_entries :] @ squares)
+        if self.expected_gap > limit:
             return None
         per_block = bincount(working.component_block[working.component], squares, len(self.logdet))
         if (per_block > NEAR_IF_BIG**2).any():
@@ -302,7 +315,7 @@ class _State:
         from jointglasso.kernels.faces import inner, penalty_of
 
         system, n_entries = self.task.system, working.n_entries
-        self.found = None
+        self.found, self.expected_gap = None, np.inf
         self.theta[working.position] = x
         self.theta[working.mirror] = x[:n_entries]
         variance = self.variance[working.isolated]

@@ -14,18 +14,23 @@ from numpy.typing import NDArray
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.linalg import log_determinants
+from jointglasso.blocks.system import bincount
 from jointglasso.solvers.base import SolverTask
 
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last
 #: sweep.
 _ROUGHEST, _PRECISION = 1e-2, 0.1
 
+#: Change that the first sweep is expected to make from a start that carries knowledge.
+_WARM_CHANGE = 0.03
+
 
 def suits_columns(task: SolverTask) -> bool:
-    """Whether a group is started by sweeps: from scratch, every pair penalised, and alike."""
+    """Whether sweeps can be made over the columns of a group: every pair is penalised, and alike."""
     system = task.system
     penalised = task.penalty.lambda1 + task.penalty.lambda2 > 0.0
-    return penalised and not (task.warm or len(system.pair_factor) or len(system.forbidden))
+    return penalised and not (len(system.pair_factor) or len(system.forbidden))
 
 
 @dataclass
@@ -42,21 +47,24 @@ class ColumnAscent:
     beta: FloatArray
     """Columns of Theta divided by their diagonal entries, in the rows of flat storage; zero on the diagonal."""
     precision: FloatArray
-    """(K, U): diagonal of Theta."""
+    """Diagonal of Theta, in the order of the members of the blocks."""
     change: float = 1.0
     """Relative change of W in the last sweep; infinite if W is no longer definite."""
+    rough_gap: float = np.inf
+    """Gap that goes with this change, up to a factor that differs from problem to problem."""
 
     @classmethod
-    def begin(cls, task: SolverTask, start: FloatArray) -> ColumnAscent:
-        """Columns as in `start`; W from S."""
+    def begin(cls, task: SolverTask, start: FloatArray, inverse: FloatArray | None = None) -> ColumnAscent:
+        """Columns as in `start`; W as in its inverse if that is given, else from S."""
         system = task.system
         block_of, slot_of, variable = _places(system)
         diagonal = start[system.diagonal]
         beta = start / np.repeat(diagonal, np.repeat(system.size, system.size))
         beta[system.diagonal] = 0.0
-        precision = np.ones(block_of.shape)
-        precision[block_of >= 0] = diagonal[_member_of(system, block_of, slot_of)]
-        return cls(task, block_of, slot_of, variable, _feasible_point(task), beta, precision)
+        if inverse is None:
+            return cls(task, block_of, slot_of, variable, _point_near_covariance(task), beta, diagonal)
+        W = _point_near_inverse(task, inverse)
+        return cls(task, block_of, slot_of, variable, W, beta, diagonal, change=_WARM_CHANGE)
 
     def sweep(self) -> float:
         """Visit every column once; the relative change of W."""
@@ -64,7 +72,7 @@ class ColumnAscent:
 
         system, penalty = self.task.system, self.task.penalty
         unit = (penalty.lambda1 + penalty.lambda2) / float(system.block_weight.max())
-        self.change = ascend_columns(
+        self.change, self.rough_gap = ascend_columns(
             self.block_of, self.slot_of, self.variable, system.member_start, system.offset, system.size,
             system.block_weight, system.S, penalty.lambda1, penalty.lambda2,
             min(_ROUGHEST, _PRECISION * self.change) * unit, self.W, self.beta, self.precision,
@@ -74,13 +82,11 @@ class ColumnAscent:
     def theta(self) -> FloatArray:
         """Theta in flat storage, the mean of what its two columns say of an entry; it need not be definite yet."""
         system = self.task.system
-        diagonal = np.empty(len(system.members))
-        diagonal[_member_of(system, self.block_of, self.slot_of)] = self.precision[self.block_of >= 0]
-        theta = self.beta * np.repeat(diagonal, np.repeat(system.size, system.size))
+        theta = self.beta * np.repeat(self.precision, np.repeat(system.size, system.size))
         for _, (stack,) in system.stacks(theta):
             stack += stack.transpose(0, 2, 1).copy()
             stack *= 0.5
-        theta[system.diagonal] = diagonal
+        theta[system.diagonal] = self.precision
         return theta
 
 
@@ -95,13 +101,7 @@ def _places(system: BlockSystem) -> tuple[IntArray, IntArray, IntArray]:
     return block_of, slot_of, np.ascontiguousarray(local, dtype=np.int64)
 
 
-def _member_of(system: BlockSystem, block_of: IntArray, slot_of: IntArray) -> IntArray:
-    """Member behind each place that there is, in the order of the (K, U) arrays."""
-    held = block_of >= 0
-    return np.asarray(system.member_start[block_of[held]] + slot_of[held])
-
-
-def _feasible_point(task: SolverTask) -> NDArray[np.float32]:
+def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
     """S with its optimal diagonal; if that adds nothing, shrunk so far towards the diagonal as the penalty allows."""
     system, penalty = task.system, task.penalty
     W = system.S.astype(np.float32)
@@ -112,3 +112,26 @@ def _feasible_point(task: SolverTask) -> NDArray[np.float32]:
         W *= 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
     W[system.diagonal] = system.optimal_variance(task.diagonal_penalty)
     return W
+
+
+def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.float32]:
+    """The inverse with its optimal diagonal, and with each pair moved into its dual ball if it stays definite so.
+
+    Otherwise all of it is moved towards S until it is feasible: S is semidefinite, and a mixture with it is definite.
+    """
+    system, penalty = task.system, task.penalty
+    variance = system.optimal_variance(task.diagonal_penalty)
+    scale = np.sqrt(variance / inverse[system.diagonal])
+    row, column = system.entry_members()
+    covariance, weight = system.gather(system.S), system.block_weight[system.entry_block]
+    apart = system.gather(inverse) * scale[row] * scale[column] - covariance
+    used = bincount(system.pair_of_entry, penalty.excess(weight * apart), system.n_pairs)
+    entries, start = system.entries_of(np.flatnonzero(used > penalty.budget()))
+    outside, nothing = (weight * apart)[entries], np.zeros(len(entries))
+    inside = apart.copy()
+    inside[entries] = penalty.nearest_subgradient(nothing, outside, start, np.zeros(len(start) - 1)) / weight[entries]
+    W = system.scatter(covariance + inside, variance)
+    if np.isnan(log_determinants(system, W, np.ones(system.n_blocks, dtype=bool))).any():
+        furthest = penalty.gauge(outside, start).max(initial=1.0)
+        W = system.scatter(covariance + apart / furthest, variance)
+    return W.astype(np.float32)
