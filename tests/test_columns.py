@@ -7,6 +7,7 @@ import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.covariance import as_source
+from jointglasso.kernels.small_columns import ascend_small_groups
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers.base import SolverTask, diagonal_start
@@ -160,3 +161,61 @@ def test_w_is_symmetric_after_a_sweep():
     ascent.sweep()
     for _, (stack,) in task.system.stacks(ascent.W):
         assert np.array_equal(stack, stack.transpose(0, 2, 1))
+
+
+def several_groups(n_groups=7, seed=3):
+    """Groups of different sizes, with a variable here and there that only some of the classes hold."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 16, n_groups)
+    p = int(sizes.sum())
+    S = correlated(p=p, n=60, seed=seed, strength=0.6)
+    labels = np.tile(np.repeat(np.arange(n_groups), sizes), (3, 1))
+    lonely = rng.choice(p, 4, replace=False)
+    labels[rng.integers(0, 3, 4), lonely] = n_groups + np.arange(4)
+    return S, labels
+
+
+@pytest.mark.parametrize(("lambda1", "lambda2"), LAMBDAS)
+@pytest.mark.parametrize("on_diagonal", [False, True])
+def test_sweeps_over_small_groups_end_at_the_solution(lambda1, lambda2, on_diagonal):
+    S, labels = several_groups()
+    weights = np.array([1.0, 0.5, 2.0])
+    diagonal_penalty = lambda1 if on_diagonal else 0.0
+    task = make_task(S, lambda1, lambda2, diagonal_penalty, weights=weights, labels=labels)
+    theta, todo = task.start.copy(), np.ones(task.system.n_groups, dtype=bool)
+    todo[1] = False
+    limits = np.full(task.system.n_groups, 1e-9)
+    sweeps = ascend(task, theta, todo, limits, 200)
+    bounds = task.bounds(theta)
+    assert (bounds.gap[todo] <= 100.0 * limits[todo]).all() and sweeps[todo].min() > 0
+    untouched = np.repeat(task.system.block_group == 1, task.system.size**2)
+    assert np.array_equal(theta[untouched], task.start[untouched]) and sweeps[1] == 0
+
+
+def ascend(task, theta, todo, limits, max_sweeps):
+    system, penalty = task.system, task.penalty
+    order = np.argsort(system.block_group, kind="stable")
+    start = np.searchsorted(system.block_group[order], np.arange(system.n_groups + 1))
+    return ascend_small_groups(
+        start, order, system.block_class, system.members, system.member_start, system.offset, system.size,
+        system.block_weight, system.S, theta, todo, limits, max_sweeps, penalty.lambda1, penalty.lambda2,
+        task.diagonal_penalty,
+    )  # fmt: skip
+
+
+def test_small_groups_stop_as_soon_as_the_gap_seems_small():
+    S, labels = several_groups()
+    task = make_task(S, 0.25, 0.1, 0.25, labels=labels)
+    todo = np.ones(task.system.n_groups, dtype=bool)
+    few, many = (ascend(task, task.start.copy(), todo, np.full(len(todo), limit), 50) for limit in (1e-2, 1e-10))
+    assert (few <= many).all() and few.sum() < many.sum()
+    assert ascend(task, task.start.copy(), todo, np.full(len(todo), 1e-10), 2).max() == 2
+
+
+def test_small_groups_agree_with_newton():
+    S, labels = several_groups(n_groups=12)
+    apart = S * (labels[0][:, None] == labels[0])
+    default = jgl.solve(apart, 0.25, 0.1, tol=1e-9)
+    newton = jgl.solve(apart, 0.25, 0.1, tol=1e-9, solver="newton")
+    assert "columns, newton" in default.methods and default.status
+    assert default.objective == pytest.approx(newton.objective, rel=2e-9)

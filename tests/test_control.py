@@ -106,7 +106,7 @@ def test_progress_bar_shows_groups_and_gap(S):
 def test_methods_tell_how_the_groups_were_solved(S):
     solution = jgl.solve(S, 0.45, 0.1)
     assert sum(solution.methods.values()) == solution.partition.class_blocks.n_groups
-    assert set(solution.methods) <= {"closed form", "newton"}
+    assert set(solution.methods) <= {"closed form", "columns, newton"}
     assert jgl.solve(S, 0.45, 0.1, solver="admm").methods == {"admm": solution.partition.class_blocks.n_groups}
 
 

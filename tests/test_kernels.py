@@ -38,6 +38,7 @@ NO_REFERENCE = {
     "hessian.sample_tiles": "the product is compared with W D W: test_newton.py",
     "hessian.balanced_bounds": "the product is compared with W D W: test_newton.py",
     "columns.ascend_columns": "ends at the solution, by the certificate: test_columns.py",
+    "small_columns.ascend_small_groups": "ends at the solution, by the certificate: test_columns.py",
     "lanes.add_rows": "compared with a product of matrices: test_lanes.py",
     "lanes.add_four_dots": "compared with inner products: test_lanes.py",
     "lanes.add_one_dot": "compared with inner products: test_lanes.py",

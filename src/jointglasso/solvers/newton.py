@@ -70,7 +70,7 @@ class Newton:
             before = task.limits(bounds)
             dense = todo & _dense_groups(task.system, strong) if self.closed_form else np.zeros_like(todo)
             n_iter += _newton_on_groups(task, theta, todo & ~dense, before, task.max_iter - n_iter, self.closed_form)
-            methods[todo] = "newton"
+            methods[todo] = "columns, newton" if self.closed_form and _starts_anew(task) else "newton"
             bounds = task.bounds(theta, rescue=True)
             todo = task.unsolved(bounds)
             desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
@@ -147,17 +147,19 @@ def _newton_on_groups(
     With `limited`, groups on which Newton works harder than ADMM would are left unfinished.
     """
     system = task.system
+    sweeps = limited and _starts_anew(task)
     largest = np.zeros(system.n_groups, dtype=np.int64)
     np.maximum.at(largest, system.block_group, system.size)
     small = todo & (largest <= SMALL_BLOCK)
     taken = 0
     if small.any():
-        taken = newton_on_small_groups(task, theta, small, limits, min(max_iter, FEW_ITERATIONS))
+        taken = solve_small_groups(task, theta, small, limits, min(max_iter, FEW_ITERATIONS), sweeps=sweeps)
         # Badly conditioned groups that want more get the damped method.
         small &= task.bounds(theta).gap <= limits
     for group in np.flatnonzero(todo & ~small):
         alone, inside = _alone(task, theta, int(group), limits, max_iter)
-        theta[inside], _, n_iter, _ = solve_big_group(alone, alone.start, work_limit=ADMM_WORK if limited else np.inf)
+        work_limit = ADMM_WORK if limited else np.inf
+        theta[inside], _, n_iter, _ = solve_big_group(alone, alone.start, work_limit=work_limit, sweeps=sweeps)
         taken = max(taken, n_iter)
     return taken
 
@@ -193,11 +195,20 @@ def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits
         return max(workers.map(solve, [int(group) for group in groups]))
 
 
-def newton_on_small_groups(
-    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int
+def _starts_anew(task: SolverTask) -> bool:
+    """Whether groups are far enough from their gap to be worth sweeps over their columns before Newton's method."""
+    return suits_columns(task) and not task.absolute
+
+
+def solve_small_groups(
+    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int, *, sweeps: bool = False
 ) -> int:
-    """Run the compiled solver on the groups in `todo`, improving `theta` in place; the most iterations any took."""
+    """Run the compiled solvers on the groups in `todo`, improving `theta` in place; the most iterations any took.
+
+    Newton's method, where sweeps over the columns have not done all there is to do before.
+    """
     from jointglasso.kernels.newton import solve_groups
+    from jointglasso.kernels.small_columns import ascend_small_groups
 
     system, penalty = task.system, task.penalty
     block_start, group_blocks = _by_group(system.block_group, system.n_groups)
@@ -205,6 +216,14 @@ def newton_on_small_groups(
     row, column = _entry_slots(system)
 
     def solve(some: BoolArray) -> int:
+        taken = 0
+        if sweeps:
+            swept = ascend_small_groups(
+                block_start, group_blocks, system.block_class, system.members, system.member_start, system.offset,
+                system.size, system.block_weight, system.S, theta, some, limits, max_iter, penalty.lambda1,
+                penalty.lambda2, task.diagonal_penalty,
+            )  # fmt: skip
+            taken = int(swept.max(initial=0))
         iterations, _ = solve_groups(
             block_start,
             group_blocks,
@@ -223,12 +242,12 @@ def newton_on_small_groups(
             theta,
             some,
             limits,
-            max_iter,
+            max_iter - taken,
             penalty.lambda1,
             penalty.lambda2,
             task.diagonal_penalty,
         )
-        return int(iterations.max(initial=0))
+        return taken + int(iterations.max(initial=0))
 
     with Workers(task.n_threads) as workers:
         return max(workers.map(solve, _hands(system, todo, task.n_threads)))

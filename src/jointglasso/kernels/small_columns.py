@@ -1,0 +1,334 @@
+"""Block coordinate ascent on the dual problem of small groups, compiled from end to end.
+
+As in `kernels.columns`, but with all of a small matrix at hand: no lists of active pairs, no rows that are written
+later. Two or three sweeps bring most groups within their gap; Newton's method looks after the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.group_state import block_of, cholesky
+from jointglasso.kernels.newton import minimise_pair
+
+#: Most passes over the pairs of a column in one visit.
+_PASSES = 100
+
+#: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of W in the
+#: last sweep.
+_ROUGHEST, _PRECISION = 1e-2, 0.1
+
+#: Change of W that is hardly more than rounding.
+_SETTLED = 1e-14
+
+
+@njit(cache=True, nogil=True)
+def ascend_small_groups(
+    block_start: IntArray,
+    group_blocks: IntArray,
+    block_class: IntArray,
+    members: IntArray,
+    member_start: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    weight: FloatArray,
+    S: FloatArray,
+    theta: FloatArray,
+    todo: BoolArray,
+    gap_limit: FloatArray,
+    max_sweeps: int,
+    lambda1: float,
+    lambda2: float,
+    lambda_d: float,
+) -> IntArray:
+    """Sweep over the columns of the groups in `todo`, theta in place, until the gap seems small; the sweeps of each.
+
+    Blocks of group g are ``group_blocks[block_start[g]:block_start[g + 1]]``. A theta that is not definite in the end
+    is not taken over.
+    """
+    n_classes = block_class.max() + 1
+    W = np.zeros_like(theta)
+    beta = np.zeros_like(theta)
+    precision = np.zeros(members.shape[0])
+    local = np.full(members.max() + 1, -1)
+    room = np.empty((5, n_classes, size.max()))
+    sweeps = np.zeros(todo.shape[0], np.int64)
+    for group in range(todo.shape[0]):
+        if not todo[group]:
+            continue
+        blocks = group_blocks[block_start[group] : block_start[group + 1]]
+        block_at, slot_at = _places(blocks, block_class, members, member_start, size, n_classes, local)
+        _begin(blocks, member_start, offset, size, weight, S, theta, lambda1, lambda2, lambda_d, W, beta, precision)
+        unit = (lambda1 + lambda2) / weight[blocks].max()
+        change = 1.0
+        while sweeps[group] < max_sweeps and _SETTLED < change < np.inf:
+            sweeps[group] += 1
+            change, gap = _sweep(
+                block_at, slot_at, member_start, offset, size, weight, S, lambda1, lambda2,
+                unit * min(_ROUGHEST, _PRECISION * change), W, beta, precision, room,
+            )  # fmt: skip
+            if gap <= gap_limit[group]:
+                break
+        if change < np.inf:
+            _take_over(blocks, member_start, offset, size, beta, precision, W, theta)
+    return sweeps
+
+
+@njit(cache=True, nogil=True)
+def _places(
+    blocks: IntArray,
+    block_class: IntArray,
+    members: IntArray,
+    member_start: IntArray,
+    size: IntArray,
+    n_classes: int,
+    local: IntArray,
+) -> tuple[IntArray, IntArray]:
+    """Block and place there, (K, U), of a group's variables in each class, -1: none; `local` is -1 before and after."""
+    n = 0
+    for block in blocks:
+        for variable in members[member_start[block] : member_start[block] + size[block]]:
+            if local[variable] < 0:
+                local[variable] = n
+                n += 1
+    block_at = np.full((n_classes, n), -1)
+    slot_at = np.full((n_classes, n), -1)
+    for block in blocks:
+        for slot in range(size[block]):
+            column = local[members[member_start[block] + slot]]
+            block_at[block_class[block], column] = block
+            slot_at[block_class[block], column] = slot
+    for block in blocks:
+        for variable in members[member_start[block] : member_start[block] + size[block]]:
+            local[variable] = -1
+    return block_at, slot_at
+
+
+@njit(cache=True, nogil=True)
+def _begin(
+    blocks: IntArray,
+    member_start: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    weight: FloatArray,
+    S: FloatArray,
+    theta: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    lambda_d: float,
+    W: FloatArray,
+    beta: FloatArray,
+    precision: FloatArray,
+) -> None:
+    """Columns as in theta; W from S with its optimal diagonal, shrunk towards it where that adds nothing to S."""
+    shrink = 1.0
+    if lambda_d == 0.0:
+        largest = 0.0
+        for block in blocks:
+            A = block_of(S, offset, size, block)
+            for i in range(size[block]):
+                for j in range(i):
+                    largest = max(largest, weight[block] * abs(A[i, j]))
+        # Within lambda1 + lambda2 / sqrt(K) each, the entries of a pair lie in the dual ball.
+        reach = lambda1 + lambda2 / np.sqrt(blocks.shape[0])
+        shrink = 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
+    for block in blocks:
+        A = block_of(S, offset, size, block)
+        Theta = block_of(theta, offset, size, block)
+        B = block_of(W, offset, size, block)
+        columns = block_of(beta, offset, size, block)
+        for i in range(size[block]):
+            precision[member_start[block] + i] = Theta[i, i]
+            for j in range(size[block]):
+                B[i, j] = shrink * A[i, j]
+                columns[i, j] = Theta[i, j] / Theta[i, i]
+            B[i, i] = A[i, i] + lambda_d / weight[block]
+            columns[i, i] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _sweep(
+    block_at: IntArray,
+    slot_at: IntArray,
+    member_start: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    weight: FloatArray,
+    S: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    tolerance: float,
+    W: FloatArray,
+    beta: FloatArray,
+    precision: FloatArray,
+    room: FloatArray,
+) -> tuple[float, float]:
+    """Visit every column once; the change of W, or infinity if W is lost, and the gap that goes with it."""
+    n_classes, n_variables = block_at.shape
+    x, slope = room[0], room[1]
+    changed = 0.0
+    total = 0.0
+    gap = 0.0
+    for j in range(n_variables):
+        for k in range(n_classes):
+            block = block_at[k, j]
+            if block >= 0:
+                own = slot_at[k, j]
+                x[k, : size[block]] = block_of(beta, offset, size, block)[own]
+                _slope_of(x[k], block_of(S, offset, size, block)[own], block_of(W, offset, size, block), slope[k])
+        _solve_column(
+            j, block_at, slot_at, member_start, offset, size, weight, lambda1, lambda2, tolerance, W, precision, room
+        )
+        for k in range(n_classes):
+            block = block_at[k, j]
+            if block >= 0:
+                own = slot_at[k, j]
+                members = precision[member_start[block] : member_start[block] + size[block]]
+                block_of(beta, offset, size, block)[own] = x[k, : size[block]]
+                rest, step, length, square = _store(
+                    own, x[k], slope[k], block_of(S, offset, size, block)[own], members,
+                    block_of(W, offset, size, block),
+                )  # fmt: skip
+                if not rest > 0.0:
+                    return np.inf, np.inf
+                members[own] = 1.0 / rest
+                changed += step
+                total += length
+                gap += 0.5 * weight[block] * square / rest
+    return changed / total if total > 0.0 else 0.0, gap
+
+
+@njit(cache=True, nogil=True)
+def _slope_of(x: FloatArray, covariance: FloatArray, W: FloatArray, slope: FloatArray) -> None:
+    """``covariance + W x``."""
+    b = covariance.shape[0]
+    slope[:b] = covariance
+    for t in range(b):
+        if x[t] != 0.0:
+            _add(x[t], W[t], slope)
+
+
+@njit(cache=True, nogil=True)
+def _add(factor: float, row: FloatArray, out: FloatArray) -> None:
+    for t in range(row.shape[0]):
+        out[t] += factor * row[t]
+
+
+@njit(cache=True, nogil=True)
+def _solve_column(
+    j: int,
+    block_at: IntArray,
+    slot_at: IntArray,
+    member_start: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    weight: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    tolerance: float,
+    W: FloatArray,
+    precision: FloatArray,
+    room: FloatArray,
+) -> None:
+    """Coordinate descent on the pairs of column j until x settles; x and its slope are the first of `room`."""
+    n_classes, n_variables = block_at.shape
+    x, slope = room[0], room[1]
+    target, curvature, new = room[2, :, 0], room[3, :, 0], room[4, :, 0]
+    which, base, side = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    w, theta_jj = np.empty(n_classes), np.empty(n_classes)
+    for k in range(n_classes):
+        block = block_at[k, j]
+        if block >= 0:
+            base[k] = offset[block]
+            side[k] = size[block]
+            w[k] = weight[block]
+            theta_jj[k] = precision[member_start[block] + slot_at[k, j]]
+    for _ in range(_PASSES):
+        biggest = 0.0
+        for i in range(n_variables):
+            if i == j:
+                continue
+            m = 0
+            used = 0.0
+            for k in range(n_classes):
+                if block_at[k, j] >= 0 and block_at[k, j] == block_at[k, i]:
+                    slot = slot_at[k, i]
+                    excess = w[k] * abs(slope[k, slot]) - lambda1
+                    used += excess * excess if excess > 0.0 else 0.0
+                    used += np.inf if x[k, slot] != 0.0 else 0.0
+                    which[m] = k
+                    m += 1
+            if used <= lambda2 * lambda2:
+                continue  # the pair is zero, and may stay so
+            for e in range(m):
+                k = which[e]
+                slot = slot_at[k, i]
+                curvature[e] = w[k] * W[base[k] + slot * (side[k] + 1)] / theta_jj[k]
+                target[e] = theta_jj[k] * x[k, slot] - w[k] * slope[k, slot] / curvature[e]
+            minimise_pair(target, curvature, lambda1, lambda2, new, m)
+            for e in range(m):
+                k = which[e]
+                slot = slot_at[k, i]
+                step = new[e] / theta_jj[k] - x[k, slot]
+                if step != 0.0:
+                    x[k, slot] += step
+                    row = W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]]
+                    for t in range(row.shape[0]):
+                        slope[k, t] += step * row[t]
+                    biggest = max(biggest, abs(step) * row[slot])
+        if biggest <= tolerance:
+            break
+
+
+@njit(cache=True, nogil=True)
+def _store(
+    own: int, x: FloatArray, slope: FloatArray, covariance: FloatArray, precision: FloatArray, W: FloatArray
+) -> tuple[float, float, float, float]:
+    """Write the column ``covariance - slope`` into W.
+
+    What is left of the variance, the sums of the column's changes and of its size, and that of its squared changes
+    times `precision`.
+    """
+    rest = W[own, own]
+    changed = 0.0
+    total = 0.0
+    square = 0.0
+    for t in range(covariance.shape[0]):
+        if t != own:
+            new = covariance[t] - slope[t]
+            rest += x[t] * new
+            step = new - W[own, t]
+            changed += abs(step)
+            total += abs(new)
+            square += precision[t] * step * step
+            W[own, t] = new
+            W[t, own] = new
+    return rest, changed, total, square
+
+
+@njit(cache=True, nogil=True)
+def _take_over(
+    blocks: IntArray,
+    member_start: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    beta: FloatArray,
+    precision: FloatArray,
+    scratch: FloatArray,
+    theta: FloatArray,
+) -> None:
+    """Make theta of its columns, the mean of what two of them say of an entry, if that is definite."""
+    for block in blocks:
+        columns = block_of(beta, offset, size, block)
+        diagonal = precision[member_start[block] : member_start[block] + size[block]]
+        for i in range(size[block]):
+            for j in range(i):
+                columns[i, j] = 0.5 * (columns[i, j] * diagonal[i] + columns[j, i] * diagonal[j])
+                columns[j, i] = columns[i, j]
+            columns[i, i] = diagonal[i]
+        if cholesky(columns, block_of(scratch, offset, size, block)) == np.inf:
+            return
+    for block in blocks:
+        theta[offset[block] : offset[block + 1]] = beta[offset[block] : offset[block + 1]]
