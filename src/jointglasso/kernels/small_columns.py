@@ -20,8 +20,9 @@ _PASSES = 100
 #: last sweep.
 _ROUGHEST, _PRECISION = 1e-2, 0.1
 
-#: Change of W that is hardly more than rounding.
-_SETTLED = 1e-14
+#: Change of W that is hardly more than rounding; the gap that goes with the change in a sweep, over the gap wanted, at
+#: which the latter is usually reached: the sweep has brought most of it.
+_SETTLED, _CLOSE = 1e-14, 2.0
 
 
 @njit(cache=True, nogil=True)
@@ -69,7 +70,7 @@ def ascend_small_groups(
                 block_at, slot_at, member_start, offset, size, weight, S, lambda1, lambda2,
                 unit * min(_ROUGHEST, _PRECISION * change), W, beta, precision, room,
             )  # fmt: skip
-            if gap <= gap_limit[group]:
+            if gap <= _CLOSE * gap_limit[group]:
                 break
         if change < np.inf:
             _take_over(blocks, member_start, offset, size, beta, precision, W, theta)

@@ -32,9 +32,18 @@ def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
 
 
 def forest_solution(
-    system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float, strong: BoolArray, n_threads: int = 1
+    system: BlockSystem,
+    penalty: PairPenalty,
+    diagonal_penalty: float,
+    strong: BoolArray,
+    n_threads: int = 1,
+    *,
+    only_forests: bool = False,
 ) -> tuple[FloatArray, BoolArray]:
-    """Theta in flat storage from the closed form, and which groups are forests, given the strong pairs."""
+    """Theta in flat storage from the closed form, and which groups are forests, given the strong pairs.
+
+    With `only_forests`, the others get the diagonal start.
+    """
     from jointglasso.kernels.forest import forest_covariances, spanning_forest
 
     pairs = np.flatnonzero(strong)
@@ -52,6 +61,11 @@ def forest_solution(
     strength = np.abs(S[edges]) / np.sqrt(product[edges])
     order = edges[np.argsort(-strength, kind="stable")]
     taken, closes_cycle = spanning_forest(order, edge, row, column, len(system.members))
+    forest = np.ones(system.n_groups, dtype=bool)
+    group = system.block_group[system.entry_block[entries]]
+    forest[group[closes_cycle]] = False
+    if only_forests:
+        taken &= forest[group]
     W = np.zeros_like(S)
     with Workers(n_threads if len(pairs) > _WORTH_THREADS else 1) as workers:
         parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
@@ -61,8 +75,6 @@ def forest_solution(
     value = -W / (product - W * W)
     share = -value * W
     extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))
-    forest = np.ones(system.n_groups, dtype=bool)
-    forest[system.block_group[system.entry_block[entries[closes_cycle]]]] = False
     theta = np.zeros(system.S.shape)
     theta[at] = theta[system.lower[entries]] = value
     theta[system.diagonal] = (1.0 + extra) / variance

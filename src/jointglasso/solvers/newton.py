@@ -115,7 +115,11 @@ class Newton:
         methods = np.full(system.n_groups, start_name, dtype=object)
         if not self.closed_form:
             return task.start.copy(), methods
-        theta, forest = forest_solution(system, task.penalty, task.diagonal_penalty, strong, task.n_threads)
+        # In small groups, sweeps over the columns gain nothing from a start on a spanning forest.
+        swept = _starts_anew(task) and system.size.max(initial=0) <= SMALL_BLOCK
+        theta, forest = forest_solution(
+            system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=swept
+        )
         if task.warm:
             keep = np.repeat(~forest[system.block_group], system.size**2)
             theta[keep] = task.start[keep]
