@@ -91,7 +91,8 @@ def solve(
         finer still: it cuts more, checks the solution, and merges only what the check asks for.
     solver : {"auto", "newton", "proximal_gradient", "admm"} or solver object
         Method, by name or as an object with options, such as ``jointglasso.ADMM(rho=0.1, relaxation=1.0)``. "auto"
-        takes the closed form where it is exact and proximal Newton elsewhere.
+        takes the closed form where it is exact, sweeps over the columns elsewhere, proximal Newton where these leave a
+        gap, and ADMM for groups correlated throughout.
     tol : float, default 1e-6
         Relative duality gap of the whole problem: gap <= tol * max(1, abs(objective)).
     max_iter : int, optional

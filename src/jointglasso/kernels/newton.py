@@ -54,7 +54,7 @@ def minimise_pair(
             slope += part * curvature[k] / scale
         step = total * (np.sqrt(total) - 1.0) / slope
         r += step
-        if abs(step) <= 1e-15 * r:
+        if abs(step) <= 1e-8 * r:  # the next one would be the square of that
             break
     for k in range(n):
         x[k] *= r / (curvature[k] * r + lambda2)
