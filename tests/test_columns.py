@@ -13,6 +13,7 @@ from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers.base import SolverTask, diagonal_start
 from jointglasso.solvers.columns import ColumnAscent, suits_columns
 
+UNKNOWN = np.empty(0)
 LAMBDAS = [(0.2, 0.1), (0.3, 0.0), (0.0, 0.4)]
 
 
@@ -192,13 +193,13 @@ def test_sweeps_over_small_groups_end_at_the_solution(lambda1, lambda2, on_diago
     assert np.array_equal(theta[untouched], task.start[untouched]) and sweeps[1] == 0
 
 
-def ascend(task, theta, todo, limits, max_sweeps):
+def ascend(task, theta, todo, limits, max_sweeps, inverse=UNKNOWN):
     system, penalty = task.system, task.penalty
     order = np.argsort(system.block_group, kind="stable")
     start = np.searchsorted(system.block_group[order], np.arange(system.n_groups + 1))
     return ascend_small_groups(
         start, order, system.block_class, system.members, system.member_start, system.offset, system.size,
-        system.block_weight, system.S, theta, todo, limits, max_sweeps, penalty.lambda1, penalty.lambda2,
+        system.block_weight, system.S, theta, inverse, todo, limits, max_sweeps, penalty.lambda1, penalty.lambda2,
         task.diagonal_penalty,
     )  # fmt: skip
 
@@ -210,6 +211,21 @@ def test_small_groups_stop_as_soon_as_the_gap_seems_small():
     few, many = (ascend(task, task.start.copy(), todo, np.full(len(todo), limit), 50) for limit in (1e-2, 1e-10))
     assert (few <= many).all() and few.sum() < many.sum()
     assert ascend(task, task.start.copy(), todo, np.full(len(todo), 1e-10), 2).max() == 2
+
+
+@pytest.mark.parametrize("on_diagonal", [False, True])
+def test_near_the_solution_small_groups_go_on_from_the_inverse(on_diagonal):
+    S, labels = several_groups()
+    task = make_task(S, 0.25, 0.1, 0.25 if on_diagonal else 0.0, labels=labels)
+    theta, todo = task.start.copy(), np.ones(task.system.n_groups, dtype=bool)
+    rough, fine = np.full(len(todo), 1e-5), np.full(len(todo), 1e-11)
+    ascend(task, theta, todo, rough, 100)
+    bounds = task.bounds(theta)
+    anew, further = theta.copy(), theta.copy()
+    from_start = ascend(task, anew, todo, fine, 100)
+    from_there = ascend(task, further, todo, fine, 100, bounds.inverse)
+    assert from_there.sum() < 0.7 * from_start.sum()
+    assert (task.bounds(further).gap <= 1e-9).all()
 
 
 def test_small_groups_agree_with_newton():

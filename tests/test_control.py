@@ -197,7 +197,7 @@ def test_few_samples_and_small_penalties_are_solved_by_default(lambda1):
 def test_a_tolerance_beyond_double_precision_ends_with_the_right_reason(S, solver):
     with pytest.warns(jgl.ConvergenceWarning, match="double precision"):
         solution = jgl.solve(S[:, :20, :20], 0.2, 0.1, solver=solver, tol=1e-60)
-    assert solution.n_iter < 60
+    assert solution.n_iter < 100
 
 
 def test_all_cores_may_be_asked_for_as_minus_one(S):

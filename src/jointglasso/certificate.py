@@ -53,6 +53,14 @@ class Bounds:
         """Inverse of Theta in flat storage."""
         return self.factor.inverse
 
+    def with_group(self, group: int, blocks: BoolArray, inside: IntArray, other: Bounds) -> Bounds:
+        """With the bounds of one group, found apart: its blocks, and their places in flat storage."""
+        objective, gap, dual = self.objective.copy(), self.gap.copy(), self.dual.copy()
+        objective[group], gap[group], dual[inside] = other.objective[0], other.gap[0], other.dual
+        inverse, logdet, definite = self.factor.inverse.copy(), self.factor.logdet.copy(), self.factor.definite.copy()
+        inverse[inside], logdet[blocks], definite[blocks] = other.inverse, other.factor.logdet, other.factor.definite
+        return Bounds(objective, gap, dual, Factorization(inverse, logdet, definite))
+
     @property
     def total_gap(self) -> float:
         return float(self.gap.sum())

@@ -37,6 +37,7 @@ def ascend_small_groups(
     weight: FloatArray,
     S: FloatArray,
     theta: FloatArray,
+    inverse: FloatArray,
     todo: BoolArray,
     gap_limit: FloatArray,
     max_sweeps: int,
@@ -46,8 +47,9 @@ def ascend_small_groups(
 ) -> IntArray:
     """Sweep over the columns of the groups in `todo`, theta in place, until the gap seems small; the sweeps of each.
 
-    Blocks of group g are ``group_blocks[block_start[g]:block_start[g + 1]]``. A theta that is not definite in the end
-    is not taken over.
+    Blocks of group g are ``group_blocks[block_start[g]:block_start[g + 1]]``. W starts from the `inverse` of theta if
+    theta is near the solution, and from S if `inverse` is empty. A theta that is not definite in the end is not taken
+    over.
     """
     n_classes = block_class.max() + 1
     W = np.zeros_like(theta)
@@ -61,7 +63,11 @@ def ascend_small_groups(
             continue
         blocks = group_blocks[block_start[group] : block_start[group + 1]]
         block_at, slot_at = _places(blocks, block_class, members, member_start, size, n_classes, local)
-        _begin(blocks, member_start, offset, size, weight, S, theta, lambda1, lambda2, lambda_d, W, beta, precision)
+        _begin_columns(blocks, member_start, offset, size, theta, beta, precision)
+        if inverse.shape[0] > 0:
+            _begin_near_inverse(blocks, offset, size, weight, S, inverse, lambda_d, W)
+        else:
+            _begin_near_covariance(blocks, offset, size, weight, S, lambda1, lambda2, lambda_d, W)
         unit = (lambda1 + lambda2) / weight[blocks].max()
         change = 1.0
         while sweeps[group] < max_sweeps and _SETTLED < change < np.inf:
@@ -108,22 +114,64 @@ def _places(
 
 
 @njit(cache=True, nogil=True)
-def _begin(
+def _begin_columns(
     blocks: IntArray,
     member_start: IntArray,
     offset: IntArray,
     size: IntArray,
+    theta: FloatArray,
+    beta: FloatArray,
+    precision: FloatArray,
+) -> None:
+    """Columns as in theta."""
+    for block in blocks:
+        Theta = block_of(theta, offset, size, block)
+        columns = block_of(beta, offset, size, block)
+        for i in range(size[block]):
+            precision[member_start[block] + i] = Theta[i, i]
+            for j in range(size[block]):
+                columns[i, j] = Theta[i, j] / Theta[i, i]
+            columns[i, i] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _begin_near_inverse(
+    blocks: IntArray,
+    offset: IntArray,
+    size: IntArray,
     weight: FloatArray,
     S: FloatArray,
-    theta: FloatArray,
+    inverse: FloatArray,
+    lambda_d: float,
+    W: FloatArray,
+) -> None:
+    """W from the inverse, rescaled to its optimal diagonal."""
+    for block in blocks:
+        b = size[block]
+        given = block_of(inverse, offset, size, block)
+        A = block_of(S, offset, size, block)
+        B = block_of(W, offset, size, block)
+        scale = np.empty(b)
+        for i in range(b):
+            scale[i] = np.sqrt((A[i, i] + lambda_d / weight[block]) / given[i, i])
+        for i in range(b):
+            for j in range(b):
+                B[i, j] = given[i, j] * scale[i] * scale[j]
+
+
+@njit(cache=True, nogil=True)
+def _begin_near_covariance(
+    blocks: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    weight: FloatArray,
+    S: FloatArray,
     lambda1: float,
     lambda2: float,
     lambda_d: float,
     W: FloatArray,
-    beta: FloatArray,
-    precision: FloatArray,
 ) -> None:
-    """Columns as in theta; W from S with its optimal diagonal, shrunk towards it where that adds nothing to S."""
+    """W from S with its optimal diagonal, shrunk towards it where that adds nothing to S."""
     shrink = 1.0
     if lambda_d == 0.0:
         largest = 0.0
@@ -137,16 +185,11 @@ def _begin(
         shrink = 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
     for block in blocks:
         A = block_of(S, offset, size, block)
-        Theta = block_of(theta, offset, size, block)
         B = block_of(W, offset, size, block)
-        columns = block_of(beta, offset, size, block)
         for i in range(size[block]):
-            precision[member_start[block] + i] = Theta[i, i]
             for j in range(size[block]):
                 B[i, j] = shrink * A[i, j]
-                columns[i, j] = Theta[i, j] / Theta[i, i]
             B[i, i] = A[i, i] + lambda_d / weight[block]
-            columns[i, i] = 0.0
 
 
 @njit(cache=True, nogil=True)

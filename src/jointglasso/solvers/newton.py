@@ -25,6 +25,9 @@ FEW_ITERATIONS = 25
 #: Groups of blocks up to this size are solved by compiled code from end to end.
 SMALL_BLOCK = 48
 
+#: Groups of blocks up to this size are swept over with all of their matrices at hand.
+SWEPT_BLOCK = 256
+
 #: Groups with a block of at least this size, and at least this share of strong pairs, are left to ADMM.
 DENSE_BLOCK, DENSE_SHARE = 24, 0.5
 
@@ -60,7 +63,7 @@ class Newton:
         """Closed form first, if wanted; then Newton on every group whose gap is still too wide."""
         strong = strong_pairs(task.system, task.penalty) if self.closed_form else np.zeros(0, dtype=bool)
         theta, methods = self._begin(task, strong)
-        if task.system.n_groups == 1 and task.system.size.max() > SMALL_BLOCK:
+        if task.system.n_groups == 1 and task.system.size.max() > (SWEPT_BLOCK if task.absolute else SMALL_BLOCK):
             return self._solve_one(task, theta, methods, strong)
         bounds = task.bounds(theta)
         todo = task.unsolved(bounds)
@@ -69,7 +72,9 @@ class Newton:
         while n_iter < task.max_iter and (todo & (task.limits(bounds) < before)).any():
             before = task.limits(bounds)
             dense = todo & _dense_groups(task.system, strong) if self.closed_form else np.zeros_like(todo)
-            n_iter += _newton_on_groups(task, theta, todo & ~dense, before, task.max_iter - n_iter, self.closed_form)
+            near = bounds.inverse if task.absolute else np.empty(0)
+            left = task.max_iter - n_iter
+            n_iter += _newton_on_groups(task, theta, near, todo & ~dense, before, left, self.closed_form)
             methods[todo] = "columns, newton" if self.closed_form and _starts_anew(task) else "newton"
             bounds = task.bounds(theta, rescue=True)
             todo = task.unsolved(bounds)
@@ -94,7 +99,7 @@ class Newton:
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         taken = 0
         if not _dense_groups(task.system, strong)[0]:
-            sweeps = suits_columns(task)
+            sweeps = _starts_anew(task)
             theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=ADMM_WORK, sweeps=sweeps)
             if stopped_by != "work":
                 name = "columns, newton" if sweeps else "newton"
@@ -144,26 +149,41 @@ def _dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
 
 
 def _newton_on_groups(
-    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int, limited: bool
+    task: SolverTask,
+    theta: FloatArray,
+    inverse: FloatArray,
+    todo: BoolArray,
+    limits: FloatArray,
+    max_iter: int,
+    limited: bool,
 ) -> int:
     """Improve `theta` in place on the groups in `todo`; the most iterations any took.
 
-    With `limited`, groups on which Newton works harder than ADMM would are left unfinished.
+    `inverse` is that of theta if this is near the solution, else empty. With `limited`, sweeps over the columns come
+    first, and groups on which Newton works harder than ADMM would are left unfinished.
     """
     system = task.system
-    sweeps = limited and _starts_anew(task)
     largest = np.zeros(system.n_groups, dtype=np.int64)
     np.maximum.at(largest, system.block_group, system.size)
     small = todo & (largest <= SMALL_BLOCK)
+    few = min(max_iter, FEW_ITERATIONS)
     taken = 0
+    sweeps = limited and suits_columns(task)
+    # A sharper solution of a small group is one or two steps of Newton's method away.
+    swept = todo & (largest <= SWEPT_BLOCK) & ~(small & task.absolute) if sweeps else np.zeros_like(todo)
+    if swept.any():
+        taken = sweep_groups(task, theta, inverse, swept, limits, few)
     if small.any():
-        taken = solve_small_groups(task, theta, small, limits, min(max_iter, FEW_ITERATIONS), sweeps=sweeps)
+        taken += newton_on_small_groups(task, theta, small, limits, few - taken)
+    if (swept | small).any():
         # Badly conditioned groups that want more get the damped method.
-        small &= task.bounds(theta).gap <= limits
-    for group in np.flatnonzero(todo & ~small):
+        todo = todo & (task.bounds(theta).gap > limits)
+    for group in np.flatnonzero(todo):
         alone, inside = _alone(task, theta, int(group), limits, max_iter)
         work_limit = ADMM_WORK if limited else np.inf
-        theta[inside], _, n_iter, _ = solve_big_group(alone, alone.start, work_limit=work_limit, sweeps=sweeps)
+        theta[inside], _, n_iter, _ = solve_big_group(
+            alone, alone.start, work_limit=work_limit, sweeps=sweeps and not (swept[group] or task.absolute)
+        )
         taken = max(taken, n_iter)
     return taken
 
@@ -204,15 +224,32 @@ def _starts_anew(task: SolverTask) -> bool:
     return suits_columns(task) and not task.absolute
 
 
-def solve_small_groups(
-    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int, *, sweeps: bool = False
+def sweep_groups(
+    task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
 ) -> int:
-    """Run the compiled solvers on the groups in `todo`, improving `theta` in place; the most iterations any took.
-
-    Newton's method, where sweeps over the columns have not done all there is to do before.
-    """
-    from jointglasso.kernels.newton import solve_groups
+    """Sweep over the columns of the groups in `todo`, improving `theta` in place; the most sweeps any took."""
     from jointglasso.kernels.small_columns import ascend_small_groups
+
+    system, penalty = task.system, task.penalty
+    block_start, group_blocks = _by_group(system.block_group, system.n_groups)
+
+    def sweep(some: BoolArray) -> int:
+        sweeps = ascend_small_groups(
+            block_start, group_blocks, system.block_class, system.members, system.member_start, system.offset,
+            system.size, system.block_weight, system.S, theta, inverse, some, limits, max_sweeps, penalty.lambda1,
+            penalty.lambda2, task.diagonal_penalty,
+        )  # fmt: skip
+        return int(sweeps.max(initial=0))
+
+    with Workers(task.n_threads) as workers:
+        return max(workers.map(sweep, _hands(system, todo, task.n_threads)))
+
+
+def newton_on_small_groups(
+    task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int
+) -> int:
+    """Run the compiled solver on the groups in `todo`, improving `theta` in place; the most iterations any took."""
+    from jointglasso.kernels.newton import solve_groups
 
     system, penalty = task.system, task.penalty
     block_start, group_blocks = _by_group(system.block_group, system.n_groups)
@@ -220,38 +257,12 @@ def solve_small_groups(
     row, column = _entry_slots(system)
 
     def solve(some: BoolArray) -> int:
-        taken = 0
-        if sweeps:
-            swept = ascend_small_groups(
-                block_start, group_blocks, system.block_class, system.members, system.member_start, system.offset,
-                system.size, system.block_weight, system.S, theta, some, limits, max_iter, penalty.lambda1,
-                penalty.lambda2, task.diagonal_penalty,
-            )  # fmt: skip
-            taken = int(swept.max(initial=0))
         iterations, _ = solve_groups(
-            block_start,
-            group_blocks,
-            pair_start,
-            group_pairs,
-            system.pair_start,
-            system.pair_factor,
-            system.upper,
-            system.entry_block,
-            row,
-            column,
-            system.offset,
-            system.size,
-            system.block_weight,
-            system.S,
-            theta,
-            some,
-            limits,
-            max_iter - taken,
-            penalty.lambda1,
-            penalty.lambda2,
-            task.diagonal_penalty,
-        )
-        return taken + int(iterations.max(initial=0))
+            block_start, group_blocks, pair_start, group_pairs, system.pair_start, system.pair_factor, system.upper,
+            system.entry_block, row, column, system.offset, system.size, system.block_weight, system.S, theta, some,
+            limits, max_iter, penalty.lambda1, penalty.lambda2, task.diagonal_penalty,
+        )  # fmt: skip
+        return int(iterations.max(initial=0))
 
     with Workers(task.n_threads) as workers:
         return max(workers.map(solve, _hands(system, todo, task.n_threads)))
