@@ -33,8 +33,8 @@ from jointglasso.penalties import PairPenalty
 _DENSE_ADVANTAGE = 0.01
 
 #: Below this norm of R Theta its square bounds the gap to within a percent; above it a second factorisation gives it.
-#: Big blocks, where that is expensive, make do with a tenth.
-_NEAR, NEAR_IF_BIG, _BIG = 0.01, 0.1, 256
+#: Big blocks, where that is expensive, make do with a quarter.
+_NEAR, NEAR_IF_BIG, _BIG = 0.01, 0.2, 256
 
 
 @dataclass(frozen=True)

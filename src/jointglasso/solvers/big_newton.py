@@ -185,10 +185,10 @@ class _State:
         if self.expected_gap > limit:
             return None
         per_block = bincount(working.component_block[working.component], squares, len(self.logdet))
-        if (per_block > NEAR_IF_BIG**2).any():
+        gap = self.task.system.block_weight @ gap_of_squares(np.clip(per_block, 0.0, NEAR_IF_BIG**2))
+        if (per_block > NEAR_IF_BIG**2).any() or gap > limit:
             self.found = self.bounds()
             return self.found
-        gap = self.task.system.block_weight @ gap_of_squares(np.maximum(per_block, 0.0))
         dual = self.W.copy()
         dual[working.position] += residual
         dual[working.mirror] = dual[working.position[: working.n_entries]]
