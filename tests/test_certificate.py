@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 import jointglasso as jgl
 from bank import BANK, Problem, from_samples
 from jointglasso.blocks import build_system
-from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
+from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_of_squares, gap_radii
 from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.engine.execute import SOLVERS
 from jointglasso.engine.screen import SCREENING
@@ -416,3 +416,16 @@ def test_oracle_of_this_file_is_exact():
         lower = dual_objective(np.linalg.inv(exact.precision), problem.weights)
         assert lower == pytest.approx(exact.objective, rel=1e-9)
         assert accurate_optimum(*problem.arguments).objective == pytest.approx(exact.objective, rel=1e-10)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(-0.4, 0.4), min_size=1, max_size=5))
+def test_the_gap_is_bounded_by_the_squares(eigenvalues):
+    m = np.array(eigenvalues)
+    squares = (m**2).sum(keepdims=True)
+    if squares[0] >= 0.9:
+        return
+    bound = gap_of_squares(squares)[0]
+    exact = (m - np.log1p(m)).sum()
+    assert exact <= bound * (1.0 + 1e-9) + 1e-16
+    assert bound <= 0.5 * squares[0] / (1.0 - np.sqrt(squares[0])) + 1e-16
