@@ -291,3 +291,13 @@ def test_kill_at_random_moments(tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in pieces(folder)} == {
         path.name: path.read_bytes() for path in pieces(tmp_path / "whole")
     }
+
+
+def test_groups_sharpened_one_by_one_beside_a_checkpoint(tmp_path, monkeypatch):
+    """What is kept of the sharpening of one group must not be taken for a snapshot of its whole batch."""
+    monkeypatch.setattr("jointglasso.engine.checkpoint.SNAPSHOT_SECONDS", 0.0)
+    data = jgl.datasets.make_joint_ggm("C", 600, 6, n_blocks=6, output="covariances", random_state=0)
+    lambdas = 0.0082 * np.sqrt(1000 / 600), 0.0015 * np.sqrt(1000 / 600)
+    plain = jgl.solve(data.covariances, *lambdas, tol=1e-8)
+    kept = jgl.solve(data.covariances, *lambdas, tol=1e-8, checkpoint=tmp_path / "folder")
+    assert kept.status and kept.objective == pytest.approx(plain.objective, rel=1e-8)

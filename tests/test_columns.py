@@ -1,5 +1,7 @@
 """Sweeps over the columns of a big group: they climb the dual problem and end at its solution."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -235,3 +237,61 @@ def test_small_groups_agree_with_newton():
     newton = jgl.solve(apart, 0.25, 0.1, tol=1e-9, solver="newton")
     assert "columns, newton" in default.methods and default.status
     assert default.objective == pytest.approx(newton.objective, rel=2e-9)
+
+
+@pytest.mark.parametrize("stop", ["max_iter", "callback"])
+def test_sweeps_that_are_cut_short_are_not_lost(stop):
+    """The objective of the solution that comes back is far below that of the start."""
+    S = correlated(p=300, n=100, strength=0.6)
+    start = jgl.solve(S, 0.3, 0.1, max_iter=1, tol=1.0, screening="none")
+    limit = {"max_iter": 3} if stop == "max_iter" else {"callback": lambda step: step.number >= 3}
+    with pytest.warns(jgl.ConvergenceWarning, match=stop):
+        short = jgl.solve(S, 0.3, 0.1, tol=1e-12, screening="none", **limit)
+    exact = jgl.solve(S, 0.3, 0.1, tol=1e-9, screening="none")
+    assert exact.objective < short.objective < start.objective - 0.5 * (start.objective - exact.objective)
+
+
+@pytest.mark.parametrize("p", [40, 120, 300])
+def test_a_good_start_is_never_made_worse(p):
+    S = correlated(p=p, n=100, strength=0.6)
+    good = jgl.solve(S, 0.3, 0.1, tol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+        again = jgl.solve(S, 0.3, 0.1, tol=1e-14, max_iter=2, warm_start=good)
+    assert again.objective <= good.objective + 1e-12 * abs(good.objective)
+
+
+def test_groups_of_all_sizes_in_one_batch():
+    """Those solved by compiled code, those swept over at once, and those that have sweeps of their own."""
+    rng = np.random.default_rng(5)
+    sizes = [300, 120, 60, 30, 12, 5]
+    S = np.zeros((2, sum(sizes), sum(sizes)))
+    for k in range(2):
+        first = 0
+        for size in sizes:
+            factor = rng.standard_normal((80, 1)) * rng.uniform(0.3, 0.9, size)
+            here = slice(first, first + size)
+            S[k, here, here] = np.corrcoef((rng.standard_normal((80, size)) + factor).T)
+            first += size
+    default = jgl.solve(S, 0.35, 0.1, tol=1e-8)
+    newton = jgl.solve(S, 0.35, 0.1, tol=1e-8, solver="newton")
+    assert default.status and default.objective == pytest.approx(newton.objective, rel=2e-8)
+
+
+def test_a_theta_that_is_not_definite_is_not_taken_over():
+    """From a W far outside the dual ball: the kernel gives up and leaves theta alone."""
+    S, labels = several_groups()
+    task = make_task(S, 0.25, 0.1, 0.25, labels=labels)
+    theta, todo = task.start.copy(), np.ones(task.system.n_groups, dtype=bool)
+    wild = task.system.scatter(np.full(len(task.system.upper), 5.0), np.ones(len(task.system.members)))
+    ascend(task, theta, todo, np.full(len(todo), 1e-10), 1, wild)
+    factor = factorize(task.system, theta)
+    assert factor.definite.all()
+
+
+def test_weighted_and_forbidden_pairs_and_one_class():
+    S = correlated(n_classes=1, p=80, strength=0.5)
+    assert jgl.solve(S, 0.3, 0.0).methods == {"columns, newton": 1}
+    for weight in (0.5, np.inf):
+        solution = jgl.solve(S, 0.3, 0.0, pair_weights={(0, 1): weight})
+        assert solution.status and set(solution.methods) <= {"newton", "closed form", "admm"}

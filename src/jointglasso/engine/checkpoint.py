@@ -12,7 +12,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,11 +84,11 @@ class Checkpoint:
         _write(self.folder / f"{key}.npz", system, result.theta, result.n_iter, result.methods)
         snapshot.unlink(missing_ok=True)
 
-    def keep_unfinished(self, system: BlockSystem, theta: FloatArray) -> None:
+    def keep_unfinished(self, system: BlockSystem, theta: Callable[[], FloatArray]) -> None:
         """Write where a long solve has got to, now and then."""
         if time.monotonic() - self._last_snapshot < SNAPSHOT_SECONDS:
             return
-        _write(self.folder / f"{_key(system)}.unfinished.npz", system, theta, 0, ["newton"] * system.n_groups)
+        _write(self.folder / f"{_key(system)}.unfinished.npz", system, theta(), 0, ["newton"] * system.n_groups)
         self._last_snapshot = time.monotonic()
 
 

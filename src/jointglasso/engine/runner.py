@@ -229,6 +229,7 @@ class GroupRunner:
         limits[groups] = 1e-7 * result.bounds.gap[groups]
         sharp = replace(
             task, start=result.theta, warm=True, share=limits, tol=1.0, absolute=True,
+            max_iter=task.max_iter - result.n_iter, keep=lambda theta: None,
             report=lambda objective, gap: self.options.control.stopped_by is not None,
         )  # fmt: skip
         if len(groups) <= _FEW_GROUPS:
@@ -242,6 +243,8 @@ class GroupRunner:
         """As `_sharpen`, without another look at all the other groups."""
         theta, bounds = result.theta.copy(), result.bounds
         for group in groups.tolist():
+            if self.options.control.stopped_by is not None:
+                break
             system, inside = sharp.system.only_group(group)
             alone = replace(sharp, system=system, start=theta[inside], share=sharp.share[[group]])
             again = self.options.method.solve(alone)

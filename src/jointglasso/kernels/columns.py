@@ -25,7 +25,7 @@ _PASSES, _JOINS = 300, 20
 _PANEL = 16
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def ascend_columns(
     block_of: IntArray,
     slot_of: IntArray,
@@ -331,7 +331,7 @@ def _add_rows(
                 y[i] += x[a] * W[offset + i * size + slot[a]]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _descend(
     gram: FloatArray,
     slot: IntArray,

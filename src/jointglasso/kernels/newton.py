@@ -19,7 +19,7 @@ _MAX_HALVINGS = 40
 _ARMIJO = 1e-3
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def minimise_pair(
     target: FloatArray, curvature: FloatArray, lambda1: float, lambda2: float, x: FloatArray, n: int
 ) -> None:

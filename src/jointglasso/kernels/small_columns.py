@@ -1,6 +1,6 @@
-"""Block coordinate ascent on the dual problem of small groups, compiled from end to end.
+"""Block coordinate ascent on the dual problem of groups of up to some hundred variables, compiled from end to end.
 
-As in `kernels.columns`, but with all of a small matrix at hand: no lists of active pairs, no rows that are written
+As in `kernels.columns`, but with all of a matrix at hand: no lists of active pairs, no rows that are written
 later. Two or three sweeps bring most groups within their gap; Newton's method looks after the rest.
 """
 
@@ -19,6 +19,9 @@ _PASSES = 100
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of W in the
 #: last sweep.
 _ROUGHEST, _PRECISION = 1e-2, 0.1
+
+#: Penalty of the diagonal, relative to the others, that does little to make W definite.
+NEGLIGIBLE = 1e-3
 
 #: Change of W that is hardly more than rounding; the gap that goes with the change in a sweep, over the gap wanted, at
 #: which the latter is usually reached: the sweep has brought most of it.
@@ -113,7 +116,7 @@ def _places(
     return block_at, slot_at
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _begin_columns(
     blocks: IntArray,
     member_start: IntArray,
@@ -134,7 +137,7 @@ def _begin_columns(
             columns[i, i] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _begin_near_inverse(
     blocks: IntArray,
     offset: IntArray,
@@ -171,17 +174,17 @@ def _begin_near_covariance(
     lambda_d: float,
     W: FloatArray,
 ) -> None:
-    """W from S with its optimal diagonal, shrunk towards it where that adds nothing to S."""
+    """W from S with its optimal diagonal, shrunk towards it where that adds little to S."""
     shrink = 1.0
-    if lambda_d == 0.0:
+    # Within lambda1 + lambda2 / sqrt(n) each, the n entries of a pair lie in the dual ball, n no more than the blocks.
+    reach = lambda1 + lambda2 / np.sqrt(blocks.shape[0])
+    if lambda_d < NEGLIGIBLE * reach:
         largest = 0.0
         for block in blocks:
             A = block_of(S, offset, size, block)
             for i in range(size[block]):
                 for j in range(i):
                     largest = max(largest, weight[block] * abs(A[i, j]))
-        # Within lambda1 + lambda2 / sqrt(K) each, the entries of a pair lie in the dual ball.
-        reach = lambda1 + lambda2 / np.sqrt(blocks.shape[0])
         shrink = 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
     for block in blocks:
         A = block_of(S, offset, size, block)
@@ -192,7 +195,7 @@ def _begin_near_covariance(
             B[i, i] = A[i, i] + lambda_d / weight[block]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sweep(
     block_at: IntArray,
     slot_at: IntArray,
@@ -260,7 +263,7 @@ def _add(factor: float, row: FloatArray, out: FloatArray) -> None:
         out[t] += factor * row[t]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve_column(
     j: int,
     block_at: IntArray,

@@ -41,8 +41,8 @@ class SolverTask:
     n_threads: int = 1
     """Threads that a solver may use of its own."""
     report: Report = field(default=lambda objective, gap: False)
-    keep: Callable[[FloatArray], None] = field(default=lambda theta: None)
-    """Called now and then by methods that take long on one group, with a definite Theta worth going on from."""
+    keep: Callable[[Callable[[], FloatArray]], None] = field(default=lambda theta: None)
+    """Called by methods that take long on one group, with a way to a Theta worth going on from, if it is wanted."""
 
     def bounds(self, theta: FloatArray, *, factor: Factorization | None = None, rescue: bool = False) -> Bounds:
         """Objective and duality gap of each group at `theta`."""

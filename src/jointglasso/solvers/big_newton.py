@@ -74,7 +74,7 @@ def solve_big_group(
                 if state.complete:
                     break
                 state.room = np.inf
-            task.keep(state.theta)
+            task.keep(lambda: state.theta)
         return state.theta, state.bounds(), number, "rounding"
 
 
@@ -90,24 +90,36 @@ def _approach(task: SolverTask, start: FloatArray, workers: Workers) -> tuple[_S
     objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
     if state is not None:
         objective = state.objective
-    number, share, wanted = 0, float(task.share.sum()), np.inf
+    number, share, wanted, looked = 0, float(task.share.sum()), np.inf, True
     while number < min(task.max_iter, _SWEEPS) and _SETTLED < ascent.change < np.inf:
         if task.report(objective, None):
             break
         number += 1
         ascent.sweep()
         limit = share * task.allowed_gap(objective)
-        if ascent.rough_gap > min(limit, wanted) and ascent.change > _SETTLED:
+        looked = ascent.rough_gap <= min(limit, wanted)
+        if not looked:
+            task.keep(ascent.theta)
             continue
         wanted = _NEXT_LOOK * ascent.rough_gap
-        found = _State.at(task, ascent.theta(), workers)
-        if found is not None:
-            state, objective = found, found.objective
-            task.keep(state.theta)
+        state = _better(state, ascent, workers)
+        if state is not None:
+            objective = state.objective
             if state.near_bounds(state.working_set()) is not None:
                 break
-            wanted *= limit / max(state.expected_gap, limit)
+            if np.isfinite(state.expected_gap):
+                wanted *= limit / max(state.expected_gap, limit)
+    if not looked:
+        state = _better(state, ascent, workers)
     return (_State.begin(task, start, workers) if state is None else state), number
+
+
+def _better(state: _State | None, ascent: ColumnAscent, workers: Workers) -> _State | None:
+    """The state at the columns' Theta, if that is definite and better than what there is."""
+    if not np.isfinite(ascent.change):
+        return state
+    found = _State.at(ascent.task, ascent.theta(), workers)
+    return state if found is None or (state is not None and found.objective > state.objective) else found
 
 
 @dataclass
@@ -166,7 +178,7 @@ class _State:
         return self.task.system.optimal_variance(self.task.diagonal_penalty)
 
     def near_bounds(self, working: WorkingSet) -> Bounds | None:
-        """Bounds at Theta if the gap has come within its limit; None as long as it has not.
+        """Bounds at Theta if the gap has come within its limit, or nearly; None as long as it has not.
 
         Off the working set the dual point equals W, so that the residual R of the certificate lives on it, and
         tr(R Theta R Theta) / 2 is the gap to second order.

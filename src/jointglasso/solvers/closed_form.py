@@ -1,4 +1,4 @@
-"""Exact solution of groups whose class graphs are forests, and a good start for all others.
+"""Exact solution of groups whose class graphs are forests, and a start for others.
 
 If the strong edges of every class form a forest, the optimal W on each edge {i, j} solves the two-variable problem of
 that edge alone, over the classes that have it, and Theta follows from W edge by edge::

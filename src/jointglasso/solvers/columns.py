@@ -102,13 +102,15 @@ def _places(system: BlockSystem) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
-    """S with its optimal diagonal; if that adds nothing, shrunk so far towards the diagonal as the penalty allows."""
+    """S with its optimal diagonal; if that adds little, shrunk so far towards the diagonal as the penalty allows."""
+    from jointglasso.kernels.small_columns import NEGLIGIBLE
+
     system, penalty = task.system, task.penalty
     W = system.S.astype(np.float32)
-    if task.diagonal_penalty == 0.0:
+    # Within lambda1 + lambda2 / sqrt(K) each, the K entries of a pair lie in the dual ball.
+    reach = penalty.lambda1 + penalty.lambda2 / np.sqrt(system.n_classes)
+    if task.diagonal_penalty < NEGLIGIBLE * reach:
         largest = float((system.block_weight[system.entry_block] * np.abs(system.gather(system.S))).max(initial=0.0))
-        # Within lambda1 + lambda2 / sqrt(K) each, the K entries of a pair lie in the dual ball.
-        reach = penalty.lambda1 + penalty.lambda2 / np.sqrt(system.n_classes)
         W *= 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
     W[system.diagonal] = system.optimal_variance(task.diagonal_penalty)
     return W

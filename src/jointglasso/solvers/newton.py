@@ -1,4 +1,4 @@
-"""Proximal Newton (QUIC for K classes), with the closed form on forests before it."""
+"""Proximal Newton (QUIC for K classes), with the closed form on forests and sweeps over the columns before it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
+from jointglasso.certificate import Bounds
 from jointglasso.solvers.admm import ADMM
-from jointglasso.solvers.base import SolverResult, SolverTask
+from jointglasso.solvers.base import Report, SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 from jointglasso.solvers.columns import suits_columns
@@ -19,7 +20,7 @@ from jointglasso.solvers.columns import suits_columns
 #: Relative gap down to which a failure of Newton's method is not the fault of rounding.
 _HOPE = 1e-10
 
-#: Iterations of the compiled method, which has no damping, before a group is handed to the other one.
+#: Sweeps, and iterations of the compiled method, which has no damping, before a group is handed to the other one.
 FEW_ITERATIONS = 25
 
 #: Groups of blocks up to this size are solved by compiled code from end to end.
@@ -72,16 +73,17 @@ class Newton:
         while n_iter < task.max_iter and (todo & (task.limits(bounds) < before)).any():
             before = task.limits(bounds)
             dense = todo & _dense_groups(task.system, strong) if self.closed_form else np.zeros_like(todo)
-            near = bounds.inverse if task.absolute else np.empty(0)
+            near = task.absolute or n_iter > 0
             left = task.max_iter - n_iter
-            n_iter += _newton_on_groups(task, theta, near, todo & ~dense, before, left, self.closed_form)
+            n_iter += _improve_groups(task, theta, bounds, near, todo & ~dense, before, left, self.closed_form)
             methods[todo] = "columns, newton" if self.closed_form and _starts_anew(task) else "newton"
             bounds = task.bounds(theta, rescue=True)
             todo = task.unsolved(bounds)
             desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
             cut_short = n_iter >= task.max_iter and task.max_iter < self.default_max_iter
             if desperate.any() and self.closed_form and not cut_short:
-                n_iter += _admm_on_groups(task, theta, desperate, task.limits(bounds), self._admm_iterations(task))
+                left = self._admm_iterations(task) - n_iter
+                n_iter += _admm_on_groups(task, theta, desperate, task.limits(bounds), left)
                 methods[desperate] = "admm"
                 bounds = task.bounds(theta, rescue=True)
                 todo = task.unsolved(bounds)
@@ -118,7 +120,7 @@ class Newton:
         system = task.system
         start_name = "warm start" if task.warm else "closed form" if self.closed_form else "start"
         methods = np.full(system.n_groups, start_name, dtype=object)
-        if not self.closed_form:
+        if not self.closed_form or task.absolute:
             return task.start.copy(), methods
         # In small groups, sweeps over the columns gain nothing from a start on a spanning forest.
         swept = _starts_anew(task) and system.size.max(initial=0) <= SMALL_BLOCK
@@ -148,44 +150,49 @@ def _dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
     return np.asarray((share > DENSE_SHARE) & (largest >= DENSE_BLOCK))
 
 
-def _newton_on_groups(
+def _improve_groups(
     task: SolverTask,
     theta: FloatArray,
-    inverse: FloatArray,
+    bounds: Bounds,
+    near: bool,
     todo: BoolArray,
     limits: FloatArray,
     max_iter: int,
     limited: bool,
 ) -> int:
-    """Improve `theta` in place on the groups in `todo`; the most iterations any took.
+    """Improve `theta`, of which `bounds` are known, in place on the groups in `todo`; the most iterations any took.
 
-    `inverse` is that of theta if this is near the solution, else empty. With `limited`, sweeps over the columns come
-    first, and groups on which Newton works harder than ADMM would are left unfinished.
+    `near` tells that it is near the solution. With `limited`, sweeps over the columns come first, and groups on which
+    Newton works harder than ADMM would are left unfinished.
     """
     system = task.system
     largest = np.zeros(system.n_groups, dtype=np.int64)
     np.maximum.at(largest, system.block_group, system.size)
     small = todo & (largest <= SMALL_BLOCK)
-    few = min(max_iter, FEW_ITERATIONS)
-    taken = 0
     sweeps = limited and suits_columns(task)
     # A sharper solution of a small group is one or two steps of Newton's method away.
-    swept = todo & (largest <= SWEPT_BLOCK) & ~(small & task.absolute) if sweeps else np.zeros_like(todo)
+    swept = todo & (largest <= SWEPT_BLOCK) & ~(small & near) if sweeps else np.zeros_like(todo)
+    taken, before = 0, theta.copy()
     if swept.any():
-        taken = sweep_groups(task, theta, inverse, swept, limits, few)
+        inverse = bounds.inverse if near else np.empty(0)
+        taken = sweep_groups(task, theta, inverse, swept, limits, min(max_iter, FEW_ITERATIONS))
     if small.any():
-        taken += newton_on_small_groups(task, theta, small, limits, few - taken)
+        taken += newton_on_small_groups(task, theta, small, limits, min(max_iter - taken, FEW_ITERATIONS))
     if (swept | small).any():
+        after = task.bounds(theta)
+        worse = np.repeat((swept & (after.objective > bounds.objective))[system.block_group], system.size**2)
+        theta[worse] = before[worse]
         # Badly conditioned groups that want more get the damped method.
-        todo = todo & (task.bounds(theta).gap > limits)
-    for group in np.flatnonzero(todo):
-        alone, inside = _alone(task, theta, int(group), limits, max_iter)
+        todo = todo & (after.gap > limits)
+    most = taken
+    for group in np.flatnonzero(todo) if taken < max_iter else ():
+        alone, inside = _alone(task, theta, int(group), limits, max_iter - taken)
         work_limit = ADMM_WORK if limited else np.inf
         theta[inside], _, n_iter, _ = solve_big_group(
-            alone, alone.start, work_limit=work_limit, sweeps=sweeps and not (swept[group] or task.absolute)
+            alone, alone.start, work_limit=work_limit, sweeps=sweeps and not (swept[group] or near)
         )
-        taken = max(taken, n_iter)
-    return taken
+        most = max(most, taken + n_iter)
+    return most
 
 
 def _alone(
@@ -193,9 +200,10 @@ def _alone(
 ) -> tuple[SolverTask, IntArray]:
     """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
     system, inside = task.system.only_group(group)
+    report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
     alone = replace(
         task, system=system, start=theta[inside], share=np.ones(1), tol=float(limits[group]), rest=0.0,
-        max_iter=max_iter, absolute=True, report=lambda objective, gap: False, keep=lambda theta: None,
+        max_iter=max_iter, absolute=True, report=report, keep=lambda theta: None,
     )  # fmt: skip
     return alone, inside
 
@@ -279,7 +287,7 @@ def _hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArr
         mine = np.zeros_like(todo)
         mine[dealt[thread::n_threads]] = True
         hands.append(todo & mine)
-    return hands
+    return [hand for hand in hands if hand.any()]
 
 
 def _by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
