@@ -59,7 +59,9 @@ class ColumnAscent:
         system = task.system
         block_of, slot_of, variable = _places(system)
         diagonal = start[system.diagonal]
-        beta = start / np.repeat(diagonal, np.repeat(system.size, system.size))
+        beta = start.copy()
+        for blocks, (stack,) in system.stacks(beta):
+            stack /= _of_blocks(system, diagonal, blocks)[:, :, None]
         beta[system.diagonal] = 0.0
         if inverse is None:
             return cls(task, block_of, slot_of, variable, _point_near_covariance(task), beta, diagonal)
@@ -82,12 +84,18 @@ class ColumnAscent:
     def theta(self) -> FloatArray:
         """Theta in flat storage, the mean of what its two columns say of an entry; it need not be definite yet."""
         system = self.task.system
-        theta = self.beta * np.repeat(self.precision, np.repeat(system.size, system.size))
-        for _, (stack,) in system.stacks(theta):
+        theta = self.beta.copy()
+        for blocks, (stack,) in system.stacks(theta):
+            stack *= 0.5 * _of_blocks(system, self.precision, blocks)[:, :, None]
             stack += stack.transpose(0, 2, 1).copy()
-            stack *= 0.5
         theta[system.diagonal] = self.precision
         return theta
+
+
+def _of_blocks(system: BlockSystem, of_members: FloatArray, blocks: slice) -> FloatArray:
+    """What the members of some blocks of equal size have, (m, b)."""
+    first, last = system.member_start[blocks.start], system.member_start[blocks.stop]
+    return of_members[first:last].reshape(blocks.stop - blocks.start, -1)
 
 
 def _places(system: BlockSystem) -> tuple[IntArray, IntArray, IntArray]:
