@@ -21,6 +21,7 @@ NO_REFERENCE = {
     "scan.first_asymmetry": "numpy finds the first bad entry of the upper triangle in one line",
     "pair_index.index_pairs": "compared with a double loop over the variables",
     "pair_index.members_of_entries": "compared with np.divmod",
+    "pair_index.products_of_members": "compared with np.divmod",
     "pair_index.mirror_upper": "np.triu(A) + np.triu(A, 1).T",
     "forest.spanning_forest": "weight compared with scipy's minimum spanning tree",
     "forest.pair_covariance": "the optimality conditions of the two-variable problem are checked",
@@ -175,6 +176,9 @@ def test_members_of_entries(sizes, huge):
     block = rng.integers(0, len(size), 50)
     within = (rng.random(50) * size[block] ** 2).astype(np.int64)
     row, column = pair_index.members_of_entries(offset[block] + within, block, offset, size, start)
+    of_member, of_block = np.arange(1.0, 1.0 + start[-1]), np.arange(2.0, 2.0 + len(size))
+    product = pair_index.products_of_members(offset[block] + within, block, offset, size, start, of_member, of_block)
+    np.testing.assert_allclose(product, of_block[block] * of_member[row] * of_member[column])
     expected = np.divmod(within, size[block])
     assert np.array_equal(row, start[block] + expected[0])
     assert np.array_equal(column, start[block] + expected[1])

@@ -186,10 +186,8 @@ def certain_edges(
     point proves them absent where even its far end lies inside the dual ball.
     """
     r, s = gap_radii(gap[system.block_group], system.block_weight)
-    row, column = system.entry_members()
-    precision = theta[system.diagonal]
     with np.errstate(invalid="ignore", divide="ignore"):
-        reach = (np.maximum(r, s) / (1.0 - s))[system.entry_block] * np.sqrt(precision[row] * precision[column])
+        reach = system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s))
     present = np.abs(system.gather(theta)) > reach
     largest = largest_subgradient(system, dual, gap)
     absent = penalty.below(largest, system.entry_factor)
@@ -207,11 +205,12 @@ def largest_subgradient(
     ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known.
     """
     r, _ = gap_radii(gap[system.block_group], system.block_weight)
-    row, column = system.entry_members(entries)
-    at, block = system.upper[entries], system.entry_block[entries]
-    variance = dual[system.diagonal]
-    reach = r[block] * np.sqrt(variance[row] * variance[column])
-    return np.asarray(system.block_weight[block] * (np.abs(dual[at] - system.S[at]) + reach))
+    largest = system.products_of_members(np.sqrt(dual[system.diagonal]), r, entries)
+    at = system.upper[entries]
+    largest += np.abs(dual[at] - system.S[at])
+    if not (system.block_weight == 1.0).all():
+        largest *= system.block_weight[system.entry_block[entries]]
+    return largest
 
 
 def _objective(

@@ -167,6 +167,15 @@ class BlockSystem:
             self.upper[entries], self.entry_block[entries], self.offset, self.size, self.member_start
         )
 
+    def products_of_members(
+        self, of_member: FloatArray, of_block: FloatArray, entries: IntArray | slice = slice(None)
+    ) -> FloatArray:
+        """``of_block * of_member[row] * of_member[column]`` of off-diagonal entries."""
+        from jointglasso.kernels.pair_index import products_of_members
+
+        upper, block = self.upper[entries], self.entry_block[entries]
+        return products_of_members(upper, block, self.offset, self.size, self.member_start, of_member, of_block)
+
     def forbidden_members(self) -> tuple[IntArray, IntArray]:
         """Positions in `members` of the two variables of each forbidden place."""
         block = self.forbidden_block

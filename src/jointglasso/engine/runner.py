@@ -262,7 +262,11 @@ class GroupRunner:
         violated: tuple[IntArray, IntArray],
         proved: bool,
     ) -> Outcome:
-        edges = certain_edges(system, result.theta, result.bounds.dual, result.bounds.gap, self.problem.penalty)
+        present = absent = np.zeros(len(system.upper), dtype=bool)
+        if proved:  # otherwise nothing can be said before the gap of the whole is known
+            dual, gap = result.bounds.dual, result.bounds.gap
+            edges = certain_edges(system, result.theta, dual, gap, self.problem.penalty)
+            present, absent = edges.present, edges.absent
         opened = Opened(system, result.theta, result.bounds, spent)
         with self._lock:
             roomy = self._kept_bytes + opened.n_bytes <= _KEPT_BYTES
@@ -274,10 +278,10 @@ class GroupRunner:
             n_iter=result.n_iter,
             stopped_by=result.stopped_by,
             methods=result.methods,
-            nonzeros=Nonzeros.of(system, result.theta, edges.present),
+            nonzeros=Nonzeros.of(system, result.theta, present),
             n_entries=len(system.upper),
-            n_present=int(edges.present.sum()),
-            n_absent=int(edges.absent.sum()),
+            n_present=int(present.sum()),
+            n_absent=int(absent.sum()),
             violated=violated,
             proved=proved,
             opened=opened if roomy else None,

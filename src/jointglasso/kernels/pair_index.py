@@ -95,6 +95,28 @@ def members_of_entries(
 
 
 @njit(cache=True, nogil=True)
+def products_of_members(
+    position: IntArray,
+    block: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    member_start: IntArray,
+    of_member: FloatArray,
+    of_block: FloatArray,
+) -> FloatArray:
+    """``of_block * of_member[row] * of_member[column]`` at flat positions, given the block of each."""
+    out = np.empty(position.shape[0])
+    for entry in range(position.shape[0]):
+        b = block[entry]
+        within = position[entry] - offset[b]
+        short = size[b] < 65536
+        r = np.int64(np.uint32(within) // np.uint32(size[b])) if short else within // size[b]
+        first = member_start[b]
+        out[entry] = of_block[b] * of_member[first + r] * of_member[first + within - r * size[b]]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def mirror_upper(matrix: FloatArray) -> None:
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile, in place."""
     n = matrix.shape[0]
