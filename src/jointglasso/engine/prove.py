@@ -10,6 +10,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.certificate import Bounds, bound_groups, certain_edges
 from jointglasso.engine.outcome import Opened, Outcome
+from jointglasso.engine.recheck import respects_cuts
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.screen import Screen
 from jointglasso.problem import JointProblem
@@ -83,14 +84,15 @@ def _with_radius(
 
 
 def _bounds_with_cuts(problem: JointProblem, opened: Opened) -> Bounds:
-    if not opened.spent.any():
+    system, theta, dual, spent = opened.system, opened.theta, opened.bounds.dual, opened.spent
+    if not spent.any() or respects_cuts(system, theta, dual, spent, problem.penalty):
         return opened.bounds
     return bound_groups(
-        opened.system,
-        opened.theta,
+        system,
+        theta,
         problem.penalty,
         problem.diagonal_penalty,
         factor=opened.bounds.factor,
-        spent=opened.spent,
+        spent=spent,
         rescue=True,
     )

@@ -32,6 +32,19 @@ def violated_pairs(
     return i[violated], j[violated]
 
 
+def respects_cuts(
+    system: BlockSystem, theta: FloatArray, dual: FloatArray, spent: FloatArray, penalty: PairPenalty
+) -> bool:
+    """Whether a dual point leaves the classes where the waiting pairs are cut what they use of the budget."""
+    entries, pair, factor = _waiting_entries(system, spent)
+    at = system.upper[entries]
+    if theta[at].any():
+        return False
+    u = system.block_weight[system.entry_block[entries]] * (dual[at] - system.S[at])
+    used = bincount(pair, penalty.excess(u, factor), system.n_pairs)
+    return bool((used + spent <= penalty.budget(system.pair_factor))[spent > 0].all())
+
+
 def groups_with_unproved_cuts(system: BlockSystem, bounds: Bounds, spent: FloatArray, penalty: PairPenalty) -> IntArray:
     """Groups with a waiting pair of which the gap does not prove that it passes the check at the exact solution.
 
