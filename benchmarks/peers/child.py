@@ -24,7 +24,7 @@ from peers.adapters import Peer, peer_at
 from peers.problems import Problem
 
 #: Solves shorter than this are repeated, and the shortest counts: the machine is shared, noise only adds.
-SHORT, REPEATS = 1.0, 3
+SHORT, REPEATS = 10.0, 3
 
 
 def peak_since(reset: bool = False) -> float:
