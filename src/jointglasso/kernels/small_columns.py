@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.columns import _add_multiple
 from jointglasso.kernels.group_state import block_of, cholesky
 from jointglasso.kernels.newton import minimise_pair
 
@@ -253,14 +254,7 @@ def _slope_of(x: FloatArray, covariance: FloatArray, W: FloatArray, slope: Float
     b = covariance.shape[0]
     slope[:b] = covariance
     for t in range(b):
-        if x[t] != 0.0:
-            _add(x[t], W[t], slope)
-
-
-@njit(cache=True, nogil=True)
-def _add(factor: float, row: FloatArray, out: FloatArray) -> None:
-    for t in range(row.shape[0]):
-        out[t] += factor * row[t]
+        _add_multiple(x[t], W[t], slope)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -322,8 +316,7 @@ def _solve_column(
                 if step != 0.0:
                     x[k, slot] += step
                     row = W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]]
-                    for t in range(row.shape[0]):
-                        slope[k, t] += step * row[t]
+                    _add_multiple(step, row, slope[k])
                     biggest = max(biggest, abs(step) * row[slot])
         if biggest <= tolerance:
             break

@@ -132,9 +132,8 @@ def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.flo
     system, penalty = task.system, task.penalty
     variance = system.optimal_variance(task.diagonal_penalty)
     scale = np.sqrt(variance / inverse[system.diagonal])
-    row, column = system.entry_members()
     covariance, weight = system.gather(system.S), system.block_weight[system.entry_block]
-    apart = system.gather(inverse) * scale[row] * scale[column] - covariance
+    apart = system.gather(inverse) * system.products_of_members(scale, np.ones(system.n_blocks)) - covariance
     used = bincount(system.pair_of_entry, penalty.excess(weight * apart), system.n_pairs)
     entries, start = system.entries_of(np.flatnonzero(used > penalty.budget()))
     outside, nothing = (weight * apart)[entries], np.zeros(len(entries))

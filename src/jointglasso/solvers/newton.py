@@ -180,10 +180,11 @@ def _improve_groups(
         taken += newton_on_small_groups(task, theta, small, limits, min(max_iter - taken, FEW_ITERATIONS))
     if (swept | small).any():
         after = task.bounds(theta)
-        worse = np.repeat((swept & (after.objective > bounds.objective))[system.block_group], system.size**2)
-        theta[worse] = before[worse]
-        # Badly conditioned groups that want more get the damped method.
+        # Badly conditioned groups that want more get the damped method, from where they were if that was better.
         todo = todo & (after.gap > limits)
+        worse = todo & swept & (after.objective > bounds.objective)
+        back = np.repeat(worse[system.block_group], system.size**2)
+        theta[back] = before[back]
     most = taken
     for group in np.flatnonzero(todo) if taken < max_iter else ():
         alone, inside = _alone(task, theta, int(group), limits, max_iter - taken)
