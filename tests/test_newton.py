@@ -199,8 +199,7 @@ def test_hessian_product_is_weighted_w_d_w_on_the_unknowns(state, n_threads):
     D = np.zeros_like(state.theta)
     D[working.position] = d
     D[working.mirror] = d[: working.n_entries]
-    with Workers(n_threads) as workers:
-        product = HessianProduct(working, state.W, workers)(d)
+    product = HessianProduct(working, state.W, Workers(n_threads))(d)
     expected = np.empty_like(D)
     for block in range(s.n_blocks):
         piece = slice(s.offset[block], s.offset[block + 1])
@@ -212,9 +211,9 @@ def test_hessian_product_is_weighted_w_d_w_on_the_unknowns(state, n_threads):
 def test_working_set_factors_and_inverts_theta(state):
     s, working = state.system, working_set(state)
     W = np.zeros_like(state.W)
-    with Workers(2) as workers:
-        dense, logdet = working.cholesky(state.theta[working.position], workers)
-        working.invert_into(dense, W, workers)
+    workers = Workers(2)
+    dense, logdet = working.cholesky(state.theta[working.position], workers)
+    working.invert_into(dense, W, workers)
     variance = s.S[s.diagonal] + state.penalties[2] / s.block_weight[s.diagonal_block]
     W[s.diagonal[working.isolated]] = variance[working.isolated]
     np.testing.assert_allclose(W, state.W, rtol=1e-9, atol=1e-9)

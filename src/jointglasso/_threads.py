@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -41,63 +42,89 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    """Threads that wait for work as long as the process lives; starting them anew takes longer than a small problem."""
+    return ThreadPoolExecutor(max(1, available_cores() - 1), thread_name_prefix="jointglasso")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads stay behind when a process is split
+
+
+_here = local()
+
+
+def work_alone() -> None:
+    """Note that this thread is one of several that have the cores between them: it will not ask for more."""
+    _here.alone = True
+
+
+def _share_out(function: Callable[[Any], Result], items: Sequence[Any] | IntArray, n_threads: int) -> list[Result]:
+    """Apply a function that releases the interpreter lock to every item, on several threads, this one included.
+
+    This thread takes what no helper has begun, so that it never waits for one that is busy elsewhere. Of several errors
+    the one of the first item is raised.
+    """
+    results: list[Any] = [None] * len(items)
+    errors: dict[int, Exception] = {}
+    waiting = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
+
+    def take_turns() -> None:
+        before = getattr(_here, "alone", False)
+        work_alone()
+        try:
+            for n in waiting:
+                try:
+                    results[n] = function(items[n])
+                except Exception as error:
+                    errors[n] = error
+                    break
+        finally:
+            for _ in waiting:
+                pass  # after an error nobody begins another item; otherwise there is none left
+            _here.alone = before
+
+    helpers = [_helpers().submit(take_turns) for _ in range(min(n_threads, len(items)) - 1)]
+    try:
+        take_turns()
+    finally:
+        wait([helper for helper in helpers if not helper.cancel()])  # they write where the caller looks
+    if errors:
+        raise errors[min(errors)]
+    return results
+
+
 def map_on_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Apply a function that releases the interpreter lock to every item, on all cores, BLAS held to one thread each."""
     if len(items) <= 1:
         return [function(item) for item in items]
-    with single_threaded_blas(), ThreadPoolExecutor(available_cores()) as pool:
-        return list(pool.map(function, items))
+    with single_threaded_blas():
+        return _share_out(function, items, available_cores())
 
 
 def map_on_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """As `map_on_threads`, but one after another where the caller shares the cores out already."""
-    if _holders:
+    """As `map_on_threads`, but one after another where the cores are shared out already."""
+    if getattr(_here, "alone", False):
         return [function(item) for item in items]
     return map_on_threads(function, items)
 
 
+@dataclass(frozen=True)
 class Workers:
-    """A few threads for kernels that work on a range: ``kernel(first, last, *arguments)``."""
+    """A few threads, the calling one among them."""
 
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
-        self._pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None
+    n_threads: int
 
     def run(self, kernel: Callable[..., None], bounds: IntArray, *arguments: object) -> None:
-        """Run the kernel on every range between two bounds, one of them on this thread."""
-        ranges = list(pairwise(bounds))
-        if self._pool is None:
-            for first, last in ranges:
-                kernel(first, last, *arguments)
-            return
-        others = [self._pool.submit(kernel, first, last, *arguments) for first, last in ranges[1:]]
-        kernel(*ranges[0], *arguments)
-        for other in others:
-            other.result()
+        """Run ``kernel(first, last, *arguments)`` on every range between two bounds."""
+        self.map(lambda piece: kernel(*piece, *arguments), list(pairwise(bounds)))
 
     def map(self, function: Callable[[Any], Result], items: Sequence[Any] | IntArray) -> list[Result]:
         """Apply a function that releases the interpreter lock to every item."""
-        if self._pool is None or len(items) <= 1:
+        if self.n_threads == 1 or len(items) <= 1:
             return [function(item) for item in items]
-        waiting = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
-        results: list[Any] = [None] * len(items)
-
-        def take_turns() -> None:
-            for n in waiting:
-                results[n] = function(items[n])
-
-        others = [self._pool.submit(take_turns) for _ in range(self.n_threads - 1)]
-        take_turns()
-        for other in others:
-            other.result()
-        return results
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        return _share_out(function, items, self.n_threads)
 
 
 @contextmanager

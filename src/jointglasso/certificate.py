@@ -53,6 +53,12 @@ class Bounds:
         """Inverse of Theta in flat storage."""
         return self.factor.inverse
 
+    def of_group(self, group: int, blocks: BoolArray, inside: IntArray) -> Bounds:
+        """Bounds of one group alone, given its blocks and their places in flat storage."""
+        factor = self.factor
+        alone = Factorization(factor.inverse[inside], factor.logdet[blocks], factor.definite[blocks])
+        return Bounds(self.objective[[group]], self.gap[[group]], self.dual[inside], alone)
+
     def with_group(self, group: int, blocks: BoolArray, inside: IntArray, other: Bounds) -> Bounds:
         """With the bounds of one group, found apart: its blocks, and their places in flat storage."""
         objective, gap, dual = self.objective.copy(), self.gap.copy(), self.dual.copy()
@@ -164,7 +170,10 @@ def _newton_from_the_right(root: FloatArray, x: FloatArray, sign: float) -> Floa
     """
     start = root
     for _ in range(60):
+        before = root
         root = root - (sign * root - np.log1p(sign * root) - x) * (1.0 + sign * root) / root
+        if (before - root <= 1e-9 * root).all():
+            break
     return np.minimum(start, root * (1.0 + 1e-6))
 
 

@@ -294,6 +294,5 @@ def _read_blocks(
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
 
     # The products of big blocks have the threads of BLAS.
-    with Workers(n_threads if size.max(initial=0) <= small else 1) as workers:
-        workers.map(read_class, range(source.n_classes))
+    Workers(n_threads if size.max(initial=0) <= small else 1).map(read_class, range(source.n_classes))
     return S

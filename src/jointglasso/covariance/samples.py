@@ -76,8 +76,8 @@ class SampleCovariance:
         if self._isolated.any():
             stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
             self._diagonals = list(stated)
-        with Workers(min(2, available_cores())) as workers:  # two, as each of them holds a copy of a class
-            self._rough: list[NDArray[np.float32]] = workers.map(self._lay_out, range(len(self._scaled)))
+        workers = Workers(min(2, available_cores()))  # two, as each of them holds a copy of a class
+        self._rough: list[NDArray[np.float32]] = workers.map(self._lay_out, range(len(self._scaled)))
 
     def _lay_out(self, k: int) -> NDArray[np.float32]:
         """Scale class k to correlations if wanted, put its variables in rows, and return their unit vectors.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._threads import available_cores, single_threaded_blas
+from jointglasso._threads import available_cores, single_threaded_blas, work_alone
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import bound_groups, certain_edges
@@ -139,7 +139,7 @@ class GroupRunner:
         if jobs == 1 or len(self.items) == 1:
             return [self._run_item(n, rest[n], starts[n]) for n in numbers]
         # One BLAS thread per worker: the workers themselves keep the cores busy.
-        with single_threaded_blas(), ThreadPoolExecutor(jobs) as pool:
+        with single_threaded_blas(), ThreadPoolExecutor(jobs, initializer=work_alone) as pool:
             futures = [pool.submit(self._run_item, n, rest[n], starts[n]) for n in numbers]
             try:
                 return [future.result() for future in futures]
@@ -228,7 +228,7 @@ class GroupRunner:
         limits = np.full(task.system.n_groups, np.inf)
         limits[groups] = 1e-7 * result.bounds.gap[groups]
         sharp = replace(
-            task, start=result.theta, warm=True, share=limits, tol=1.0, absolute=True,
+            task, start=result.theta, known=result.bounds, warm=True, share=limits, tol=1.0, absolute=True,
             max_iter=task.max_iter - result.n_iter, keep=lambda theta: None,
             report=lambda objective, gap: self.options.control.stopped_by is not None,
         )  # fmt: skip
@@ -246,11 +246,13 @@ class GroupRunner:
             if self.options.control.stopped_by is not None:
                 break
             system, inside = sharp.system.only_group(group)
-            alone = replace(sharp, system=system, start=theta[inside], share=sharp.share[[group]])
+            blocks = sharp.system.block_group == group
+            known = bounds.of_group(group, blocks, inside)
+            alone = replace(sharp, system=system, start=theta[inside], known=known, share=sharp.share[[group]])
             again = self.options.method.solve(alone)
             if again.bounds.gap[0] < bounds.gap[group]:
                 theta[inside] = again.theta
-                bounds = bounds.with_group(group, sharp.system.block_group == group, inside, again.bounds)
+                bounds = bounds.with_group(group, blocks, inside, again.bounds)
         return result if bounds is result.bounds else replace(result, theta=theta, bounds=bounds)
 
     def _outcome(

@@ -9,54 +9,6 @@ from jointglasso._typing import FloatArray, IntArray
 
 
 @njit(cache=True, nogil=True)
-def _walk(
-    block_of: IntArray,
-    slot_of: IntArray,
-    start: IntArray,
-    members: IntArray,
-    offset: IntArray,
-    pair_start: IntArray,
-    upper: IntArray,
-    lower: IntArray,
-    entry_block: IntArray,
-    fill: bool,
-) -> tuple[int, int]:
-    """Merge, for every variable i, the sorted members j > i of its blocks in all classes."""
-    n_classes, p = block_of.shape
-    cursor = np.empty(n_classes, np.int64)
-    n_pairs = 0
-    n_entries = 0
-    for i in range(p):
-        for k in range(n_classes):
-            block = block_of[k, i]
-            cursor[k] = start[block] + slot_of[k, i] + 1 if block >= 0 else -1
-        while True:
-            j = p
-            for k in range(n_classes):
-                if cursor[k] >= 0 and cursor[k] < start[block_of[k, i] + 1]:
-                    j = min(j, members[cursor[k]])
-            if j == p:
-                break
-            for k in range(n_classes):
-                if cursor[k] >= 0:
-                    block = block_of[k, i]
-                    if cursor[k] < start[block + 1] and members[cursor[k]] == j:
-                        if fill:
-                            size = start[block + 1] - start[block]
-                            row = slot_of[k, i]
-                            column = cursor[k] - start[block]
-                            upper[n_entries] = offset[block] + row * size + column
-                            lower[n_entries] = offset[block] + column * size + row
-                            entry_block[n_entries] = block
-                        n_entries += 1
-                        cursor[k] += 1
-            n_pairs += 1
-            if fill:
-                pair_start[n_pairs] = n_entries
-    return n_pairs, n_entries
-
-
-@njit(cache=True, nogil=True)
 def index_pairs(
     block_of: IntArray, slot_of: IntArray, start: IntArray, members: IntArray, offset: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -65,15 +17,48 @@ def index_pairs(
     `block_of` and `slot_of` (K, p) tell the block of each variable and its position there (-1: alone). Returned
     are the CSR start of each pair, the flat positions of its copies in the upper and lower triangles, and the block of
     each copy. Pairs come in the order of (i, j).
+
+    For every variable i the sorted members j > i of its blocks in all classes are merged.
     """
-    empty = np.empty(0, np.int64)
-    n_pairs, n_entries = _walk(block_of, slot_of, start, members, offset, empty, empty, empty, empty, False)
-    pair_start = np.zeros(n_pairs + 1, np.int64)
-    upper = np.empty(n_entries, np.int64)
-    lower = np.empty(n_entries, np.int64)
-    entry_block = np.empty(n_entries, np.int64)
-    _walk(block_of, slot_of, start, members, offset, pair_start, upper, lower, entry_block, True)
-    return pair_start, upper, lower, entry_block
+    n_classes, p = block_of.shape
+    size = np.diff(start)
+    most = (size * (size - 1) // 2).sum()
+    pair_start = np.empty(most + 1, np.int64)  # of which the rest, where classes share pairs, is never touched
+    pair_start[0] = 0
+    upper, lower, entry_block = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    held, cursor, row = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    n_pairs = 0
+    n_entries = 0
+    for i in range(p):
+        n_held = 0
+        for k in range(n_classes):
+            block = block_of[k, i]
+            if block >= 0 and slot_of[k, i] + 1 < size[block]:
+                held[n_held] = block
+                row[n_held] = slot_of[k, i]
+                cursor[n_held] = start[block] + slot_of[k, i] + 1
+                n_held += 1
+        while n_held > 0:
+            j = members[cursor[0]]
+            for h in range(1, n_held):
+                j = min(j, members[cursor[h]])
+            left = 0
+            for h in range(n_held):
+                block = held[h]
+                if members[cursor[h]] == j:
+                    column = cursor[h] - start[block]
+                    upper[n_entries] = offset[block] + row[h] * size[block] + column
+                    lower[n_entries] = offset[block] + column * size[block] + row[h]
+                    entry_block[n_entries] = block
+                    n_entries += 1
+                    cursor[h] += 1
+                if cursor[h] < start[block + 1]:  # blocks that are through drop out
+                    held[left], row[left], cursor[left] = block, row[h], cursor[h]
+                    left += 1
+            n_held = left
+            n_pairs += 1
+            pair_start[n_pairs] = n_entries
+    return pair_start[: n_pairs + 1], upper, lower, entry_block
 
 
 @njit(cache=True, nogil=True)

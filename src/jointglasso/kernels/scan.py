@@ -10,6 +10,9 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 #: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are looked at one by one.
 _RUN = 128
 
+#: Side of the tiles in which a matrix is compared with its mirror image: rows long enough to be fetched ahead of time.
+_SIDE = 128
+
 
 @njit(cache=True, nogil=True)
 def mark_above(
@@ -95,23 +98,42 @@ def mark_possibly_above(
 def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, int]:
     """Where a square matrix is first not finite (code 1) or not symmetric (code 2); code 0: nowhere.
 
-    Entries i, j may differ by ``scale[i] * scale[j]``.
-
-    Tiles of 64 keep both the rows and the columns being compared in cache. A NaN fails every comparison, so
-    one test, written to be true for good entries, finds both faults.
+    Entries i, j may differ by ``scale[i] * scale[j]``. Tiles are turned over before they are compared with those they
+    mirror, so that both are read along their rows and the comparison vectorises.
     """
     p = matrix.shape[0]
-    side = 64
-    for top in range(0, p, side):
-        for left in range(top, p, side):
-            for i in range(top, min(top + side, p)):
-                for j in range(max(left, i), min(left + side, p)):
-                    a = matrix[i, j]
-                    b = matrix[j, i]
-                    if not abs(a - b) <= scale[i] * scale[j]:
-                        if not np.isfinite(a):
-                            return 1, i, j
-                        if not np.isfinite(b):
-                            return 1, j, i
-                        return 2, i, j
+    turned = np.empty((_SIDE, _SIDE + 8))  # rows that would not meet in the same lines of the cache
+    for top in range(0, p, _SIDE):
+        height = min(_SIDE, p - top)
+        for left in range(top, p, _SIDE):
+            width = min(_SIDE, p - left)
+            for j in range(width):
+                values = matrix[left + j, top : top + height]
+                for i in range(height):
+                    turned[i, j] = values[i]
+            count = 0
+            for i in range(height):
+                values, mirrored = matrix[top + i, left : left + width], turned[i, :width]
+                allowed = scale[left : left + width]
+                for j in range(width):
+                    # A NaN fails every comparison, so one test, written to be true for good entries, finds both faults.
+                    count += not abs(values[j] - mirrored[j]) <= scale[top + i] * allowed[j]
+            if count > 0:
+                return _first_fault(matrix, scale, top, left)
+    return 0, 0, 0
+
+
+@njit(cache=True, nogil=True)
+def _first_fault(matrix: FloatArray, scale: FloatArray, top: int, left: int) -> tuple[int, int, int]:
+    """The first fault of a tile that has one."""
+    p = matrix.shape[0]
+    for i in range(top, min(top + _SIDE, p)):
+        for j in range(max(left, i), min(left + _SIDE, p)):
+            a, b = matrix[i, j], matrix[j, i]
+            if not abs(a - b) <= scale[i] * scale[j]:
+                if not np.isfinite(a):
+                    return 1, i, j
+                if not np.isfinite(b):
+                    return 1, j, i
+                return 2, i, j
     return 0, 0, 0

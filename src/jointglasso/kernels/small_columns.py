@@ -66,7 +66,7 @@ def ascend_small_groups(
         if not todo[group]:
             continue
         blocks = group_blocks[block_start[group] : block_start[group + 1]]
-        block_at, slot_at = _places(blocks, block_class, members, member_start, size, n_classes, local)
+        block_at, slot_at, column_of = _places(blocks, block_class, members, member_start, size, n_classes, local)
         _begin_columns(blocks, member_start, offset, size, theta, beta, precision)
         if inverse.shape[0] > 0:
             _begin_near_inverse(blocks, offset, size, weight, S, inverse, lambda_d, W)
@@ -77,7 +77,7 @@ def ascend_small_groups(
         while sweeps[group] < max_sweeps and _SETTLED < change < np.inf:
             sweeps[group] += 1
             change, gap = _sweep(
-                block_at, slot_at, member_start, offset, size, weight, S, lambda1, lambda2,
+                block_at, slot_at, column_of, member_start, offset, size, weight, S, lambda1, lambda2,
                 unit * min(_ROUGHEST, _PRECISION * change), W, beta, precision, room,
             )  # fmt: skip
             if gap <= _CLOSE * gap_limit[group]:
@@ -96,8 +96,11 @@ def _places(
     size: IntArray,
     n_classes: int,
     local: IntArray,
-) -> tuple[IntArray, IntArray]:
-    """Block and place there, (K, U), of a group's variables in each class, -1: none; `local` is -1 before and after."""
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Block and place there, (K, U), of a group's variables in each class, -1: none; and the variable of each member.
+
+    Variables are counted within the group. `local` is -1 before and after.
+    """
     n = 0
     for block in blocks:
         for variable in members[member_start[block] : member_start[block] + size[block]]:
@@ -106,15 +109,17 @@ def _places(
                 n += 1
     block_at = np.full((n_classes, n), -1)
     slot_at = np.full((n_classes, n), -1)
+    column_of = np.full(members.shape[0], -1)
     for block in blocks:
         for slot in range(size[block]):
             column = local[members[member_start[block] + slot]]
             block_at[block_class[block], column] = block
             slot_at[block_class[block], column] = slot
+            column_of[member_start[block] + slot] = column
     for block in blocks:
         for variable in members[member_start[block] : member_start[block] + size[block]]:
             local[variable] = -1
-    return block_at, slot_at
+    return block_at, slot_at, column_of
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -200,6 +205,7 @@ def _begin_near_covariance(
 def _sweep(
     block_at: IntArray,
     slot_at: IntArray,
+    column_of: IntArray,
     member_start: IntArray,
     offset: IntArray,
     size: IntArray,
@@ -216,10 +222,12 @@ def _sweep(
     """Visit every column once; the change of W, or infinity if W is lost, and the gap that goes with it."""
     n_classes, n_variables = block_at.shape
     x, slope = room[0], room[1]
+    beside, mark = np.empty(n_variables, np.int64), np.full(n_variables, -1)
     changed = 0.0
     total = 0.0
     gap = 0.0
     for j in range(n_variables):
+        n_beside = _beside(j, block_at, column_of, member_start, size, beside, mark)
         for k in range(n_classes):
             block = block_at[k, j]
             if block >= 0:
@@ -227,8 +235,9 @@ def _sweep(
                 x[k, : size[block]] = block_of(beta, offset, size, block)[own]
                 _slope_of(x[k], block_of(S, offset, size, block)[own], block_of(W, offset, size, block), slope[k])
         _solve_column(
-            j, block_at, slot_at, member_start, offset, size, weight, lambda1, lambda2, tolerance, W, precision, room
-        )
+            j, beside[:n_beside], block_at, slot_at, member_start, offset, size, weight, lambda1, lambda2, tolerance, W,
+            precision, room,
+        )  # fmt: skip
         for k in range(n_classes):
             block = block_at[k, j]
             if block >= 0:
@@ -249,6 +258,32 @@ def _sweep(
 
 
 @njit(cache=True, nogil=True)
+def _beside(
+    j: int,
+    block_at: IntArray,
+    column_of: IntArray,
+    member_start: IntArray,
+    size: IntArray,
+    beside: IntArray,
+    mark: IntArray,
+) -> int:
+    """List the variables that share a block with j in some class; their number. What is marked with j is listed.
+
+    A group of many small blocks has far more variables than any of its columns has pairs.
+    """
+    n = 0
+    mark[j] = j
+    for block in block_at[:, j]:
+        if block >= 0:
+            for i in column_of[member_start[block] : member_start[block] + size[block]]:
+                if mark[i] != j:
+                    mark[i] = j
+                    beside[n] = i
+                    n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
 def _slope_of(x: FloatArray, covariance: FloatArray, W: FloatArray, slope: FloatArray) -> None:
     """``covariance + W x``."""
     b = covariance.shape[0]
@@ -260,6 +295,7 @@ def _slope_of(x: FloatArray, covariance: FloatArray, W: FloatArray, slope: Float
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve_column(
     j: int,
+    beside: IntArray,
     block_at: IntArray,
     slot_at: IntArray,
     member_start: IntArray,
@@ -274,7 +310,7 @@ def _solve_column(
     room: FloatArray,
 ) -> None:
     """Coordinate descent on the pairs of column j until x settles; x and its slope are the first of `room`."""
-    n_classes, n_variables = block_at.shape
+    n_classes = block_at.shape[0]
     x, slope = room[0], room[1]
     target, curvature, new = room[2, :, 0], room[3, :, 0], room[4, :, 0]
     which, base, side = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
@@ -288,9 +324,7 @@ def _solve_column(
             theta_jj[k] = precision[member_start[block] + slot_at[k, j]]
     for _ in range(_PASSES):
         biggest = 0.0
-        for i in range(n_variables):
-            if i == j:
-                continue
+        for i in beside:
             m = 0
             used = 0.0
             for k in range(n_classes):

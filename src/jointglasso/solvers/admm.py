@@ -85,7 +85,8 @@ class ADMM:
         """Iterate Eq. (9)-(10) until the stopping rule holds."""
         # Several big blocks: one thread each; a single one is left to the threads of BLAS.
         blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
-        with blas, Workers(task.n_threads) as workers:
+        with blas:
+            workers = Workers(task.n_threads)
             return self._iterate(task, _State.begin(task, self.rho, workers, task.warm and self.warm_dual))
 
     def _iterate(self, task: SolverTask, state: _State) -> SolverResult:

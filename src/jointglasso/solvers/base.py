@@ -34,6 +34,8 @@ class SolverTask:
     max_iter: int
     start: FloatArray
     """Positive definite Theta in flat storage."""
+    known: Bounds | None = None
+    """Bounds of `start`, where they are known."""
     warm: bool = False
     """Whether `start` carries knowledge, rather than being the diagonal start."""
     absolute: bool = False

@@ -55,7 +55,8 @@ def solve_big_group(
     work = 0.0
     # With several blocks our own threads take one each; only a single block is left to the threads of BLAS.
     blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
-    with blas, Workers(task.n_threads) as workers:
+    workers = Workers(task.n_threads)
+    with blas:
         state, swept = _approach(task, start, workers) if sweeps else (_State.begin(task, start, workers), 0)
         for number in range(swept, task.max_iter + 1):
             working = state.working_set()

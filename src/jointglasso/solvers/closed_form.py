@@ -67,11 +67,11 @@ def forest_solution(
     if only_forests:
         taken &= forest[group]
     W = np.zeros_like(S)
-    with Workers(n_threads if len(pairs) > _WORTH_THREADS else 1) as workers:
-        parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
-        workers.run(
-            forest_covariances, parts, start, factor, taken, S, weight, product, penalty.lambda1, penalty.lambda2, W
-        )
+    workers = Workers(n_threads if len(pairs) > _WORTH_THREADS else 1)
+    parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
+    workers.run(
+        forest_covariances, parts, start, factor, taken, S, weight, product, penalty.lambda1, penalty.lambda2, W
+    )
     value = -W / (product - W * W)
     share = -value * W
     extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))

@@ -66,7 +66,7 @@ class Newton:
         theta, methods = self._begin(task, strong)
         if task.system.n_groups == 1 and task.system.size.max() > (SWEPT_BLOCK if task.absolute else SMALL_BLOCK):
             return self._solve_one(task, theta, methods, strong)
-        bounds = task.bounds(theta)
+        bounds = task.bounds(theta) if task.known is None or not task.absolute else task.known
         todo = task.unsolved(bounds)
         n_iter, before = 0, np.full(task.system.n_groups, np.inf)
         # Once as a rule; again only where the objective fell so far in size that the limits did, too.
@@ -75,9 +75,10 @@ class Newton:
             dense = todo & _dense_groups(task.system, strong) if self.closed_form else np.zeros_like(todo)
             near = task.absolute or n_iter > 0
             left = task.max_iter - n_iter
-            n_iter += _improve_groups(task, theta, bounds, near, todo & ~dense, before, left, self.closed_form)
+            taken, found = _improve_groups(task, theta, bounds, near, todo & ~dense, before, left, self.closed_form)
+            n_iter += taken
             methods[todo] = "columns, newton" if self.closed_form and _starts_anew(task) else "newton"
-            bounds = task.bounds(theta, rescue=True)
+            bounds = task.bounds(theta, rescue=True) if found is None else found
             todo = task.unsolved(bounds)
             desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
             cut_short = n_iter >= task.max_iter and task.max_iter < self.default_max_iter
@@ -159,11 +160,12 @@ def _improve_groups(
     limits: FloatArray,
     max_iter: int,
     limited: bool,
-) -> int:
-    """Improve `theta`, of which `bounds` are known, in place on the groups in `todo`; the most iterations any took.
+) -> tuple[int, Bounds | None]:
+    """Improve `theta`, of which `bounds` are known, in place on the groups in `todo`.
 
-    `near` tells that it is near the solution. With `limited`, sweeps over the columns come first, and groups on which
-    Newton works harder than ADMM would are left unfinished.
+    The most iterations any took, and the bounds in the end, where they are known. `near` tells that it is near the
+    solution. With `limited`, sweeps over the columns come first, and groups on which Newton works harder than ADMM
+    would are left unfinished.
     """
     system = task.system
     largest = np.zeros(system.n_groups, dtype=np.int64)
@@ -172,7 +174,7 @@ def _improve_groups(
     sweeps = limited and suits_columns(task)
     # A sharper solution of a small group is one or two steps of Newton's method away.
     swept = todo & (largest <= SWEPT_BLOCK) & ~(small & near) if sweeps else np.zeros_like(todo)
-    taken, before = 0, theta.copy()
+    taken, before, found = 0, theta.copy(), None
     if swept.any():
         inverse = bounds.inverse if near else np.empty(0)
         taken = sweep_groups(task, theta, inverse, swept, limits, min(max_iter, FEW_ITERATIONS))
@@ -185,6 +187,8 @@ def _improve_groups(
         worse = todo & swept & (after.objective > bounds.objective)
         back = np.repeat(worse[system.block_group], system.size**2)
         theta[back] = before[back]
+        if not todo.any() and np.isfinite(after.gap).all():
+            found = after
     most = taken
     for group in np.flatnonzero(todo) if taken < max_iter else ():
         alone, inside = _alone(task, theta, int(group), limits, max_iter - taken)
@@ -193,7 +197,7 @@ def _improve_groups(
             alone, alone.start, work_limit=work_limit, sweeps=sweeps and not (swept[group] or near)
         )
         most = max(most, taken + n_iter)
-    return most
+    return most, found
 
 
 def _alone(
@@ -203,7 +207,7 @@ def _alone(
     system, inside = task.system.only_group(group)
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
     alone = replace(
-        task, system=system, start=theta[inside], share=np.ones(1), tol=float(limits[group]), rest=0.0,
+        task, system=system, start=theta[inside], known=None, share=np.ones(1), tol=float(limits[group]), rest=0.0,
         max_iter=max_iter, absolute=True, report=report, keep=lambda theta: None,
     )  # fmt: skip
     return alone, inside
@@ -224,8 +228,8 @@ def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits
         return result.n_iter
 
     # Several groups share the cores between them; one has them all to itself.
-    with Workers(task.n_threads if len(groups) > 1 else 1) as workers:
-        return max(workers.map(solve, [int(group) for group in groups]))
+    workers = Workers(task.n_threads if len(groups) > 1 else 1)
+    return max(workers.map(solve, [int(group) for group in groups]))
 
 
 def _starts_anew(task: SolverTask) -> bool:
@@ -250,8 +254,7 @@ def sweep_groups(
         )  # fmt: skip
         return int(sweeps.max(initial=0))
 
-    with Workers(task.n_threads) as workers:
-        return max(workers.map(sweep, _hands(system, todo, task.n_threads)))
+    return max(Workers(task.n_threads).map(sweep, _hands(system, todo, task.n_threads)))
 
 
 def newton_on_small_groups(
@@ -273,8 +276,7 @@ def newton_on_small_groups(
         )  # fmt: skip
         return int(iterations.max(initial=0))
 
-    with Workers(task.n_threads) as workers:
-        return max(workers.map(solve, _hands(system, todo, task.n_threads)))
+    return max(Workers(task.n_threads).map(solve, _hands(system, todo, task.n_threads)))
 
 
 def _hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:

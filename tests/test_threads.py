@@ -1,0 +1,81 @@
+"""Work shared out between threads: every item once, the first error, no waiting for threads that are busy."""
+
+import threading
+import time
+
+import pytest
+
+from jointglasso._threads import Workers, map_on_cores, map_on_threads
+
+
+def test_every_item_is_done_once_and_in_its_place():
+    done = []
+    assert map_on_threads(lambda n: done.append(n) or n * n, range(200)) == [n * n for n in range(200)]
+    assert sorted(done) == list(range(200))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_ranges_are_run_between_their_bounds(n_threads):
+    seen = []
+    Workers(n_threads).run(lambda first, last, scale: seen.append((first * scale, last * scale)), [0, 3, 4, 9], 10)
+    assert sorted(seen) == [(0, 30), (30, 40), (40, 90)]
+
+
+def test_of_several_errors_that_of_the_first_item_is_raised():
+    def fail(n):
+        if n == 3:
+            time.sleep(0.05)  # the later error happens first
+        if n in (3, 4):
+            raise ValueError(f"item {n}")
+        return n
+
+    for _ in range(5):
+        with pytest.raises(ValueError, match="item 3"):
+            map_on_threads(fail, range(5))
+
+
+def test_nothing_new_is_begun_after_an_error():
+    begun = []
+
+    def fail(n):
+        begun.append(n)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        map_on_threads(fail, range(1000))
+    assert len(begun) < 100
+
+
+def test_shared_work_inside_shared_work_ends():
+    inner = lambda n: sum(Workers(3).map(lambda m: m, range(n)))  # noqa: E731
+    outer = [threading.Thread(target=map_on_threads, args=(inner, range(20))) for _ in range(6)]
+    for thread in outer:
+        thread.start()
+    for thread in outer:
+        thread.join(timeout=30)
+    assert not any(thread.is_alive() for thread in outer)
+
+
+def test_inside_shared_work_a_thread_keeps_to_itself():
+    where = lambda _: threading.get_ident()  # noqa: E731
+    for mine, inside in map_on_threads(lambda n: (where(n), map_on_cores(where, range(50))), range(10)):
+        assert set(inside) == {mine}
+
+
+def test_an_interrupt_waits_for_the_helpers():
+    running = threading.Event()
+
+    def work(n):
+        if threading.current_thread() is threading.main_thread():
+            running.wait(5.0)
+            raise KeyboardInterrupt
+        running.set()
+        time.sleep(0.1)
+        finished.append(n)
+
+    finished = []
+    with pytest.raises(KeyboardInterrupt):
+        Workers(2).map(work, range(10))
+    count = len(finished)
+    time.sleep(0.2)
+    assert len(finished) == count <= 1
