@@ -35,8 +35,9 @@ SpentBudget = Callable[[IntArray, IntArray], FloatArray]
 #: Solved blocks are kept at hand up to this many bytes, in case they are needed again.
 _KEPT_BYTES = 2**30
 
-#: Attempts to prove the cuts of a dynamic screen by a sharper solution; so few groups are sharpened one by one.
-_SHARPENINGS, _FEW_GROUPS = 3, 4
+#: Attempts to prove the cuts of a dynamic screen by a sharper solution; groups with less than this share of all entries
+#: are sharpened one by one.
+_SHARPENINGS, _SMALL_SHARE = 3, 0.25
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,8 @@ class GroupRunner:
             max_iter=task.max_iter - result.n_iter, keep=lambda theta: None,
             report=lambda objective, gap: self.options.control.stopped_by is not None,
         )  # fmt: skip
-        if len(groups) <= _FEW_GROUPS:
+        area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
+        if area[groups].sum() < _SMALL_SHARE * area.sum():
             return self._sharpen_one_by_one(sharp, result, groups)
         again = self.options.method.solve(sharp)
         if not (again.bounds.gap <= result.bounds.gap).all():

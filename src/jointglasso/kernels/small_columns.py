@@ -222,12 +222,11 @@ def _sweep(
     """Visit every column once; the change of W, or infinity if W is lost, and the gap that goes with it."""
     n_classes, n_variables = block_at.shape
     x, slope = room[0], room[1]
-    beside, mark = np.empty(n_variables, np.int64), np.full(n_variables, -1)
+    used, active = np.zeros(n_variables), np.empty(n_variables, np.int64)
     changed = 0.0
     total = 0.0
     gap = 0.0
     for j in range(n_variables):
-        n_beside = _beside(j, block_at, column_of, member_start, size, beside, mark)
         for k in range(n_classes):
             block = block_at[k, j]
             if block >= 0:
@@ -235,8 +234,8 @@ def _sweep(
                 x[k, : size[block]] = block_of(beta, offset, size, block)[own]
                 _slope_of(x[k], block_of(S, offset, size, block)[own], block_of(W, offset, size, block), slope[k])
         _solve_column(
-            j, beside[:n_beside], block_at, slot_at, member_start, offset, size, weight, lambda1, lambda2, tolerance, W,
-            precision, room,
+            j, block_at, slot_at, column_of, member_start, offset, size, weight, lambda1, lambda2, tolerance, W,
+            precision, room, used, active,
         )  # fmt: skip
         for k in range(n_classes):
             block = block_at[k, j]
@@ -258,32 +257,6 @@ def _sweep(
 
 
 @njit(cache=True, nogil=True)
-def _beside(
-    j: int,
-    block_at: IntArray,
-    column_of: IntArray,
-    member_start: IntArray,
-    size: IntArray,
-    beside: IntArray,
-    mark: IntArray,
-) -> int:
-    """List the variables that share a block with j in some class; their number. What is marked with j is listed.
-
-    A group of many small blocks has far more variables than any of its columns has pairs.
-    """
-    n = 0
-    mark[j] = j
-    for block in block_at[:, j]:
-        if block >= 0:
-            for i in column_of[member_start[block] : member_start[block] + size[block]]:
-                if mark[i] != j:
-                    mark[i] = j
-                    beside[n] = i
-                    n += 1
-    return n
-
-
-@njit(cache=True, nogil=True)
 def _slope_of(x: FloatArray, covariance: FloatArray, W: FloatArray, slope: FloatArray) -> None:
     """``covariance + W x``."""
     b = covariance.shape[0]
@@ -295,9 +268,9 @@ def _slope_of(x: FloatArray, covariance: FloatArray, W: FloatArray, slope: Float
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve_column(
     j: int,
-    beside: IntArray,
     block_at: IntArray,
     slot_at: IntArray,
+    column_of: IntArray,
     member_start: IntArray,
     offset: IntArray,
     size: IntArray,
@@ -308,6 +281,8 @@ def _solve_column(
     W: FloatArray,
     precision: FloatArray,
     room: FloatArray,
+    used: FloatArray,
+    active: IntArray,
 ) -> None:
     """Coordinate descent on the pairs of column j until x settles; x and its slope are the first of `room`."""
     n_classes = block_at.shape[0]
@@ -322,26 +297,19 @@ def _solve_column(
             side[k] = size[block]
             w[k] = weight[block]
             theta_jj[k] = precision[member_start[block] + slot_at[k, j]]
+    n_active = _find_active(j, block_at, column_of, member_start, size, w, x, slope, lambda1, lambda2, used, active)
+    moved = False
     for _ in range(_PASSES):
         biggest = 0.0
-        for i in beside:
+        for i in active[:n_active]:
             m = 0
-            used = 0.0
             for k in range(n_classes):
                 if block_at[k, j] >= 0 and block_at[k, j] == block_at[k, i]:
                     slot = slot_at[k, i]
-                    excess = w[k] * abs(slope[k, slot]) - lambda1
-                    used += excess * excess if excess > 0.0 else 0.0
-                    used += np.inf if x[k, slot] != 0.0 else 0.0
+                    curvature[m] = w[k] * W[base[k] + slot * (side[k] + 1)] / theta_jj[k]
+                    target[m] = theta_jj[k] * x[k, slot] - w[k] * slope[k, slot] / curvature[m]
                     which[m] = k
                     m += 1
-            if used <= lambda2 * lambda2:
-                continue  # the pair is zero, and may stay so
-            for e in range(m):
-                k = which[e]
-                slot = slot_at[k, i]
-                curvature[e] = w[k] * W[base[k] + slot * (side[k] + 1)] / theta_jj[k]
-                target[e] = theta_jj[k] * x[k, slot] - w[k] * slope[k, slot] / curvature[e]
             minimise_pair(target, curvature, lambda1, lambda2, new, m)
             for e in range(m):
                 k = which[e]
@@ -352,8 +320,64 @@ def _solve_column(
                     row = W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]]
                     _add_multiple(step, row, slope[k])
                     biggest = max(biggest, abs(step) * row[slot])
+        moved = moved or biggest > tolerance
         if biggest <= tolerance:
-            break
+            if not moved:
+                break
+            # Other pairs may have been drawn in.
+            n_before = n_active
+            n_active = _find_active(
+                j, block_at, column_of, member_start, size, w, x, slope, lambda1, lambda2, used, active
+            )
+            if n_active <= n_before:
+                break
+            moved = False
+
+
+@njit(cache=True, nogil=True)
+def _find_active(
+    j: int,
+    block_at: IntArray,
+    column_of: IntArray,
+    member_start: IntArray,
+    size: IntArray,
+    weight: FloatArray,
+    x: FloatArray,
+    slope: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    used: FloatArray,
+    active: IntArray,
+) -> int:
+    """List the variables whose pairs with j are not zero, or may not stay so; their number.
+
+    Each class looks at its own block alone: a group of many small blocks has far more variables than a column has
+    pairs. `used` is zero before and after.
+    """
+    n_beside = 0
+    for k in range(block_at.shape[0]):
+        block = block_at[k, j]
+        if block < 0:
+            continue
+        columns = column_of[member_start[block] : member_start[block] + size[block]]
+        for slot in range(size[block]):
+            excess = max(weight[k] * abs(slope[k, slot]) - lambda1, 0.0)
+            more = np.inf if x[k, slot] != 0.0 else excess * excess
+            if more > 0.0:
+                i = columns[slot]
+                if used[i] == 0.0 and i != j:
+                    active[n_beside] = i
+                    n_beside += 1
+                used[i] += more
+    n_active = 0
+    for n in range(n_beside):
+        i = active[n]
+        if used[i] > lambda2 * lambda2:
+            active[n_active] = i
+            n_active += 1
+        used[i] = 0.0
+    used[j] = 0.0
+    return n_active
 
 
 @njit(cache=True, nogil=True)
