@@ -447,7 +447,7 @@ def test_a_dual_point_that_respects_the_cuts_needs_no_second_look(share):
     theta = flat_from_precisions(system, solution.precision, S.shape[1])
     penalty = GroupPenalty(lambda1, lambda2)
     plain = bound_groups(system, theta, penalty, lambda1)
-    zero = np.bincount(system.pair_of_entry, np.abs(system.gather(theta)), system.n_pairs) == 0
+    zero = system.sum_per_pair(np.abs(system.gather(theta))) == 0
     spent = np.where(zero, share * lambda2**2, 0.0)
     cut = bound_groups(system, theta, penalty, lambda1, spent=spent)
     respected = respects_cuts(system, theta, plain.dual, spent, penalty)

@@ -108,7 +108,7 @@ def test_where_they_are_of_use():
 
 def is_feasible(system, W, lambda1, lambda2):
     weighted = system.block_weight[system.entry_block] * system.gather(W.astype(float) - system.S)
-    used = np.bincount(system.pair_of_entry, np.maximum(np.abs(weighted) - lambda1, 0.0) ** 2, system.n_pairs)
+    used = system.sum_per_pair(np.maximum(np.abs(weighted) - lambda1, 0.0) ** 2)
     return (used <= lambda2**2 + 1e-6).all()
 
 

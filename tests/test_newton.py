@@ -124,7 +124,7 @@ def model_gradient(state, D):
         S, W, change = (flat[piece].reshape(7, 7) for flat in (s.S, state.W, D))
         smooth[piece] = (s.block_weight[block] * (S - W + W @ change @ W)).ravel()
     z = s.gather(state.theta + D)
-    norm = np.sqrt(np.bincount(s.pair_of_entry, z**2))[s.pair_of_entry]
+    norm = s.of_entries(np.sqrt(s.sum_per_pair(z**2)))
     group = np.divide(z, norm, out=np.zeros_like(z), where=norm > 0)
     factor = s.entry_factor if len(s.entry_factor) else 1.0
     off_diagonal = np.where(z != 0, s.gather(smooth) + factor * (lambda1 * np.sign(z) + lambda2 * group), 0.0)

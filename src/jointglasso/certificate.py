@@ -114,7 +114,7 @@ def bound_groups(
     entries = system.gather(theta)
     objective = _objective(system, theta, entries, factor, penalty, diagonal_penalty)
     # In place: the entries of a group of genome size are gigabytes.
-    weight = None if (system.block_weight == 1.0).all() else system.block_weight[system.entry_block]
+    weight = None if system.unit_weights else system.block_weight[system.entry_block]
     wanted = system.gather(factor.inverse)
     wanted -= system.gather(system.S)
     if weight is not None:
@@ -201,8 +201,8 @@ def certain_edges(
     largest = largest_subgradient(system, dual, gap)
     absent = penalty.below(largest, system.entry_factor)
     if cuts_proved:
-        used = bincount(system.pair_of_entry, penalty.excess(largest, system.entry_factor), system.n_pairs)
-        absent |= (used < penalty.budget(system.pair_factor))[system.pair_of_entry]
+        used = system.sum_per_pair(penalty.excess(largest, system.entry_factor))
+        absent |= system.of_entries(used < penalty.budget(system.pair_factor))
     return CertainEdges(present & ~absent, absent)
 
 
@@ -216,10 +216,10 @@ def largest_subgradient(
     r, _ = gap_radii(gap[system.block_group], system.block_weight)
     largest = system.products_of_members(np.sqrt(dual[system.diagonal]), r, entries)
     at = system.upper[entries]
-    largest += np.abs(dual[at] - system.S[at])
-    if not (system.block_weight == 1.0).all():
-        largest *= system.block_weight[system.entry_block[entries]]
-    return largest
+    apart = dual[at]
+    apart -= system.S[at]
+    largest += np.abs(apart, out=apart)
+    return system.weigh(largest, entries)
 
 
 def _objective(
@@ -235,7 +235,7 @@ def _objective(
     diagonal = bincount(system.diagonal_block, np.abs(theta[system.diagonal]), system.n_blocks)
     per_block = np.where(factor.definite, likelihood + diagonal_penalty * diagonal, np.inf)
     pairs = 2.0 * penalty.value(entries, system.pair_start, system.pair_factor)
-    return system.sum_per_group(per_block) + bincount(system.pair_group, pairs, system.n_groups)
+    return system.sum_per_group(per_block) + system.sum_pairs_per_group(pairs)
 
 
 def _dual_point(system: BlockSystem, shift: FloatArray, forbidden: FloatArray, diagonal_penalty: float) -> FloatArray:
@@ -327,7 +327,7 @@ def _rescue(
     weight = system.block_weight[system.entry_block]
     safe_shift, safe_forbidden = _safe_point(system, S, weight, penalty, spent)
     face_forbidden = bounds.dual[system.forbidden]
-    torn = _torn_pairs(system, entries, spent)[system.pair_of_entry]
+    torn = system.of_entries(_torn_pairs(system, entries, spent))
     face_shift = np.where(torn, safe_shift, system.gather(bounds.dual) - S)
     gap, dual = bounds.gap.copy(), bounds.dual.copy()
     for share in (0.9, 0.5, 0.1, 0.0):
@@ -361,7 +361,7 @@ def _safe_point(
     worst = np.ones(system.n_groups)
     gauge = _safe_gauge(system, np.where(between, weight * S, 0.0), penalty, spent)
     np.maximum.at(worst, system.pair_group, gauge)
-    shift = np.where(between, -S / worst[system.pair_group][system.pair_of_entry], 0.0)
+    shift = np.where(between, -S / system.of_entries(worst[system.pair_group]), 0.0)
     row, column = system.forbidden_members()
     shrunk = 1.0 - 1.0 / worst[system.block_group[system.forbidden_block]]
     factor = np.where(component[row] != component[column], shrunk, 1.0)
@@ -386,7 +386,7 @@ def _torn_pairs(system: BlockSystem, entries: FloatArray, spent: FloatArray) -> 
     """Pairs that are non-zero while a class where they wait already uses their dual budget: no subgradient fits."""
     if not spent.any():
         return np.zeros(system.n_pairs, dtype=bool)
-    return (spent > 0) & (bincount(system.pair_of_entry, np.abs(entries), system.n_pairs) > 0)
+    return (spent > 0) & (system.sum_per_pair(np.abs(entries)) > 0)
 
 
 def _safe_gauge(system: BlockSystem, weighted: FloatArray, penalty: PairPenalty, spent: FloatArray) -> FloatArray:
@@ -395,9 +395,8 @@ def _safe_gauge(system: BlockSystem, weighted: FloatArray, penalty: PairPenalty,
     waiting = spent > 0
     if waiting.any():
         lambda1 = penalty.lambda1 * (system.pair_factor if len(system.pair_factor) else 1.0)
-        largest = np.zeros(system.n_pairs)
-        np.maximum.at(largest, system.pair_of_entry, np.abs(weighted))
-        norm = np.sqrt(bincount(system.pair_of_entry, weighted**2, system.n_pairs))
+        largest = np.maximum.reduceat(np.abs(weighted), system.pair_start[:-1])
+        norm = np.sqrt(system.sum_per_pair(weighted**2))
         left = np.sqrt(np.maximum(penalty.budget(system.pair_factor) - spent, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             # Either every entry stays below lambda1, or their norm below what the waiting classes leave.
@@ -409,5 +408,5 @@ def _safe_gauge(system: BlockSystem, weighted: FloatArray, penalty: PairPenalty,
 def _fenchel_gap(system: BlockSystem, entries: FloatArray, u: FloatArray, penalty: PairPenalty) -> FloatArray:
     """``2 (phi(theta) - <u, theta>)`` of each group, zero where u is a subgradient at theta."""
     value = penalty.value(entries, system.pair_start, system.pair_factor)
-    loss = value - bincount(system.pair_of_entry, u * entries, system.n_pairs)
-    return bincount(system.pair_group, 2.0 * np.maximum(loss, 0.0), system.n_groups)
+    loss = value - system.sum_per_pair(u * entries)
+    return system.sum_pairs_per_group(2.0 * np.maximum(loss, 0.0))

@@ -16,11 +16,12 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from jointglasso._threads import Workers
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.penalties import UNIFORM, PairWeights
 from jointglasso.screening.groups import ClassBlocks
@@ -29,6 +30,9 @@ from jointglasso.screening.groups import ClassBlocks
 def bincount(label: IntArray, values: FloatArray, length: int) -> FloatArray:
     """Sum `values` by `label`; zeros, of the right type, where there is nothing to sum."""
     return np.bincount(label, values, minlength=length).astype(np.float64, copy=False)
+
+
+AnyArray = TypeVar("AnyArray", FloatArray, BoolArray)
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,9 @@ class BlockSystem:
         return np.asarray(self.S[self.diagonal] + diagonal_penalty / self.block_weight[self.diagonal_block])
 
     @cached_property
-    def pair_of_entry(self) -> IntArray:
-        return np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
-
-    @cached_property
     def entry_factor(self) -> FloatArray:
         """Weight of the pair of each entry; empty where all are 1."""
-        return self.pair_factor[self.pair_of_entry] if len(self.pair_factor) else UNIFORM
+        return self.of_entries(self.pair_factor) if len(self.pair_factor) else UNIFORM
 
     @cached_property
     def forbidden_block(self) -> IntArray:
@@ -195,6 +195,29 @@ class BlockSystem:
         flat[self.forbidden] = 0.0
         return flat
 
+    @cached_property
+    def unit_weights(self) -> bool:
+        """Whether all classes have the weight 1."""
+        return bool((self.block_weight == 1.0).all())
+
+    def weigh(self, values: FloatArray, entries: IntArray | slice = slice(None)) -> FloatArray:
+        """Numbers of some entries times the weights of their classes; as they are if these are all 1."""
+        return values if self.unit_weights else values * self.block_weight[self.entry_block[entries]]
+
+    def sum_per_pair(self, entries: FloatArray) -> FloatArray:
+        """Sum of the numbers of each pair's entries; as they are where each has one."""
+        return entries if len(entries) == self.n_pairs else np.add.reduceat(entries, self.pair_start[:-1])
+
+    def of_entries(self, per_pair: AnyArray) -> AnyArray:
+        """For each entry what its pair has."""
+        return per_pair if len(self.upper) == self.n_pairs else np.repeat(per_pair, np.diff(self.pair_start))
+
+    def sum_pairs_per_group(self, per_pair: FloatArray) -> FloatArray:
+        """Sum of a number per pair over each group."""
+        if self.n_groups == 1:
+            return np.array([per_pair.sum()])
+        return bincount(self.pair_group, per_pair, self.n_groups)
+
     def sum_per_block(self, flat: FloatArray) -> FloatArray:
         """Sum of the entries of each block."""
         return np.add.reduceat(flat, self.offset[:-1]) if self.n_blocks else np.zeros(0)
@@ -250,8 +273,8 @@ def build_system(
 def _with_pair_weights(system: BlockSystem, pair_weights: PairWeights) -> BlockSystem:
     """Give every pair its weight and take the forbidden ones out of the index."""
     factor = pair_weights.factors(*system.pair_variables)
-    allowed = np.isfinite(factor)
-    kept = allowed[system.pair_of_entry]
+    allowed: BoolArray = np.isfinite(factor)
+    kept = system.of_entries(allowed)
     counts = np.diff(system.pair_start)[allowed]
     return replace(
         system,

@@ -70,7 +70,7 @@ class Opened:
     def n_bytes(self) -> int:
         s = self.system
         held = (s.S, self.theta, self.bounds.dual, self.bounds.inverse, self.spent, s.pair_start, s.upper, s.lower)
-        return sum(array.nbytes for array in (*held, s.entry_block, s.pair_of_entry))
+        return sum(array.nbytes for array in (*held, s.entry_block))
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ def violated_pairs(
     if not spent.any():
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     entries, pair, factor = _waiting_entries(system, spent)
-    at, weight = system.upper[entries], system.block_weight[system.entry_block[entries]]
-    u = weight * (bounds.inverse[at] - system.S[at])
+    at = system.upper[entries]
+    u = system.weigh(bounds.inverse[at] - system.S[at], entries)
     used = bincount(pair, penalty.excess(u, factor), system.n_pairs) + spent
     nonzero = bincount(pair, np.abs(theta[at]), system.n_pairs) > 0
     violated = np.flatnonzero((spent > 0) & (nonzero | (used > penalty.budget(system.pair_factor))))
@@ -40,7 +40,7 @@ def respects_cuts(
     at = system.upper[entries]
     if theta[at].any():
         return False
-    u = system.block_weight[system.entry_block[entries]] * (dual[at] - system.S[at])
+    u = system.weigh(dual[at] - system.S[at], entries)
     used = bincount(pair, penalty.excess(u, factor), system.n_pairs)
     return bool((used + spent <= penalty.budget(system.pair_factor))[spent > 0].all())
 

@@ -159,7 +159,7 @@ class _State:
         """Invert the start, component by component of its support; None if it is not definite."""
         system = task.system
         state = cls(task, workers, start.copy(), np.zeros_like(start), np.zeros(system.n_blocks))
-        nonzero = bincount(system.pair_of_entry, np.abs(system.gather(start)), system.n_pairs) > 0
+        nonzero = system.sum_per_pair(np.abs(system.gather(start))) > 0
         working = build_working_set(system, nonzero, system.S, start, np.inf)
         x = state._settle(working)
         factors = working.cholesky(x, workers)

@@ -26,9 +26,8 @@ _WORTH_THREADS = 1000
 
 def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
     """Pairs outside the dual ball, which an empty graph would leave unexplained."""
-    weighted = system.block_weight[system.entry_block] * system.gather(system.S)
-    used = bincount(system.pair_of_entry, penalty.excess(weighted, system.entry_factor), system.n_pairs)
-    return used > penalty.budget(system.pair_factor)
+    weighted = system.weigh(system.gather(system.S))
+    return system.sum_per_pair(penalty.excess(weighted, system.entry_factor)) > penalty.budget(system.pair_factor)
 
 
 def forest_solution(

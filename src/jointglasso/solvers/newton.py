@@ -9,7 +9,6 @@ import numpy as np
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import Report, SolverResult, SolverTask
@@ -143,9 +142,8 @@ def _dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
     """
     if system.size.max(initial=0) < DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
-    share = bincount(system.pair_group, strong.astype(float), system.n_groups) / np.maximum(
-        bincount(system.pair_group, np.ones(system.n_pairs), system.n_groups), 1.0
-    )
+    n_pairs = system.sum_pairs_per_group(np.ones(system.n_pairs))
+    share = system.sum_pairs_per_group(strong.astype(float)) / np.maximum(n_pairs, 1.0)
     largest = np.zeros(system.n_groups, dtype=np.int64)
     np.maximum.at(largest, system.block_group, system.size)
     return np.asarray((share > DENSE_SHARE) & (largest >= DENSE_BLOCK))

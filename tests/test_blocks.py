@@ -1,0 +1,52 @@
+"""Sums over the entries of a block system, against dictionaries keyed by variables and groups."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jointglasso.blocks import build_system
+from jointglasso.covariance import as_source
+from jointglasso.screening.groups import class_blocks
+
+
+def random_system(seed, n_classes, p, n_labels, weights):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(n_labels, size=(n_classes, p))
+    X = rng.standard_normal((n_classes, 3 * p, p))
+    S = X.transpose(0, 2, 1) @ X / (3 * p)
+    return build_system(as_source(S), class_blocks(labels, smallest=2), weights), rng
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), n_classes=st.integers(1, 4), p=st.integers(3, 9), n_labels=st.integers(1, 4))
+def test_sums_per_pair_and_group_follow_the_variables(seed, n_classes, p, n_labels):
+    system, rng = random_system(seed, n_classes, p, n_labels, np.ones(n_classes))
+    values = rng.standard_normal(len(system.upper))
+    row, column = system.entry_members()
+    pairs = list(zip(system.members[row].tolist(), system.members[column].tolist(), strict=True))
+    expected = defaultdict(float)
+    for pair, value in zip(pairs, values, strict=True):
+        expected[pair] += value
+    summed = system.sum_per_pair(values)
+    i, j = system.pair_variables
+    found = dict(zip(zip(i.tolist(), j.tolist(), strict=True), summed.tolist(), strict=True))
+    assert found == pytest.approx(dict(expected))
+    np.testing.assert_allclose(system.of_entries(summed), [expected[pair] for pair in pairs])
+    per_group = np.zeros(system.n_groups)
+    for group, value in zip(system.block_group[system.entry_block], values, strict=True):
+        per_group[group] += value
+    np.testing.assert_allclose(system.sum_pairs_per_group(summed), per_group, atol=1e-12)
+
+
+def test_entries_are_weighed_by_their_class():
+    weights = np.array([1.0, 0.5, 3.0])
+    system, rng = random_system(0, 3, 6, 2, weights)
+    values, some = rng.standard_normal(len(system.upper)), np.array([0, 3, 4])
+    expected = weights[system.block_class[system.entry_block]] * values
+    np.testing.assert_allclose(system.weigh(values), expected)
+    np.testing.assert_allclose(system.weigh(values[some], some), expected[some])
+    equal, _ = random_system(0, 3, 6, 2, np.ones(3))
+    assert equal.weigh(values) is values
