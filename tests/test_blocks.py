@@ -4,8 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from jointglasso.blocks import build_system
 from jointglasso.covariance import as_source

@@ -175,9 +175,14 @@ def test_members_of_entries(sizes, huge):
     rng = np.random.default_rng(sum(sizes))
     block = rng.integers(0, len(size), 50)
     within = (rng.random(50) * size[block] ** 2).astype(np.int64)
-    row, column = pair_index.members_of_entries(offset[block] + within, block, offset, size, start)
+    row, column, product = (
+        np.empty(len(within), dtype=np.int64),
+        np.empty(len(within), dtype=np.int64),
+        np.empty(len(within)),
+    )
+    pair_index.members_of_entries(offset[block] + within, block, offset, size, start, row, column)
     of_member, of_block = np.arange(1.0, 1.0 + start[-1]), np.arange(2.0, 2.0 + len(size))
-    product = pair_index.products_of_members(offset[block] + within, block, offset, size, start, of_member, of_block)
+    pair_index.products_of_members(offset[block] + within, block, offset, size, start, of_member, of_block, product)
     np.testing.assert_allclose(product, of_block[block] * of_member[row] * of_member[column])
     expected = np.divmod(within, size[block])
     assert np.array_equal(row, start[block] + expected[0])
@@ -680,7 +685,10 @@ def test_index_pairs_lists_every_shared_pair_in_order(seed, n_classes, p, n_labe
     slot_of = np.full(labels.shape, -1, dtype=np.int64)
     for block, inside in enumerate(members):
         slot_of[classes[block], inside] = np.arange(len(inside))
-    pair_start, upper, lower, *more = pair_index.index_pairs(block_of, slot_of, start, flat, offset)
+    n_entries = int((sizes * (sizes - 1) // 2).sum())
+    pair_start, upper, lower, entry_block = (np.full(n_entries + extra, -1) for extra in (1, 0, 0, 0))
+    n_pairs = pair_index.index_pairs(block_of, slot_of, start, flat, offset, pair_start, upper, lower, entry_block)
+    pair_start = pair_start[: n_pairs + 1]
 
     expected_start, expected_upper, expected_lower, expected_block = [0], [], [], []
     for i, j in itertools.combinations(range(p), 2):
@@ -694,8 +702,7 @@ def test_index_pairs_lists_every_shared_pair_in_order(seed, n_classes, p, n_labe
         if len(expected_upper) > expected_start[-1]:
             expected_start.append(len(expected_upper))
     assert (pair_start.tolist(), upper.tolist(), lower.tolist()) == (expected_start, expected_upper, expected_lower)
-    if more:
-        assert more[0].tolist() == expected_block
+    assert entry_block.tolist() == expected_block
     diagonal = [offset[b] + s * (size + 1) for b, size in enumerate(sizes) for s in range(size)]
     assert sorted([*upper, *lower, *diagonal]) == list(range(offset[-1]))
 

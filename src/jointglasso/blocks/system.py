@@ -163,9 +163,10 @@ class BlockSystem:
         """Positions in `members` of the row and the column variable of off-diagonal entries."""
         from jointglasso.kernels.pair_index import members_of_entries
 
-        return members_of_entries(
-            self.upper[entries], self.entry_block[entries], self.offset, self.size, self.member_start
-        )
+        upper, block = self.upper[entries], self.entry_block[entries]
+        row, column = np.empty_like(upper), np.empty_like(upper)
+        members_of_entries(upper, block, self.offset, self.size, self.member_start, row, column)
+        return row, column
 
     def products_of_members(
         self, of_member: FloatArray, of_block: FloatArray, entries: IntArray | slice = slice(None)
@@ -174,7 +175,9 @@ class BlockSystem:
         from jointglasso.kernels.pair_index import products_of_members
 
         upper, block = self.upper[entries], self.entry_block[entries]
-        return products_of_members(upper, block, self.offset, self.size, self.member_start, of_member, of_block)
+        out = np.empty(len(upper))
+        products_of_members(upper, block, self.offset, self.size, self.member_start, of_member, of_block, out)
+        return out
 
     def forbidden_members(self) -> tuple[IntArray, IntArray]:
         """Positions in `members` of the two variables of each forbidden place."""
@@ -249,7 +252,10 @@ def build_system(
     member_class = np.repeat(block_class, size)
     block_of[member_class, members] = np.repeat(np.arange(len(size)), size)
     slot_of[member_class, members] = slot
-    pair_start, upper, lower, entry_block = index_pairs(block_of, slot_of, member_start, members, offset)
+    n_entries = int((size * (size - 1) // 2).sum())
+    upper, lower, entry_block = (np.empty(n_entries, dtype=np.int64) for _ in range(3))
+    pair_start = np.empty(n_entries + 1, dtype=np.int64)  # of which the end, where classes share pairs, is not touched
+    n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, pair_start, upper, lower, entry_block)
     S = _read_blocks(source, block_class, size, offset, member_start, members, n_threads)
     S[lower] = S[upper]  # given matrices may be asymmetric in their last digits
     system = BlockSystem(
@@ -262,7 +268,7 @@ def build_system(
         member_start=member_start,
         members=members,
         S=S,
-        pair_start=pair_start,
+        pair_start=pair_start[: n_pairs + 1],
         upper=upper,
         lower=lower,
         entry_block=entry_block,

@@ -1,4 +1,8 @@
-"""Index of the variable pairs inside class blocks, and copies between a block's two triangles."""
+"""Index of the variable pairs inside class blocks, and copies between a block's two triangles.
+
+Long results are written into arrays of NumPy's making: it asks for big pages, which the compiled allocation does not,
+and half of the time would go into touching small ones.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,27 @@ from jointglasso._typing import FloatArray, IntArray
 
 @njit(cache=True, nogil=True)
 def index_pairs(
-    block_of: IntArray, slot_of: IntArray, start: IntArray, members: IntArray, offset: IntArray
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Pairs of variables that share a block, with the place of each copy in flat block storage.
+    block_of: IntArray,
+    slot_of: IntArray,
+    start: IntArray,
+    members: IntArray,
+    offset: IntArray,
+    pair_start: IntArray,
+    upper: IntArray,
+    lower: IntArray,
+    entry_block: IntArray,
+) -> int:
+    """Pairs of variables that share a block, with the place of each copy in flat block storage; the number of pairs.
 
-    `block_of` and `slot_of` (K, p) tell the block of each variable and its position there (-1: alone). Returned
-    are the CSR start of each pair, the flat positions of its copies in the upper and lower triangles, and the block of
-    each copy. Pairs come in the order of (i, j).
+    `block_of` and `slot_of` (K, p) tell the block of each variable and its position there (-1: alone). Written are the
+    CSR start of each pair, the flat positions of its copies in the upper and lower triangles, and the block of each
+    copy. Pairs come in the order of (i, j).
 
     For every variable i the sorted members j > i of its blocks in all classes are merged.
     """
     n_classes, p = block_of.shape
     size = np.diff(start)
-    most = (size * (size - 1) // 2).sum()
-    pair_start = np.empty(most + 1, np.int64)  # of which the rest, where classes share pairs, is never touched
     pair_start[0] = 0
-    upper, lower, entry_block = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     held, cursor, row = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     n_pairs = 0
     n_entries = 0
@@ -58,7 +67,7 @@ def index_pairs(
             n_held = left
             n_pairs += 1
             pair_start[n_pairs] = n_entries
-    return pair_start[: n_pairs + 1], upper, lower, entry_block
+    return n_pairs
 
 
 @njit(cache=True, nogil=True)
@@ -71,18 +80,21 @@ def _row_of(within: int, size: int) -> int:
 
 @njit(cache=True, nogil=True)
 def members_of_entries(
-    position: IntArray, block: IntArray, offset: IntArray, size: IntArray, member_start: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Members in the row and the column of flat positions, given the block of each."""
-    row = np.empty_like(position)
-    column = np.empty_like(position)
+    position: IntArray,
+    block: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    member_start: IntArray,
+    row: IntArray,
+    column: IntArray,
+) -> None:
+    """Write the members in the row and the column of flat positions, given the block of each."""
     for entry in range(position.shape[0]):
         b = block[entry]
         within = position[entry] - offset[b]
         r = _row_of(within, size[b])
         row[entry] = member_start[b] + r
         column[entry] = member_start[b] + within - r * size[b]
-    return row, column
 
 
 @njit(cache=True, nogil=True)
@@ -94,16 +106,15 @@ def products_of_members(
     member_start: IntArray,
     of_member: FloatArray,
     of_block: FloatArray,
-) -> FloatArray:
-    """``of_block * of_member[row] * of_member[column]`` at flat positions, given the block of each."""
-    out = np.empty(position.shape[0])
+    out: FloatArray,
+) -> None:
+    """Write ``of_block * of_member[row] * of_member[column]`` at flat positions, given the block of each."""
     for entry in range(position.shape[0]):
         b = block[entry]
         within = position[entry] - offset[b]
         r = _row_of(within, size[b])
         first = member_start[b]
         out[entry] = of_block[b] * of_member[first + r] * of_member[first + within - r * size[b]]
-    return out
 
 
 @njit(cache=True, nogil=True)
