@@ -29,7 +29,7 @@ RULE_OF = {"HADMM": "hybrid", "LADMM": "class", "GADMM": "global"}
 
 def p10000(settings: Settings) -> Result:
     """Time single iterations of the three methods, and compare the complexity of their partitions."""
-    p, classes, n_iter, budget = (400, (2, 3), 3, 0.5) if settings.quick else (10_000, range(2, 11), 50, 10.0)
+    p, classes, n_iter, budget = (400, (2, 3), 3, 0.5) if settings.quick else (10_000, range(2, 11), 50, 4.0)
     names = ("P3",) if settings.quick else tuple(PAPER_LAMBDAS)
     rows: list[Row] = []
     for design in ("A", "C40") if settings.quick else ONE_OF_EACH:
