@@ -110,8 +110,16 @@ def _verdict(rows: list[Row]) -> str:
         "of cubed block sizes"
         for method in others
     ]
-    default = ", ".join(f"{seconds:.3g} s" for seconds in _of(rows, "seconds", DEFAULT))
-    return f"{'; '.join(parts)}. The default of this package solves the five settings in {default}."
+    return f"{'; '.join(parts)}. {_default_in_words([row for row in rows if row['method'] == DEFAULT])}"
+
+
+def _default_in_words(rows: list[Row]) -> str:
+    tried = [row for row in rows if np.isfinite(row["seconds"])]
+    seconds = ", ".join(f"{row['seconds']:.3g} s" for row in tried)
+    numbers = ", ".join(str(row["setting"]) for row in tried)
+    parts = [f"At settings {numbers} the default of this package takes {seconds}."] if tried else []
+    skipped = ", ".join(str(row["setting"]) for row in rows if row not in tried)
+    return " ".join(parts + ([f"At settings {skipped} it does not fit into memory."] if skipped else []))
 
 
 def _listed(values: FloatArray) -> str:
@@ -128,6 +136,11 @@ def _figure(rows: list[Row]) -> Figure:
         place = np.array([row["setting"] for row in chosen], dtype=float) + 0.2 * (n - 1.5)
         bars = ax.bar(place, [row["seconds"] for row in chosen], 0.18, color=STYLES[method][0], label=named)
         for bar, row in zip(bars, chosen, strict=True):
+            if not np.isfinite(row["seconds"]):
+                middle = bar.get_x() + 0.5 * bar.get_width()
+                ax.text(
+                    middle, 0.02, row["how"], rotation=90, ha="center", fontsize=6, transform=ax.get_xaxis_transform()
+                )
             if row["how"] == "estimated":
                 bar.set(hatch="////", facecolor="white", edgecolor=STYLES[method][0])
     ax.set_yscale("log")
