@@ -295,3 +295,18 @@ def test_weighted_and_forbidden_pairs_and_one_class():
     for weight in (0.5, np.inf):
         solution = jgl.solve(S, 0.3, 0.0, pair_weights={(0, 1): weight})
         assert solution.status and set(solution.methods) <= {"newton", "closed form", "admm"}
+
+
+@pytest.mark.parametrize("labels", [[[0] * 7, [0] * 7], [[0, 0, 0, 1, 1, 1, 1], [0, 1, 0, 1, 0, 1, 0]]])
+def test_theta_of_its_own_columns_is_theta(labels):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2, 30, 7))
+    S = X.transpose(0, 2, 1) @ X / 30
+    system = build_system(as_source(S), class_blocks(np.array(labels), smallest=2), np.ones(2))
+    theta = np.where(np.abs(system.S) > 0.1, system.S, 0.0)
+    theta[system.diagonal] = 1.0 + rng.random(len(system.members))
+    task = SolverTask(system, GroupPenalty(0.1, 0.1), 0.1, np.ones(1), 1e-6, 0.0, 10, theta)
+    ascent = ColumnAscent.begin(task, theta)
+    np.testing.assert_array_equal(ascent.precision, theta[system.diagonal])
+    np.testing.assert_array_equal(ascent.beta[system.diagonal], 0.0)
+    np.testing.assert_allclose(ascent.theta(), theta, rtol=1e-14)

@@ -19,6 +19,7 @@ from jointglasso.engine.execute import SOLVERS
 from jointglasso.engine.screen import SCREENING
 from jointglasso.problem import PENALTIES
 from jointglasso.screening import RULES
+from jointglasso.validation import semidefinite
 
 P = 5
 RNG = np.random.default_rng(7)
@@ -658,3 +659,19 @@ def test_no_message_is_printed(capfd):
     with pytest.warns(jgl.ConvergenceWarning):
         solve([S1, S2], 0.01, 0.01, max_iter=1, tol=1e-12)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("b", [6, 60])
+@pytest.mark.parametrize("scale", [1e-60, 1e-3, 1.0, 1e25, 1e60])
+def test_definiteness_does_not_depend_on_units(b, scale):
+    X = np.random.default_rng(b).standard_normal((b // 2, b))  # singular
+    S = X.T @ X / len(X) * scale
+    units = np.logspace(0, 3, b)
+    S *= units[:, None] * units
+    direction = np.linalg.svd(X)[2][-1] / units
+    bad = S - 0.01 * scale * np.outer(direction, direction) * np.outer(units, units) ** 2
+    constant = S.copy()
+    constant[0] = constant[:, 0] = 0.0
+    wrong = constant.copy()
+    wrong[0, 1] = wrong[1, 0] = 0.5 * np.sqrt(constant[1, 1])
+    assert semidefinite(np.stack([S, bad, constant, wrong])).tolist() == [True, False, True, False]

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cython_lapack
 
 from jointglasso._typing import FloatArray
 
 
-def factor_in_place(matrix: FloatArray) -> bool:
+def factor_in_place(matrix: FloatArray | NDArray[np.float32]) -> bool:
     """Replace the upper triangle of a square row-major matrix by its Cholesky factor; whether it is definite."""
-    return _call("dpotrf", matrix) == 0
+    return _call("spotrf" if matrix.dtype == np.float32 else "dpotrf", matrix) == 0
 
 
 def invert_factor_in_place(matrix: FloatArray) -> bool:
@@ -31,9 +32,10 @@ def log_determinant(factor: FloatArray) -> float:
     return 2.0 * float(np.log(np.diagonal(factor)).sum())
 
 
-def _call(name: str, matrix: FloatArray) -> int:
-    if not (matrix.flags.c_contiguous and matrix.dtype == np.float64 and matrix.shape[0] == matrix.shape[1]):
-        raise ValueError("a contiguous square matrix of doubles is needed")
+def _call(name: str, matrix: FloatArray | NDArray[np.float32]) -> int:
+    kind = np.float32 if name[0] == "s" else np.float64
+    if not (matrix.flags.c_contiguous and matrix.dtype == kind and matrix.shape[0] == matrix.shape[1]):
+        raise ValueError(f"a contiguous square matrix of {kind.__name__} numbers is needed")
     size, status = ctypes.c_int(len(matrix)), ctypes.c_int(0)
     # LAPACK reads columns: what is an upper triangle to us is a lower one to it.
     _routine(name)(

@@ -107,6 +107,14 @@ class BlockSystem:
         row, column = self.entry_members(self.pair_start[:-1])
         return self.members[row], self.members[column]
 
+    def find_pairs(self, i: IntArray, j: IntArray) -> IntArray:
+        """Numbers of the pairs of variables i < j; -1 where they are in no block together."""
+        from jointglasso.kernels.pair_index import find_pairs
+
+        return find_pairs(
+            i, j, self.pair_start, self.upper, self.entry_block, self.offset, self.size, self.member_start, self.members
+        )
+
     @cached_property
     def batches(self) -> list[tuple[int, int, int]]:
         """(first block, last block + 1, size) of each run of equal sizes."""
@@ -238,7 +246,7 @@ def build_system(
     n_threads: int = 1,
 ) -> BlockSystem:
     """Lay out the given class blocks and read their covariances from the source, classes on threads."""
-    from jointglasso.kernels.pair_index import index_pairs
+    from jointglasso.kernels.pair_index import index_pairs, mirror_blocks
 
     order = np.argsort(blocks.sizes, kind="stable")
     size = blocks.sizes[order]
@@ -257,7 +265,7 @@ def build_system(
     pair_start = np.empty(n_entries + 1, dtype=np.int64)  # of which the end, where classes share pairs, is not touched
     n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, pair_start, upper, lower, entry_block)
     S = _read_blocks(source, block_class, size, offset, member_start, members, n_threads)
-    S[lower] = S[upper]  # given matrices may be asymmetric in their last digits
+    mirror_blocks(S, offset, size)  # given matrices may be asymmetric in their last digits
     system = BlockSystem(
         n_classes=source.n_classes,
         block_class=block_class,

@@ -228,7 +228,7 @@ def _solve_in_rounds(
         with blas_threads_for(screen.partition.largest):
             with clock.stage("solve"):
                 settled = isolated_objective(problem, isolated)
-                runner = GroupRunner(problem, blocks, settled, left, screen.spent, start)
+                runner = GroupRunner(problem, blocks, settled, left, screen.waiting, start)
                 outcomes = runner.run()
             clock.move("solve", "covariance", runner.covariance_seconds)
             n_iter += runner.n_iter

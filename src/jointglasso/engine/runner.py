@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -24,13 +24,11 @@ from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.recheck import groups_with_unproved_cuts, violated_pairs
 from jointglasso.engine.solvable import require_minimum
 from jointglasso.problem import JointProblem
+from jointglasso.screening.dynamic import WaitingPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 from jointglasso.solvers.base import diagonal_start
 from jointglasso.validation import indefinite_start, not_semidefinite, semidefinite
-
-#: Tells, for pairs of variables i < j, the part of their dual budget used by classes where they are cut.
-SpentBudget = Callable[[IntArray, IntArray], FloatArray]
 
 #: Solved blocks are kept at hand up to this many bytes, in case they are needed again.
 _KEPT_BYTES = 2**30
@@ -75,11 +73,11 @@ class GroupRunner:
         blocks: ClassBlocks,
         settled: float,
         options: Options,
-        spent: SpentBudget,
+        waiting: WaitingPairs,
         warm_start: WarmStart | None,
     ) -> None:
         self.problem, self.blocks, self.settled, self.options = problem, blocks, settled, options
-        self.spent, self.warm_start = spent, warm_start
+        self.waiting, self.warm_start = waiting, warm_start
         self.covariance_seconds = 0.0
         self.items = work_items(
             blocks,
@@ -176,10 +174,17 @@ class GroupRunner:
         began = time.perf_counter()
         problem, blocks = self.problem, self.blocks.select(self.items[number])
         system = build_system(problem.source, blocks, problem.weights, problem.pair_weights, self._n_threads)
-        spent = self.spent(*system.pair_variables)
+        spent = self._spent(system)
         with self._lock:
             self.covariance_seconds += time.perf_counter() - began
         return system, spent
+
+    def _spent(self, system: BlockSystem) -> FloatArray:
+        """Part of the dual budget of each pair that is used by classes where it is cut."""
+        waiting, spent = self.waiting, np.zeros(system.n_pairs)
+        pair = system.find_pairs(waiting.rows, waiting.columns)
+        spent[pair[pair >= 0]] = waiting.spent[pair >= 0]
+        return spent
 
     def _resume(self, task: SolverTask) -> tuple[SolverTask, SolverResult | None]:
         """Take up what an earlier run has left: its result if that is good enough, else as a start.

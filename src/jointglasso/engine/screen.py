@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import IntArray
 from jointglasso.penalties import GroupPenalty, PairWeights
 from jointglasso.problem import JointProblem
 from jointglasso.screening import Partition
-from jointglasso.screening.dynamic import DynamicScreen
+from jointglasso.screening.dynamic import NOBODY_WAITS, DynamicScreen, WaitingPairs
 from jointglasso.screening.hybrid import hybrid_partition
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.rules import partition_of_pairs
@@ -42,9 +42,10 @@ class Screen:
     def partition(self) -> Partition:
         return self._partition if self.dynamic is None else self.dynamic.partition
 
-    def spent(self, i: IntArray, j: IntArray) -> FloatArray:
-        """Part of the dual budget of pairs i < j that is used by classes where they are cut."""
-        return np.zeros(len(i)) if self.dynamic is None else self.dynamic.spent(i, j)
+    @property
+    def waiting(self) -> WaitingPairs:
+        """Pairs that are joined in some class and cut in another, where they use up dual budget."""
+        return NOBODY_WAITS if self.dynamic is None else self.dynamic.waiting
 
     def merge(self, violated: Sequence[tuple[IntArray, IntArray]]) -> bool:
         """Merge the pairs that failed the check; whether there were any."""

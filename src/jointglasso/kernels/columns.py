@@ -26,6 +26,39 @@ _PANEL = 16
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def columns_of(
+    theta: FloatArray, offset: IntArray, size: IntArray, member_start: IntArray, beta: FloatArray, precision: FloatArray
+) -> None:
+    """Write the columns of theta, divided by their diagonal entries, into `beta`, zero before, and the latter apart."""
+    for block in range(size.shape[0]):
+        b = size[block]
+        for i in range(b):
+            row = theta[offset[block] + i * b : offset[block] + (i + 1) * b]
+            own = row[i]
+            precision[member_start[block] + i] = own
+            for j in range(b):
+                if row[j] != 0.0 and j != i:
+                    beta[offset[block] + i * b + j] = row[j] / own
+
+
+@njit(cache=True, nogil=True)
+def theta_of(
+    beta: FloatArray, precision: FloatArray, offset: IntArray, size: IntArray, member_start: IntArray, theta: FloatArray
+) -> None:
+    """Write the mean of what two columns say of an entry into `theta`, zero before."""
+    for block in range(size.shape[0]):
+        b = size[block]
+        for i in range(b):
+            half = 0.5 * precision[member_start[block] + i]
+            row = beta[offset[block] + i * b : offset[block] + (i + 1) * b]
+            for j in range(b):
+                if row[j] != 0.0:
+                    theta[offset[block] + i * b + j] += half * row[j]
+                    theta[offset[block] + j * b + i] += half * row[j]
+            theta[offset[block] + i * (b + 1)] = 2.0 * half
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def ascend_columns(
     block_of: IntArray,
     slot_of: IntArray,

@@ -118,6 +118,47 @@ def products_of_members(
 
 
 @njit(cache=True, nogil=True)
+def find_pairs(
+    i: IntArray,
+    j: IntArray,
+    pair_start: IntArray,
+    upper: IntArray,
+    entry_block: IntArray,
+    offset: IntArray,
+    size: IntArray,
+    member_start: IntArray,
+    members: IntArray,
+) -> IntArray:
+    """Numbers of the pairs of variables i < j, by bisection of their order; -1 where there is none."""
+    found = np.full(i.shape[0], -1)
+    for n in range(i.shape[0]):
+        low, high = 0, pair_start.shape[0] - 1
+        while low < high:
+            middle = (low + high) // 2
+            entry = pair_start[middle]
+            b = entry_block[entry]
+            within = upper[entry] - offset[b]
+            row = _row_of(within, size[b])
+            first = members[member_start[b] + row]
+            second = members[member_start[b] + within - row * size[b]]
+            if first == i[n] and second == j[n]:
+                found[n] = middle
+                break
+            if first < i[n] or (first == i[n] and second < j[n]):
+                low = middle + 1
+            else:
+                high = middle
+    return found
+
+
+@njit(cache=True, nogil=True)
+def mirror_blocks(flat: FloatArray, offset: IntArray, size: IntArray) -> None:
+    """Copy the upper triangle of every block onto the lower one, in place."""
+    for block in range(size.shape[0]):
+        mirror_upper(flat[offset[block] : offset[block + 1]].reshape((size[block], size[block])))
+
+
+@njit(cache=True, nogil=True)
 def mirror_upper(matrix: FloatArray) -> None:
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile, in place."""
     n = matrix.shape[0]

@@ -10,12 +10,28 @@ as well: the result is exact and never coarser than the hybrid partition.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.penalties import PairPenalty
 from jointglasso.screening.pairs import PairTable
 from jointglasso.screening.partition import Partition
+
+
+@dataclass(frozen=True)
+class WaitingPairs:
+    """Pairs i < j that some class joins while others, where they are above lambda1, keep them cut."""
+
+    rows: IntArray
+    columns: IntArray
+    spent: FloatArray
+    """Part of the dual budget of each pair that is used by the classes where it is cut."""
+
+
+#: Of a screen that is not dynamic.
+NOBODY_WAITS = WaitingPairs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 
 
 class DynamicScreen:
@@ -39,7 +55,8 @@ class DynamicScreen:
         key = self._key(rows[waiting], columns[waiting])
         order = np.argsort(key)
         self._waiting, self._waiting_key = waiting[order], key[order]
-        self._waiting_spent = self._spent_budget(waits[self._waiting])
+        spent = self._spent_budget(waits[self._waiting])
+        self.waiting = WaitingPairs(rows[self._waiting], columns[self._waiting], spent)
 
     def _key(self, i: IntArray, j: IntArray) -> IntArray:
         return i.astype(np.int64) * self.pairs.n_variables + j
@@ -50,14 +67,6 @@ class DynamicScreen:
         weighted = np.where(waits, self.pairs.weighted[self._waiting], 0.0)
         spent: FloatArray = self.penalty.excess(weighted, factor).sum(axis=1)
         return spent
-
-    def spent(self, i: IntArray, j: IntArray) -> FloatArray:
-        """Part of the dual budget of pairs i < j that is used by classes where they wait; zero where none does."""
-        if not len(self._waiting):
-            return np.zeros(len(i))
-        key = self._key(i, j)
-        place = np.minimum(np.searchsorted(self._waiting_key, key), len(self._waiting) - 1)
-        return np.where(self._waiting_key[place] == key, self._waiting_spent[place], 0.0)
 
     def merge(self, i: IntArray, j: IntArray) -> None:
         """Join the given waiting pairs in every class where they are above lambda1."""

@@ -101,5 +101,6 @@ class GroupSolver(Protocol):
 
 def diagonal_start(system: BlockSystem, diagonal_penalty: float) -> FloatArray:
     """Optimal Theta if there were no edges: diagonal, with the variances that the optimum has anyway."""
-    variance = system.optimal_variance(diagonal_penalty)
-    return system.scatter(np.zeros(len(system.upper)), 1.0 / variance)
+    start = np.zeros(system.S.shape)
+    start[system.diagonal] = 1.0 / system.optimal_variance(diagonal_penalty)
+    return start

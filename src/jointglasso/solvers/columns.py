@@ -55,13 +55,12 @@ class ColumnAscent:
     @classmethod
     def begin(cls, task: SolverTask, start: FloatArray, inverse: FloatArray | None = None) -> ColumnAscent:
         """Columns as in `start`; W as in its inverse if that is given, else from S."""
+        from jointglasso.kernels.columns import columns_of
+
         system = task.system
         block_of, slot_of, variable = _places(system)
-        diagonal = start[system.diagonal]
-        beta = start.copy()
-        for blocks, (stack,) in system.stacks(beta):
-            stack /= _of_blocks(system, diagonal, blocks)[:, :, None]
-        beta[system.diagonal] = 0.0
+        beta, diagonal = np.zeros_like(start), np.empty(len(system.members))
+        columns_of(start, system.offset, system.size, system.member_start, beta, diagonal)
         if inverse is None:
             return cls(task, block_of, slot_of, variable, _point_near_covariance(task), beta, diagonal)
         W = _point_near_inverse(task, inverse)
@@ -82,19 +81,12 @@ class ColumnAscent:
 
     def theta(self) -> FloatArray:
         """Theta in flat storage, the mean of what its two columns say of an entry; it need not be definite yet."""
+        from jointglasso.kernels.columns import theta_of
+
         system = self.task.system
-        theta = self.beta.copy()
-        for blocks, (stack,) in system.stacks(theta):
-            stack *= 0.5 * _of_blocks(system, self.precision, blocks)[:, :, None]
-            stack += stack.transpose(0, 2, 1).copy()
-        theta[system.diagonal] = self.precision
+        theta = np.zeros_like(self.beta)
+        theta_of(self.beta, self.precision, system.offset, system.size, system.member_start, theta)
         return theta
-
-
-def _of_blocks(system: BlockSystem, of_members: FloatArray, blocks: slice) -> FloatArray:
-    """What the members of some blocks of equal size have, (m, b)."""
-    first, last = system.member_start[blocks.start], system.member_start[blocks.stop]
-    return of_members[first:last].reshape(blocks.stop - blocks.start, -1)
 
 
 def _places(system: BlockSystem) -> tuple[IntArray, IntArray, IntArray]:
