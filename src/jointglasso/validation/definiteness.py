@@ -34,7 +34,7 @@ def _is_semidefinite(matrix: FloatArray) -> bool:
     for kind in (np.float32, np.float64):
         with np.errstate(over="ignore"):
             raised: Any = matrix.astype(kind)
-        raised.flat[:: len(matrix) + 1] = diagonal
+            raised.flat[:: len(matrix) + 1] = diagonal
         if factor_in_place(raised):
             return True
         del raised
