@@ -35,7 +35,7 @@ def _is_semidefinite(matrix: FloatArray) -> bool:
         with np.errstate(over="ignore"):
             raised: Any = matrix.astype(kind)
             raised.flat[:: len(matrix) + 1] = diagonal
-        if factor_in_place(raised):
+        if factor_in_place(raised) and np.isfinite(np.diagonal(raised)).all():  # LAPACK does not mind infinities
             return True
         del raised
     return False
