@@ -27,26 +27,34 @@ def sparse_matrices(
     problem: JointProblem, pieces: Sequence[Nonzeros], isolated: list[IntArray]
 ) -> tuple[list[Any], list[Any]]:
     """Build the K precision matrices, and those of the entries proved non-zero; zeros are not stored."""
-    p = problem.source.n_variables
-    precision, certified = [], []
-    for k, alone in enumerate(isolated):
-        mine = [piece.block_class == k for piece in pieces]
-        row = np.concatenate([alone, *(piece.row[here] for piece, here in zip(pieces, mine, strict=True))])
-        column = np.concatenate([alone, *(piece.column[here] for piece, here in zip(pieces, mine, strict=True))])
-        variance = problem.optimal_variance(k)[alone]
-        value = np.concatenate([1.0 / variance, *(piece.value[here] for piece, here in zip(pieces, mine, strict=True))])
-        proved = np.concatenate(
-            [np.zeros(len(alone), dtype=bool), *(piece.proved[here] for piece, here in zip(pieces, mine, strict=True))]
-        )
-        precision.append(_symmetric(row, column, value, p))
-        certified.append(_symmetric(row[proved], column[proved], np.ones(int(proved.sum()), dtype=bool), p))
-    return precision, certified
+    n_classes, p = len(isolated), problem.source.n_variables
+    alone = np.concatenate(isolated)
+    variance = np.concatenate([problem.optimal_variance(k)[variables] for k, variables in enumerate(isolated)])
+    own_class = np.repeat(np.arange(n_classes), [len(variables) for variables in isolated])
+    of_class = np.concatenate([own_class, *(piece.block_class for piece in pieces)])
+    row = np.concatenate([alone, *(piece.row for piece in pieces)])
+    column = np.concatenate([alone, *(piece.column for piece in pieces)])
+    value = np.concatenate([1.0 / variance, *(piece.value for piece in pieces)])
+    proved = np.concatenate([np.zeros(len(alone), dtype=bool), *(piece.proved for piece in pieces)])
+    present = np.ones(int(proved.sum()), dtype=bool)
+    precision = _symmetric(of_class, row, column, value, n_classes, p)
+    return precision, _symmetric(of_class[proved], row[proved], column[proved], present, n_classes, p)
 
 
-def _symmetric(row: IntArray, column: IntArray, value: Any, p: int) -> Any:
+def _symmetric(of_class: IntArray, row: IntArray, column: IntArray, value: Any, n_classes: int, p: int) -> list[Any]:
+    """K symmetric matrices from one triangle of each: sorted side by side, as one, and cut apart."""
     off = row != column
-    ends = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
-    return sparse.csc_array((np.concatenate([value, value[off]]), ends), shape=(p, p))
+    first = of_class * p
+    rows = np.concatenate([row, column[off]])
+    columns = np.concatenate([first + column, first[off] + row[off]])
+    beside = sparse.csc_array((np.concatenate([value, value[off]]), (rows, columns)), shape=(p, n_classes * p))
+    matrices = []
+    for k in range(n_classes):
+        start = beside.indptr[k * p : (k + 1) * p + 1]
+        inside = slice(start[0], start[-1])
+        parts = beside.data[inside].copy(), beside.indices[inside].copy(), start - start[0]
+        matrices.append(sparse.csc_array(parts, shape=(p, p)))
+    return matrices
 
 
 def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variables: int) -> FloatArray:
