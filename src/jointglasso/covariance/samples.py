@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._threads import Workers, available_cores
+from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance.annotated import distinct_names, samples_by_class
 from jointglasso.validation import check_labels, check_samples, check_switch, require_finite_variance, require_varying
 
 if TYPE_CHECKING:
     from anndata import AnnData
+
+#: Numbers of the samples that are centred together: they stay in cache.
+_PIECE = 65_536
 
 
 class SampleCovariance:
@@ -76,19 +79,14 @@ class SampleCovariance:
         if self._isolated.any():
             stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
             self._diagonals = list(stated)
-        workers = Workers(min(2, available_cores()))  # two, as each of them holds a copy of a class
-        self._rough: list[NDArray[np.float32]] = workers.map(self._lay_out, range(len(self._scaled)))
+        self._rough: list[NDArray[np.float32]] = map_on_threads(self._scale, range(len(self._scaled)))
 
-    def _lay_out(self, k: int) -> NDArray[np.float32]:
-        """Scale class k to correlations if wanted, put its variables in rows, and return their unit vectors.
-
-        What belongs to one variable then lies together.
-        """
+    def _scale(self, k: int) -> NDArray[np.float32]:
+        """Scale class k to correlations if wanted, and return the unit vectors of its variables."""
         if self.correlation:
-            self._scaled[k] /= np.sqrt(self._diagonals[k])
+            self._scaled[k] /= np.sqrt(self._diagonals[k])[:, None]
             self._diagonals[k] = np.ones_like(self._diagonals[k])
-        Z, variance = np.ascontiguousarray(self._scaled[k].T), self._diagonals[k]
-        self._scaled[k] = Z
+        Z, variance = self._scaled[k], self._diagonals[k]
         unit = np.empty(Z.shape, dtype=np.float32)
         root = np.sqrt(np.where(variance > 0, variance, 1.0))
         return np.divide(Z, root[:, None], out=unit, casting="same_kind")
@@ -214,15 +212,27 @@ def stated_variance(variance: FloatArray, constant: BoolArray, sample_sizes: Int
 
 
 def _centred(X: FloatArray, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Samples Z with ``S = Z' Z``, the variances, and which variables are constant."""
-    n = X.shape[0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        Z = X.copy() if assume_centered else X - X.mean(axis=0)
-        Z /= np.sqrt(n)
-    constant = (X == 0).all(axis=0) if assume_centered else (X[0] == X).all(axis=0)
-    Z[:, constant] = 0.0  # the rounded mean of equal numbers need not be that number
-    with np.errstate(over="ignore", invalid="ignore"):
-        variance = np.einsum("ij,ij->j", Z, Z)
-    constant |= variance == 0  # so small that the squares vanish
-    Z[:, constant] = 0.0
+    """Samples Z, variables in rows, with ``S = Z Z'``, the variances, and which variables are constant.
+
+    What belongs to one variable then lies together. A few variables at a time, on threads: all that is done to them is
+    done while they are in cache.
+    """
+    n, p = X.shape
+    Z, variance, constant = np.empty((p, n)), np.empty(p), np.empty(p, dtype=bool)
+
+    def centre(some: slice) -> None:
+        piece = np.array(X[:, some].T, dtype=float, order="C")
+        still = (piece == (0.0 if assume_centered else piece[:, :1])).all(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not assume_centered:
+                piece -= piece.mean(axis=1, keepdims=True)
+            piece /= np.sqrt(n)
+            piece[still] = 0.0  # the rounded mean of equal numbers need not be that number
+            variance[some] = np.einsum("ij,ij->i", piece, piece)
+        still |= variance[some] == 0  # so small that the squares vanish
+        piece[still] = 0.0
+        constant[some], Z[some] = still, piece
+
+    step = max(16, _PIECE // n)
+    map_on_threads(centre, [slice(first, first + step) for first in range(0, p, step)])
     return Z, variance, constant
