@@ -25,8 +25,11 @@ TOL = 1e-8
 
 
 def row(label: tuple[object, ...], S: np.ndarray, lambda1: float, lambda2: float, repeats: int) -> None:
-    yardstick = plain_pass(S)
-    seconds, solution = best_of(repeats, lambda: jgl.solve(S, lambda1, lambda2, tol=TOL))
+    yardstick = seconds = np.inf
+    for _ in range(repeats):  # in turns, the best of each: the machine is shared, noise only adds
+        yardstick = min(yardstick, plain_pass(S))
+        taken, solution = best_of(2, lambda: jgl.solve(S, lambda1, lambda2, tol=TOL))
+        seconds = min(seconds, taken)
     hybrid = jgl.screen(S, lambda1, lambda2).largest
     methods = ", ".join(f"{count} {name}" for name, count in solution.methods.items())
     print_row(
@@ -43,6 +46,7 @@ def row(label: tuple[object, ...], S: np.ndarray, lambda1: float, lambda2: float
 
 def main() -> None:
     describe_machine()
+    jgl.warm_kernels()
     print_header(
         "design",
         "p",
