@@ -33,9 +33,9 @@ from jointglasso.validation import indefinite_start, not_semidefinite, semidefin
 #: Solved blocks are kept at hand up to this many bytes, in case they are needed again.
 _KEPT_BYTES = 2**30
 
-#: Attempts to prove the cuts of a dynamic screen by a sharper solution; groups with less than this share of all entries
-#: are sharpened one by one.
-_SHARPENINGS, _SMALL_SHARE = 3, 0.25
+#: Iterations of the attempts to prove the cuts of a dynamic screen by a sharper solution, of which one is nearly always
+#: enough; groups with less than this share of all entries are sharpened one by one.
+_SHARPENINGS, _SMALL_SHARE = (1, 100, 100), 0.25
 
 
 @dataclass(frozen=True)
@@ -217,25 +217,26 @@ class GroupRunner:
         violated = violated_pairs(system, result.theta, result.bounds, spent, penalty)
         blurred = groups_with_unproved_cuts(system, result.bounds, spent, penalty)
         worth_it = system.size.max(initial=0) <= BATCHED_BLOCK and not self.options.method.lockstep
-        for _ in range(_SHARPENINGS):
-            stopped = self.options.control.stopped_by is not None or result.n_iter >= task.max_iter
+        for most in _SHARPENINGS:
+            left = task.max_iter - result.n_iter
+            stopped = self.options.control.stopped_by is not None or left <= 0
             if not len(blurred) or len(violated[0]) or stopped or not worth_it:
                 break
-            sharper = self._sharpen(task, result, blurred)
+            sharper = self._sharpen(task, result, blurred, min(most, left))
             if sharper is result:
-                break
+                continue
             result = sharper
             violated = violated_pairs(system, result.theta, result.bounds, spent, penalty)
             blurred = groups_with_unproved_cuts(system, result.bounds, spent, penalty)
         return result, violated, not len(blurred)
 
-    def _sharpen(self, task: SolverTask, result: SolverResult, groups: IntArray) -> SolverResult:
+    def _sharpen(self, task: SolverTask, result: SolverResult, groups: IntArray, max_iter: int) -> SolverResult:
         """Solve some groups again, from where they are, to a far smaller gap."""
         limits = np.full(task.system.n_groups, np.inf)
         limits[groups] = 1e-7 * result.bounds.gap[groups]
         sharp = replace(
             task, start=result.theta, known=result.bounds, warm=True, share=limits, tol=1.0, absolute=True,
-            max_iter=task.max_iter - result.n_iter, keep=lambda theta: None,
+            max_iter=max_iter, keep=lambda theta: None,
             report=lambda objective, gap: self.options.control.stopped_by is not None,
         )  # fmt: skip
         area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
