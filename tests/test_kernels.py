@@ -24,6 +24,8 @@ NO_REFERENCE = {
     "pair_index.products_of_members": "compared with np.divmod",
     "pair_index.mirror_upper": "np.triu(A) + np.triu(A, 1).T",
     "pair_index.mirror_blocks": "loop over mirror_upper",
+    "small_blocks.trace_and_squares": "np.trace(R @ Theta), np.trace(R @ Theta @ R @ Theta)",
+    "small_blocks.semidefinite_blocks": "compared with known matrices: test_validation.py",
     "pair_index.find_pairs": "compared with a dictionary: test_blocks.py",
     "forest.spanning_forest": "weight compared with scipy's minimum spanning tree",
     "forest.pair_covariance": "the optimality conditions of the two-variable problem are checked",
@@ -641,12 +643,20 @@ def stacks(draw):
     return stack, definite
 
 
+def invert_stack(stack):
+    m, b, _ = stack.shape
+    inverse, logdet, ok = np.full(stack.size, np.nan), np.zeros(m), np.zeros(m, dtype=bool)
+    offset, size = np.arange(m + 1) * b * b, np.full(m, b)
+    small_blocks.factor_and_invert(stack.ravel(), offset, size, np.ones(m, dtype=bool), inverse, logdet, ok)
+    return inverse.reshape(stack.shape), logdet, ok
+
+
 @EXAMPLES
 @given(stacks())
 def test_factor_and_invert_agrees_with_reference_on_the_definite_ones(problem):
     stack, definite = problem
     given_stack = stack.copy()
-    inverse, logdet, ok = small_blocks.factor_and_invert(stack)
+    inverse, logdet, ok = invert_stack(stack)
     expected = reference.factor_and_invert(stack)
     np.testing.assert_array_equal(ok, definite)
     np.testing.assert_array_equal(ok, expected[2])
@@ -659,18 +669,32 @@ def test_factor_and_invert_agrees_with_reference_on_the_definite_ones(problem):
     np.testing.assert_array_equal(inverse[ok], np.swapaxes(inverse[ok], 1, 2))
 
 
+@EXAMPLES
+@given(seeds, st.lists(st.integers(1, 7), min_size=1, max_size=5))
+def test_trace_and_squares_of_products(seed, sizes):
+    rng, size = np.random.default_rng(seed), np.sort(sizes)
+    offset = np.concatenate([[0], np.cumsum(size**2)])
+    draws = [(rng.normal(size=(b, b)) * (rng.random((b, b)) < 0.5), rng.normal(size=(b, b))) for b in size]
+    R, Theta = (np.concatenate([pair[side].ravel() for pair in draws]) for side in range(2))
+    trace, squares = np.empty(len(size)), np.empty(len(size))
+    small_blocks.trace_and_squares(R, Theta, offset, size, trace, squares)
+    products = [left @ right for left, right in draws]
+    np.testing.assert_allclose(trace, [np.trace(P) for P in products], atol=1e-10)
+    np.testing.assert_allclose(squares, [np.trace(P @ P) for P in products], atol=1e-9)
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan])
 def test_singular_negative_and_nan_matrices_are_not_definite(bad):
     stack = np.stack([np.eye(3), np.eye(3), np.eye(3)])
     stack[1, 2, 2] = bad
-    assert small_blocks.factor_and_invert(stack)[-1].tolist() == [True, False, True]
+    assert invert_stack(stack)[-1].tolist() == [True, False, True]
 
 
 def test_an_indefinite_matrix_does_not_spoil_the_next_one():
     rng = np.random.default_rng(0)
     A = np.cov(rng.normal(size=(4, 30)))
-    alone = small_blocks.factor_and_invert(A[None])
-    mixed = small_blocks.factor_and_invert(np.stack([-A, A, np.zeros((4, 4)), A]))
+    alone = invert_stack(A[None])
+    mixed = invert_stack(np.stack([-A, A, np.zeros((4, 4)), A]))
     for found, expected in zip(mixed, alone, strict=True):
         np.testing.assert_array_equal(found[1], expected[0])
         np.testing.assert_array_equal(found[3], expected[0])

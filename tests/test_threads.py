@@ -1,11 +1,14 @@
 """Work shared out between threads: every item once, the first error, no waiting for threads that are busy."""
 
+import gc
 import threading
 import time
+import weakref
 
+import numpy as np
 import pytest
 
-from jointglasso._threads import Workers, map_on_cores, map_on_threads
+from jointglasso._threads import Workers, _helpers, available_cores, map_on_cores, map_on_threads
 
 
 def test_every_item_is_done_once_and_in_its_place():
@@ -32,6 +35,32 @@ def test_of_several_errors_that_of_the_first_item_is_raised():
     for _ in range(5):
         with pytest.raises(ValueError, match="item 3"):
             map_on_threads(fail, range(5))
+
+
+def test_no_error_of_a_helper_is_lost():
+    def leave(n):
+        time.sleep(0.01)
+        if threading.current_thread() is not threading.main_thread():
+            raise SystemExit(3)
+        return n
+
+    with pytest.raises(SystemExit):
+        Workers(2).map(leave, range(50))
+
+
+def test_busy_helpers_keep_nothing_alive():
+    free = threading.Event()
+    for _ in range(available_cores()):
+        _helpers().submit(free.wait, 10.0)
+    array = np.zeros(10)
+    gone = weakref.ref(array)
+    assert Workers(2).map(lambda n, array=array: array[n], range(5)) == [0.0] * 5
+    del array
+    gc.collect()
+    try:
+        assert gone() is None
+    finally:
+        free.set()
 
 
 def test_nothing_new_is_begun_after_an_error():

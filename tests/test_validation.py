@@ -20,6 +20,7 @@ from jointglasso.engine.screen import SCREENING
 from jointglasso.problem import PENALTIES
 from jointglasso.screening import RULES
 from jointglasso.validation import semidefinite
+from jointglasso.validation.definiteness import is_semidefinite
 
 P = 5
 RNG = np.random.default_rng(7)
@@ -674,4 +675,21 @@ def test_definiteness_does_not_depend_on_units(b, scale):
     constant[0] = constant[:, 0] = 0.0
     wrong = constant.copy()
     wrong[0, 1] = wrong[1, 0] = 0.5 * np.sqrt(constant[1, 1])
-    assert semidefinite(np.stack([S, bad, constant, wrong])).tolist() == [True, False, True, False]
+    flat = np.concatenate([matrix.ravel() for matrix in (S, bad, constant, wrong)])
+    offset, size = np.arange(5) * b * b, np.full(4, b)
+    assert semidefinite(flat, offset, size).tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize("p", [5, 40])
+def test_covariances_may_come_in_any_order_of_memory(p):
+    X = np.random.default_rng(0).standard_normal((3 * p, p))
+    S = X.T @ X / len(X)
+    plain = jgl.solve([S, S], 0.1, 0.1)
+    turned = jgl.solve([np.asfortranarray(S), S.T], 0.1, 0.1)
+    assert turned.objective == pytest.approx(plain.objective, rel=1e-9)
+
+
+def test_tiny_covariances_raise_nothing_where_numpy_is_strict():
+    S = 0.1 ** np.abs(np.subtract.outer(np.arange(60.0), np.arange(60.0)))
+    with np.errstate(all="raise"):
+        assert is_semidefinite(S)

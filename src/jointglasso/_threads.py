@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -67,7 +67,7 @@ def _share_out(function: Callable[[Any], Result], items: Sequence[Any] | IntArra
     the one of the first item is raised.
     """
     results: list[Any] = [None] * len(items)
-    errors: dict[int, Exception] = {}
+    errors: dict[int, BaseException] = {}
     waiting = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
 
     def take_turns() -> None:
@@ -77,22 +77,40 @@ def _share_out(function: Callable[[Any], Result], items: Sequence[Any] | IntArra
             for n in waiting:
                 try:
                     results[n] = function(items[n])
-                except Exception as error:
+                except BaseException as error:
                     errors[n] = error
                     break
         finally:
-            for _ in waiting:
-                pass  # after an error nobody begins another item; otherwise there is none left
+            _begin_no_more(waiting)
             _here.alone = before
 
-    helpers = [_helpers().submit(take_turns) for _ in range(min(n_threads, len(items)) - 1)]
+    job = [take_turns]  # given back in the end: a helper that is busy elsewhere may find it empty, but holds nothing
+    helpers: list[Future[None]] = []
     try:
+        for _ in range(min(n_threads, len(items)) - 1):
+            helpers.append(_helpers().submit(_lend_a_hand, job))
         take_turns()
     finally:
+        _begin_no_more(waiting)
         wait([helper for helper in helpers if not helper.cancel()])  # they write where the caller looks
-    if errors:
-        raise errors[min(errors)]
+        job.clear()
+    try:
+        for n in sorted(errors, key=lambda n: (isinstance(errors[n], Exception), n)):  # an interrupt before all others
+            raise errors[n]
+    finally:
+        errors.clear()  # which would keep itself alive, by way of its own frame
     return results
+
+
+def _lend_a_hand(job: list[Callable[[], None]]) -> None:
+    for take_turns in tuple(job):
+        take_turns()
+
+
+def _begin_no_more(waiting: Iterator[int]) -> None:
+    """Take what is left, so that nobody begins another item after an error."""
+    for _ in waiting:
+        pass
 
 
 def map_on_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

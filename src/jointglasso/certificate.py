@@ -36,6 +36,9 @@ _DENSE_ADVANTAGE = 0.01
 #: Big blocks, where that is expensive, make do with a sixth.
 _NEAR, NEAR_IF_BIG, _BIG = 0.01, 0.2, 256
 
+#: Blocks up to this size are multiplied by compiled code: in any case, and if R is sparse.
+_SMALL, _MEDIUM = 16, 512
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -284,17 +287,23 @@ def _trace_and_squares(
     definite: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
     """``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block, by sparse or dense products, whichever is cheaper."""
+    from jointglasso.kernels.small_blocks import trace_and_squares
+
     if not definite.all():
         residual = np.where(definite[system.entry_block], residual, 0.0)
         diagonal = np.where(definite[system.diagonal_block], diagonal, 0.0)
     n_members = max(1, len(system.members))
     sparse_work = (n_members + 2.0 * np.count_nonzero(residual)) * (1.0 + 2.0 * np.count_nonzero(entries) / n_members)
-    if sparse_work < _DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum()):
+    trace, squares = np.empty(system.n_blocks), np.empty(system.n_blocks)
+    worth_it = sparse_work < _DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
+    if system.n_blocks and system.size[-1] <= (_MEDIUM if worth_it else _SMALL):
+        trace_and_squares(system.scatter(residual, diagonal), theta, system.offset, system.size, trace, squares)
+        return trace, np.maximum(squares, 0.0)
+    if worth_it:
         product = _sparse_blocks(system, residual, diagonal) @ _sparse_blocks(system, entries, theta[system.diagonal])
         per_member = np.asarray(product.multiply(product.T).sum(axis=1)).ravel()
         trace = bincount(system.diagonal_block, product.diagonal(), system.n_blocks)
         return trace, np.maximum(bincount(system.diagonal_block, per_member, system.n_blocks), 0.0)
-    trace, squares = np.empty(system.n_blocks), np.empty(system.n_blocks)
     for blocks, (R, Theta) in system.stacks(system.scatter(residual, diagonal), theta):
         dense_product = R @ Theta
         trace[blocks] = np.einsum("mii->m", dense_product)

@@ -30,21 +30,15 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
 
     inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)
-    big: list[tuple[int, FloatArray, FloatArray]] = []
-    for blocks, (stack, inverse_stack) in system.stacks(flat, inverse):
-        wanted = np.arange(len(stack)) if only is None else np.flatnonzero(only[blocks])
-        if not len(wanted):
-            continue
-        if stack.shape[1] <= SMALL:
-            some = stack if only is None else stack[wanted]
-            inverse_stack[wanted], logdet[blocks.start + wanted], definite[blocks.start + wanted] = factor_and_invert(
-                some
-            )
-        else:
-            big += [(int(blocks.start + m), stack[m], inverse_stack[m]) for m in wanted]
-    done = map_on_cores(lambda item: _factor_one(item[1], item[2]), big)
-    for (block, _, _), result in zip(big, done, strict=True):
-        logdet[block], definite[block] = result
+    wanted = np.ones(system.n_blocks, dtype=bool) if only is None else only
+    n_small = int(np.searchsorted(system.size, SMALL, side="right"))
+    factor_and_invert(flat, system.offset, system.size, wanted[:n_small], inverse, logdet, definite)
+
+    def factor_one(block: int) -> None:
+        piece, shape = slice(system.offset[block], system.offset[block + 1]), (system.size[block], system.size[block])
+        logdet[block], definite[block] = _factor_one(flat[piece].reshape(shape), inverse[piece].reshape(shape))
+
+    map_on_cores(factor_one, (n_small + np.flatnonzero(wanted[n_small:])).tolist())
     return Factorization(inverse, logdet, definite)
 
 

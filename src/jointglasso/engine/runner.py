@@ -34,8 +34,8 @@ from jointglasso.validation import indefinite_start, not_semidefinite, semidefin
 _KEPT_BYTES = 2**30
 
 #: Iterations of the attempts to prove the cuts of a dynamic screen by a sharper solution, of which one is nearly always
-#: enough; groups with less than this share of all entries are sharpened one by one.
-_SHARPENINGS, _SMALL_SHARE = (1, 100, 100), 0.25
+#: enough; so few groups, with less than this share of all entries, are sharpened one by one.
+_SHARPENINGS, _FEW_GROUPS, _SMALL_SHARE = (1, 100, 100), 4, 0.25
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,11 @@ class GroupRunner:
     def _spent(self, system: BlockSystem) -> FloatArray:
         """Part of the dual budget of each pair that is used by classes where it is cut."""
         waiting, spent = self.waiting, np.zeros(system.n_pairs)
-        pair = system.find_pairs(waiting.rows, waiting.columns)
-        spent[pair[pair >= 0]] = waiting.spent[pair >= 0]
+        here = np.zeros(self.problem.source.n_variables, dtype=bool)
+        here[system.members] = True
+        near = np.flatnonzero(here[waiting.rows] & here[waiting.columns])
+        pair = system.find_pairs(waiting.rows[near], waiting.columns[near])
+        spent[pair[pair >= 0]] = waiting.spent[near[pair >= 0]]
         return spent
 
     def _resume(self, task: SolverTask) -> tuple[SolverTask, SolverResult | None]:
@@ -240,7 +243,7 @@ class GroupRunner:
             report=lambda objective, gap: self.options.control.stopped_by is not None,
         )  # fmt: skip
         area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
-        if area[groups].sum() < _SMALL_SHARE * area.sum():
+        if len(groups) <= _FEW_GROUPS and area[groups].sum() < _SMALL_SHARE * area.sum():
             return self._sharpen_one_by_one(sharp, result, groups)
         again = self.options.method.solve(sharp)
         if not (again.bounds.gap <= result.bounds.gap).all():
@@ -332,12 +335,10 @@ def _unsolved(task: SolverTask) -> SolverResult:
 
 def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
     """Refuse blocks whose S is not a covariance matrix, and unpenalised problems without a minimum."""
-    names = problem.source.class_names
-    known = getattr(problem.source, "is_semidefinite", False)
-    for blocks, (stack,) in [] if known else system.stacks(system.S):
-        for m in np.flatnonzero(~semidefinite(stack)):
-            name = names[system.block_class[blocks.start + m]]
-            raise not_semidefinite(name, f"in a block of {stack.shape[1]} of its variables")
+    if not getattr(problem.source, "is_semidefinite", False):
+        for block in np.flatnonzero(~semidefinite(system.S, system.offset, system.size)):
+            name = problem.source.class_names[system.block_class[block]]
+            raise not_semidefinite(name, f"in a block of {system.size[block]} of its variables")
     require_minimum(problem, system)
 
 

@@ -9,25 +9,80 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.kernels.group_state import cholesky, invert
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.group_state import block_of, cholesky, invert
+
+#: What is forgiven to a variance, relative to it, before a matrix counts as indefinite, and more for each variable: the
+#: rounding of covariances computed in single precision.
+FORGIVEN, FORGIVEN_EACH = 1e-8, 1e-7
 
 
 @njit(cache=True, nogil=True)
-def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Inverses and log-determinants of a stack (m, b, b) by Cholesky factors; `ok` tells which are definite.
+def factor_and_invert(
+    flat: FloatArray,
+    offset: IntArray,
+    size: IntArray,
+    wanted: BoolArray,
+    inverse: FloatArray,
+    logdet: FloatArray,
+    definite: BoolArray,
+) -> None:
+    """Write the inverses and log-determinants of the first blocks, as far as `wanted`, and which are definite.
 
-    Where a matrix is not positive definite its rows of the outputs are meaningless.
+    Where a block is not positive definite its inverse is left as it is.
     """
-    n_matrices, b, _ = stack.shape
-    inverse = np.zeros((n_matrices, b, b))
-    logdet = np.zeros(n_matrices)
-    ok = np.ones(n_matrices, np.bool_)
-    L = np.zeros((b, b))
-    inverse_lower = np.zeros((b, b))
-    for m in range(n_matrices):
-        logdet[m] = cholesky(stack[m], L)
-        ok[m] = logdet[m] < np.inf
-        if ok[m]:
-            invert(L, inverse[m], inverse_lower)
-    return inverse, logdet, ok
+    b = 0
+    for block in range(wanted.shape[0]):
+        if not wanted[block]:
+            continue
+        if size[block] != b:  # they come sorted by size
+            b = size[block]
+            L, scratch = np.zeros((b, b)), np.zeros((b, b))
+        found = cholesky(block_of(flat, offset, size, block), L)
+        definite[block] = found < np.inf
+        if definite[block]:
+            logdet[block] = found
+            invert(L, block_of(inverse, offset, size, block), scratch)
+
+
+@njit(cache=True, nogil=True)
+def semidefinite_blocks(flat: FloatArray, offset: IntArray, size: IntArray, n_blocks: int) -> BoolArray:
+    """Which of the first blocks have no eigenvalue below zero beyond rounding, on the scale of correlations."""
+    semidefinite = np.empty(n_blocks, np.bool_)
+    b = 0
+    for block in range(n_blocks):
+        if size[block] != b:
+            b = size[block]
+            raised, L = np.zeros((b, b)), np.zeros((b, b))
+        raised[:] = block_of(flat, offset, size, block)
+        for i in range(b):
+            raised[i, i] += (FORGIVEN + FORGIVEN_EACH * b) * (raised[i, i] if raised[i, i] != 0.0 else 1.0)
+        semidefinite[block] = cholesky(raised, L) < np.inf
+    return semidefinite
+
+
+@njit(cache=True, nogil=True)
+def trace_and_squares(
+    R: FloatArray, Theta: FloatArray, offset: IntArray, size: IntArray, trace: FloatArray, squares: FloatArray
+) -> None:
+    """Write ``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block; the zeros of R cost nothing."""
+    room = np.empty(size.max() ** 2)
+    for block in range(size.shape[0]):
+        b = size[block]
+        left, right = block_of(R, offset, size, block), block_of(Theta, offset, size, block)
+        product = room[: b * b].reshape((b, b))
+        product[:] = 0.0
+        for i in range(b):
+            row = product[i]
+            for j in range(b):
+                if left[i, j] != 0.0:
+                    other = right[j]
+                    for t in range(b):
+                        row[t] += left[i, j] * other[t]
+        trace[block] = 0.0
+        squares[block] = 0.0
+        for i in range(b):
+            trace[block] += product[i, i]
+            squares[block] += product[i, i] * product[i, i]
+            for j in range(i):
+                squares[block] += 2.0 * product[i, j] * product[j, i]

@@ -1,7 +1,7 @@
 """Block coordinate ascent on the dual problem of groups of up to some hundred variables, compiled from end to end.
 
-As in `kernels.columns`, but with all of a matrix at hand: no lists of active pairs, no rows that are written
-later. Two or three sweeps bring most groups within their gap; Newton's method looks after the rest.
+As in `kernels.columns`, but with all of a matrix at hand: no rows that are written later. Two or three sweeps bring
+most groups within their gap; Newton's method looks after the rest.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from jointglasso.kernels.columns import _add_multiple
 from jointglasso.kernels.group_state import block_of, cholesky
 from jointglasso.kernels.newton import minimise_pair
 
-#: Most passes over the pairs of a column in one visit.
-_PASSES = 100
+#: Most passes over the pairs of a column, and most times that pairs may join them, in one visit.
+_PASSES, _JOINS = 100, 5
 
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of W in the
 #: last sweep.
@@ -60,13 +60,14 @@ def ascend_small_groups(
     beta = np.zeros_like(theta)
     precision = np.zeros(members.shape[0])
     local = np.full(members.max() + 1, -1)
+    column_of = np.empty(members.shape[0], np.int64)
     room = np.empty((5, n_classes, size.max()))
     sweeps = np.zeros(todo.shape[0], np.int64)
     for group in range(todo.shape[0]):
         if not todo[group]:
             continue
         blocks = group_blocks[block_start[group] : block_start[group + 1]]
-        block_at, slot_at, column_of = _places(blocks, block_class, members, member_start, size, n_classes, local)
+        block_at, slot_at = _places(blocks, block_class, members, member_start, size, n_classes, local, column_of)
         _begin_columns(blocks, member_start, offset, size, theta, beta, precision)
         if inverse.shape[0] > 0:
             _begin_near_inverse(blocks, offset, size, weight, S, inverse, lambda_d, W)
@@ -96,10 +97,11 @@ def _places(
     size: IntArray,
     n_classes: int,
     local: IntArray,
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Block and place there, (K, U), of a group's variables in each class, -1: none; and the variable of each member.
+    column_of: IntArray,
+) -> tuple[IntArray, IntArray]:
+    """Block and place there, (K, U), of a group's variables in each class, -1: none.
 
-    Variables are counted within the group. `local` is -1 before and after.
+    Variables are counted within the group; `column_of` gets those of its members. `local` is -1 before and after.
     """
     n = 0
     for block in blocks:
@@ -109,7 +111,6 @@ def _places(
                 n += 1
     block_at = np.full((n_classes, n), -1)
     slot_at = np.full((n_classes, n), -1)
-    column_of = np.full(members.shape[0], -1)
     for block in blocks:
         for slot in range(size[block]):
             column = local[members[member_start[block] + slot]]
@@ -119,7 +120,7 @@ def _places(
     for block in blocks:
         for variable in members[member_start[block] : member_start[block] + size[block]]:
             local[variable] = -1
-    return block_at, slot_at, column_of
+    return block_at, slot_at
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -297,8 +298,9 @@ def _solve_column(
             side[k] = size[block]
             w[k] = weight[block]
             theta_jj[k] = precision[member_start[block] + slot_at[k, j]]
-    n_active = _find_active(j, block_at, column_of, member_start, size, w, x, slope, lambda1, lambda2, used, active)
+    n_active, _ = _find_active(j, block_at, column_of, member_start, size, w, x, slope, lambda1, lambda2, used, active)
     moved = False
+    joins = 0
     for _ in range(_PASSES):
         biggest = 0.0
         for i in active[:n_active]:
@@ -322,16 +324,16 @@ def _solve_column(
                     biggest = max(biggest, abs(step) * row[slot])
         moved = moved or biggest > tolerance
         if biggest <= tolerance:
-            if not moved:
+            if not moved or joins == _JOINS:
                 break
             # Other pairs may have been drawn in.
-            n_before = n_active
-            n_active = _find_active(
+            n_active, n_new = _find_active(
                 j, block_at, column_of, member_start, size, w, x, slope, lambda1, lambda2, used, active
             )
-            if n_active <= n_before:
+            if n_new == 0:
                 break
             moved = False
+            joins += 1
 
 
 @njit(cache=True, nogil=True)
@@ -348,8 +350,8 @@ def _find_active(
     lambda2: float,
     used: FloatArray,
     active: IntArray,
-) -> int:
-    """List the variables whose pairs with j are not zero, or may not stay so; their number.
+) -> tuple[int, int]:
+    """List the variables whose pairs with j are not zero, or may not stay so; their number, and that of the latter.
 
     Each class looks at its own block alone: a group of many small blocks has far more variables than a column has
     pairs. `used` is zero before and after.
@@ -370,14 +372,16 @@ def _find_active(
                     n_beside += 1
                 used[i] += more
     n_active = 0
+    n_new = 0
     for n in range(n_beside):
         i = active[n]
         if used[i] > lambda2 * lambda2:
             active[n_active] = i
             n_active += 1
+            n_new += used[i] < np.inf
         used[i] = 0.0
     used[j] = 0.0
-    return n_active
+    return n_active, n_new
 
 
 @njit(cache=True, nogil=True)

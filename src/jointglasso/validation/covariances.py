@@ -10,7 +10,7 @@ import numpy as np
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation.definiteness import semidefinite
+from jointglasso.validation.definiteness import is_semidefinite
 from jointglasso.validation.errors import not_semidefinite
 from jointglasso.validation.naming import align_variables, split_classes
 from jointglasso.validation.options import check_count
@@ -78,7 +78,7 @@ def _check_semidefinite(S: FloatArray, class_name: str, variable_names: Sequence
     negative = np.flatnonzero(np.diagonal(S) < 0)
     if len(negative):
         raise not_semidefinite(class_name, f"the variance of variable {variable_names[int(negative[0])]!r} is negative")
-    if len(S) <= FULL_CHECK_SIZE and not semidefinite(S[None])[0]:
+    if len(S) <= FULL_CHECK_SIZE and not is_semidefinite(S):
         smallest = float(np.linalg.eigvalsh(S)[0])
         raise not_semidefinite(class_name, f"smallest eigenvalue {smallest:.3g}")
 

@@ -8,40 +8,46 @@ import numpy as np
 
 from jointglasso._lapack import factor_in_place
 from jointglasso._threads import map_on_cores
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+
+#: Up to this size a compiled loop over the blocks beats one LAPACK call for each.
+_SMALL = 32
 
 
-def semidefinite(stack: FloatArray) -> BoolArray:
-    """Which of a stack (m, b, b) of symmetric matrices have no eigenvalue below zero beyond rounding.
+def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArray:
+    """Which symmetric matrices, laid flat one after another and sorted by size, have no eigenvalue below zero.
 
     Judged on the scale of correlations, so that the units of the variables do not matter: variances are raised by a
-    part of themselves, which forgives the rounding of covariances computed in single precision.
+    part of themselves, which forgives rounding.
     """
-    from jointglasso.kernels.small_blocks import factor_and_invert
+    from jointglasso.kernels.small_blocks import semidefinite_blocks
 
-    b = stack.shape[1]
-    if b > 32:
-        return np.array(map_on_cores(_is_semidefinite, list(stack)), dtype=bool)
-    raised = stack.copy()
-    diagonal = np.einsum("mii->mi", raised)
-    diagonal[:] = _raised(diagonal)
-    return factor_and_invert(raised)[2]
+    n_small = int(np.searchsorted(size, _SMALL, side="right"))
+    big = [
+        flat[first : first + b * b].reshape(b, b) for first, b in zip(offset[n_small:], size[n_small:], strict=False)
+    ]
+    return np.concatenate(
+        [semidefinite_blocks(flat, offset, size, n_small), np.array(map_on_cores(_is_semidefinite, big), dtype=bool)]
+    )
+
+
+def is_semidefinite(matrix: FloatArray) -> bool:
+    """Whether one symmetric matrix has no eigenvalue below zero beyond rounding."""
+    flat, size = np.ascontiguousarray(matrix).ravel(), np.array([len(matrix)])
+    return bool(semidefinite(flat, np.zeros(1, dtype=np.int64), size)[0])
 
 
 def _is_semidefinite(matrix: FloatArray) -> bool:
-    """As above, for one matrix that may be big: with one copy of it, and in single precision if that can tell."""
-    diagonal = _raised(np.diagonal(matrix))
+    """For a matrix that may be big: with one copy of it, and in single precision if that can tell."""
+    from jointglasso.kernels.small_blocks import FORGIVEN, FORGIVEN_EACH
+
+    variance, b = np.diagonal(matrix), len(matrix)
+    raised_variance = variance + (FORGIVEN + FORGIVEN_EACH * b) * np.where(variance == 0.0, 1.0, variance)
     for kind in (np.float32, np.float64):
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             raised: Any = matrix.astype(kind)
-            raised.flat[:: len(matrix) + 1] = diagonal
+            raised.flat[:: b + 1] = raised_variance
         if factor_in_place(raised) and np.isfinite(np.diagonal(raised)).all():  # LAPACK does not mind infinities
             return True
         del raised
     return False
-
-
-def _raised(variance: FloatArray) -> FloatArray:
-    """Variances (..., b) with what is forgiven added; to that of a constant as if it were 1."""
-    forgiven = 1e-8 + 1e-7 * variance.shape[-1]
-    return variance + forgiven * np.where(variance == 0.0, 1.0, variance)
