@@ -24,6 +24,7 @@ NO_REFERENCE = {
     "pair_index.products_of_members": "compared with np.divmod",
     "pair_index.mirror_upper": "np.triu(A) + np.triu(A, 1).T",
     "pair_index.mirror_blocks": "loop over mirror_upper",
+    "group_penalty.used": "np.bincount of the squared excesses",
     "small_blocks.trace_and_squares": "np.trace(R @ Theta), np.trace(R @ Theta @ R @ Theta)",
     "small_blocks.semidefinite_blocks": "compared with known matrices: test_validation.py",
     "pair_index.find_pairs": "compared with a dictionary: test_blocks.py",
@@ -433,6 +434,19 @@ def test_value_agrees_with_reference_and_formula(entries, lambda1, lambda2, seed
     np.testing.assert_allclose(found, reference.penalty_value(values, start, factor, lambda1, lambda2), rtol=1e-14)
     expected = [v * phi(values[s], lambda1, lambda2) for v, s in zip(each(factor, start), slices(start), strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+@EXAMPLES
+@given(pairs_of_entries(), penalties, penalties, seeds)
+def test_used_is_the_sum_of_squared_excesses(entries, lambda1, lambda2, seed):
+    values, start = entries
+    factor, found = draw_factor(np.random.default_rng(seed), start), np.full(len(start) - 1, np.nan)
+    group_penalty.used(values, start, factor, lambda1, lambda2, found)
+    expected = [
+        (np.maximum(np.abs(values[s]) - v * lambda1, 0.0) ** 2).sum()
+        for v, s in zip(each(factor, start), slices(start), strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
 @EXAMPLES

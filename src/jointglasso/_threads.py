@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 #: Below this block size the threads of BLAS cost more in waiting for each other than they gain, above all on a machine
 #: that is shared; our own threads, one block each, do better.
-_WORTH_THREADS = 1500
+WORTH_BLAS_THREADS = 1500
 
 
 _limit_lock = Lock()
@@ -168,7 +168,7 @@ def single_threaded_blas() -> Iterator[None]:
 @contextmanager
 def blas_threads_for(block_size: int) -> Iterator[None]:
     """Let BLAS use its threads only where the blocks are big enough."""
-    if block_size >= _WORTH_THREADS:
+    if block_size >= WORTH_BLAS_THREADS:
         yield
     else:
         with single_threaded_blas():

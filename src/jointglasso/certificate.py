@@ -204,7 +204,7 @@ def certain_edges(
     largest = largest_subgradient(system, dual, gap)
     absent = penalty.below(largest, system.entry_factor)
     if cuts_proved:
-        used = system.sum_per_pair(penalty.excess(largest, system.entry_factor))
+        used = penalty.used(largest, system.pair_start, system.pair_factor)
         absent |= system.of_entries(used < penalty.budget(system.pair_factor))
     return CertainEdges(present & ~absent, absent)
 

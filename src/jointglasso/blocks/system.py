@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from jointglasso._threads import Workers
+from jointglasso._threads import WORTH_BLAS_THREADS, Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.penalties import UNIFORM, PairWeights
@@ -331,5 +331,5 @@ def _read_blocks(
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
 
     # The products of big blocks have the threads of BLAS.
-    Workers(n_threads if size.max(initial=0) <= small else 1).map(read_class, range(source.n_classes))
+    Workers(n_threads if size.max(initial=0) < WORTH_BLAS_THREADS else 1).map(read_class, range(source.n_classes))
     return S

@@ -9,11 +9,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds, largest_subgradient
 from jointglasso.penalties import UNIFORM, PairPenalty
+
+
+class _Waiting:
+    """The waiting pairs of a system, with their entries one pair after another."""
+
+    def __init__(self, system: BlockSystem, spent: FloatArray) -> None:
+        self.system = system
+        self.pairs = np.flatnonzero(spent > 0)
+        self.entries, self.start = system.entries_of(self.pairs)
+        self.at = system.upper[self.entries]
+        self.spent = spent[self.pairs]
+        self.factor = system.pair_factor[self.pairs] if len(system.pair_factor) else UNIFORM
+
+    def used(self, subgradient: FloatArray, penalty: PairPenalty) -> FloatArray:
+        """Part of their dual budget that the classes which hold them use."""
+        return penalty.used(subgradient, self.start, self.factor)
+
+    def subgradient(self, W: FloatArray) -> FloatArray:
+        """Of their entries, given W in flat storage."""
+        return self.system.weigh(W[self.at] - self.system.S[self.at], self.entries)
+
+    def any_of(self, entries: BoolArray) -> BoolArray:
+        """Pairs of which some entry is marked."""
+        return np.logical_or.reduceat(entries, self.start[:-1])
 
 
 def violated_pairs(
@@ -22,27 +45,22 @@ def violated_pairs(
     """Variables i < j of the waiting pairs that fail the check at `theta` and must be merged."""
     if not spent.any():
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    entries, pair, factor = _waiting_entries(system, spent)
-    at = system.upper[entries]
-    u = system.weigh(bounds.inverse[at] - system.S[at], entries)
-    used = bincount(pair, penalty.excess(u, factor), system.n_pairs) + spent
-    nonzero = bincount(pair, np.abs(theta[at]), system.n_pairs) > 0
-    violated = np.flatnonzero((spent > 0) & (nonzero | (used > penalty.budget(system.pair_factor))))
-    i, j = system.pair_variables
-    return i[violated], j[violated]
+    waiting = _Waiting(system, spent)
+    used = waiting.used(waiting.subgradient(bounds.inverse), penalty) + waiting.spent
+    failed = waiting.any_of(theta[waiting.at] != 0.0) | (used > penalty.budget(waiting.factor))
+    row, column = system.entry_members(system.pair_start[waiting.pairs[failed]])
+    return system.members[row], system.members[column]
 
 
 def respects_cuts(
     system: BlockSystem, theta: FloatArray, dual: FloatArray, spent: FloatArray, penalty: PairPenalty
 ) -> bool:
     """Whether a dual point leaves the classes where the waiting pairs are cut what they use of the budget."""
-    entries, pair, factor = _waiting_entries(system, spent)
-    at = system.upper[entries]
-    if theta[at].any():
+    waiting = _Waiting(system, spent)
+    if theta[waiting.at].any():
         return False
-    u = system.weigh(dual[at] - system.S[at], entries)
-    used = bincount(pair, penalty.excess(u, factor), system.n_pairs)
-    return bool((used + spent <= penalty.budget(system.pair_factor))[spent > 0].all())
+    used = waiting.used(waiting.subgradient(dual), penalty)
+    return bool((used + waiting.spent <= penalty.budget(waiting.factor)).all())
 
 
 def groups_with_unproved_cuts(system: BlockSystem, bounds: Bounds, spent: FloatArray, penalty: PairPenalty) -> IntArray:
@@ -53,21 +71,12 @@ def groups_with_unproved_cuts(system: BlockSystem, bounds: Bounds, spent: FloatA
     """
     if not spent.any():
         return np.empty(0, dtype=np.int64)
-    entries, pair, factor = _waiting_entries(system, spent)
-    largest = largest_subgradient(system, bounds.dual, bounds.gap, entries)
-    used = bincount(pair, penalty.excess(largest, factor), system.n_pairs)
-    budget = penalty.budget(system.pair_factor)
+    waiting = _Waiting(system, spent)
+    largest = largest_subgradient(system, bounds.dual, bounds.gap, waiting.entries)
+    used, budget = waiting.used(largest, penalty), penalty.budget(waiting.factor)
     # The pair is zero where it is held if its entries stay inside the dual ball, or each of them below lambda1 ...
-    too_large = bincount(pair, (~penalty.below(largest, factor)).astype(float), system.n_pairs) > 0
-    maybe_nonzero = (used >= budget) & too_large
+    per_entry = np.repeat(waiting.factor, np.diff(waiting.start)) if len(waiting.factor) else UNIFORM
+    maybe_nonzero = (used >= budget) & waiting.any_of(~penalty.below(largest, per_entry))
     # ... and may be cut in the others if all of them together fit into the ball.
-    unproved = (spent > 0) & (maybe_nonzero | (used + spent > budget))
-    return np.unique(system.pair_group[unproved])
-
-
-def _waiting_entries(system: BlockSystem, spent: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Entries of the waiting pairs, their pairs, and their weights in the penalty (empty where all are 1)."""
-    waiting = np.flatnonzero(spent > 0)
-    entries, start = system.entries_of(waiting)
-    pair = np.repeat(waiting, np.diff(start))
-    return entries, pair, system.pair_factor[pair] if len(system.pair_factor) else UNIFORM
+    unproved = waiting.pairs[maybe_nonzero | (used + waiting.spent > budget)]
+    return np.unique(system.block_group[system.entry_block[system.pair_start[unproved]]])

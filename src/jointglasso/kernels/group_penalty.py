@@ -48,6 +48,19 @@ def value(values: FloatArray, start: IntArray, factor: FloatArray, lambda1: floa
 
 
 @njit(cache=True, nogil=True)
+def used(
+    values: FloatArray, start: IntArray, factor: FloatArray, lambda1: float, lambda2: float, out: FloatArray
+) -> None:
+    """Write the part of the dual budget of each pair that its entries use, added up in the order of the classes."""
+    for pair in range(start.shape[0] - 1):
+        l1, _ = of_pair(factor, pair, lambda1, lambda2)
+        out[pair] = 0.0
+        for entry in range(start[pair], start[pair + 1]):
+            over = max(abs(values[entry]) - l1, 0.0)
+            out[pair] += over * over
+
+
+@njit(cache=True, nogil=True)
 def prox(
     values: FloatArray, start: IntArray, factor: FloatArray, step: FloatArray, lambda1: float, lambda2: float
 ) -> FloatArray:

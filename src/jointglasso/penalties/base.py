@@ -70,6 +70,9 @@ class PairPenalty(Protocol):
     def excess(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> FloatArray:
         """Part of the dual budget of a pair that each of its entries uses; arguments as in `above`."""
 
+    def used(self, values: FloatArray, start: IntArray, factor: FloatArray = UNIFORM) -> FloatArray:
+        """Part of the dual budget of each pair that its entries use together."""
+
     def budget(self, factor: FloatArray = UNIFORM) -> FloatArray | float:
         """Dual budget of each pair, or of all alike: the excesses of a pair in its dual ball add up to no more."""
 

@@ -60,6 +60,13 @@ class GroupPenalty:
         over: FloatArray = np.maximum(np.abs(weighted) - _per_entry(self.lambda1, weighted, factor), 0.0)
         return over * over
 
+    def used(self, values: FloatArray, start: IntArray, factor: FloatArray = UNIFORM) -> FloatArray:
+        from jointglasso.kernels import group_penalty
+
+        out = np.empty(len(start) - 1)
+        group_penalty.used(values, start, factor, self.lambda1, self.lambda2, out)
+        return out
+
     def budget(self, factor: FloatArray = UNIFORM) -> FloatArray | float:
         if len(factor) == 0:
             return self.lambda2 * self.lambda2

@@ -27,7 +27,7 @@ _WORTH_THREADS = 1000
 def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
     """Pairs outside the dual ball, which an empty graph would leave unexplained."""
     weighted = system.weigh(system.gather(system.S))
-    return system.sum_per_pair(penalty.excess(weighted, system.entry_factor)) > penalty.budget(system.pair_factor)
+    return penalty.used(weighted, system.pair_start, system.pair_factor) > penalty.budget(system.pair_factor)
 
 
 def forest_solution(

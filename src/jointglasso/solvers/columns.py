@@ -109,7 +109,8 @@ def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
     # Within lambda1 + lambda2 / sqrt(K) each, the K entries of a pair lie in the dual ball.
     reach = penalty.lambda1 + penalty.lambda2 / np.sqrt(system.n_classes)
     if task.diagonal_penalty < NEGLIGIBLE * reach:
-        largest = float(np.abs(system.weigh(system.gather(system.S))).max(initial=0.0))
+        W[system.diagonal] = 0.0
+        largest = float(system.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
         W *= 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
     W[system.diagonal] = system.optimal_variance(task.diagonal_penalty)
     return W
@@ -125,7 +126,7 @@ def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.flo
     scale = np.sqrt(variance / inverse[system.diagonal])
     covariance, weight = system.gather(system.S), system.block_weight[system.entry_block]
     apart = system.gather(inverse) * system.products_of_members(scale, np.ones(system.n_blocks)) - covariance
-    used = system.sum_per_pair(penalty.excess(weight * apart))
+    used = penalty.used(weight * apart, system.pair_start)
     entries, start = system.entries_of(np.flatnonzero(used > penalty.budget()))
     outside, nothing = (weight * apart)[entries], np.zeros(len(entries))
     inside = apart.copy()
