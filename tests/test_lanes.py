@@ -96,9 +96,9 @@ def test_indefinite_matrices_are_told():
     assert not factor_in_place(np.array([[1.0, 2.0], [2.0, 1.0]]))
 
 
-@pytest.mark.parametrize("matrix", [np.eye(3)[:, :2], np.eye(4)[::2, ::2], np.eye(3, dtype=np.float32)])
+@pytest.mark.parametrize("matrix", [np.eye(3)[:, :2], np.eye(4)[::2, ::2], np.eye(3, dtype=np.int64)])
 def test_matrices_that_lapack_would_misread_are_refused(matrix):
-    with pytest.raises(ValueError, match="contiguous square matrix of doubles"):
+    with pytest.raises(ValueError, match="contiguous square matrix of float64 numbers"):
         factor_in_place(matrix)
 
 
@@ -119,3 +119,12 @@ def test_other_threads_run_during_a_factorisation():
     done.set()
     watcher.join()
     assert seen > 3
+
+
+def test_single_precision_is_factored_but_not_inverted():
+    A = np.array([[4.0, 2.0], [2.0, 5.0]], dtype=np.float32)
+    assert factor_in_place(A)
+    np.testing.assert_array_equal(np.triu(A), [[2.0, 1.0], [0.0, 2.0]])
+    assert not factor_in_place(np.array([[1.0, 2.0], [2.0, 1.0]], dtype=np.float32))
+    with pytest.raises(ValueError, match="float64"):
+        invert_factor_in_place(A)
