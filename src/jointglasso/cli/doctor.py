@@ -73,7 +73,7 @@ def _kernels(session: Session) -> dict[str, Any]:
     cache = kernel_cache()
     session.say(f"Compiled kernels: {cache.n_ready} of {cache.n_kernels}, in {cache.folder}")
     if cache.n_ready < cache.n_kernels / 2:
-        session.say("The first solve will take about a minute longer: jointglasso doctor --warm compiles them now.")
+        session.say("The first solve will take a minute or two longer: jointglasso doctor --warm compiles them now.")
     return {"ready": cache.n_ready, "all": cache.n_kernels, "folder": cache.folder}
 
 

@@ -18,7 +18,7 @@ def say_if_compiling(session: Session) -> None:
 
     cache = kernel_cache()
     if cache.n_ready < cache.n_kernels / 2:
-        session.note("First use on this machine: compiling takes about a minute, once.")
+        session.note("First use on this machine: compiling takes a minute or two, once.")
 
 
 def bar_options(session: Session) -> dict[str, Any]:
