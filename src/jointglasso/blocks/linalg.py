@@ -11,9 +11,6 @@ from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.system import BlockSystem
 
-#: Up to this size a compiled loop over a stack beats one LAPACK call per block.
-SMALL = 32
-
 
 @dataclass(frozen=True)
 class Factorization:
@@ -26,7 +23,7 @@ class Factorization:
 
 def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None = None) -> Factorization:
     """Factor and invert every block, or `only` those marked; the others count as not definite."""
-    from jointglasso.kernels.small_blocks import factor_and_invert
+    from jointglasso.kernels.small_blocks import SMALL, factor_and_invert
 
     inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)
@@ -44,6 +41,8 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
 
 def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -> FloatArray:
     """Log-determinants of the marked blocks; not a number where a block is not definite, or not marked."""
+    from jointglasso.kernels.small_blocks import SMALL
+
     found = np.full(system.n_blocks, np.nan)
 
     def one(block: int) -> float:

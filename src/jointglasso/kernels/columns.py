@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.newton import minimise_pair
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
@@ -27,18 +28,22 @@ _PANEL = 16
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def columns_of(
-    theta: FloatArray, offset: IntArray, size: IntArray, member_start: IntArray, beta: FloatArray, precision: FloatArray
+    blocks: IntArray,
+    theta: FloatArray,
+    offset: IntArray,
+    size: IntArray,
+    member_start: IntArray,
+    beta: FloatArray,
+    precision: FloatArray,
 ) -> None:
     """Write the columns of theta, divided by their diagonal entries, into `beta`, zero before, and the latter apart."""
-    for block in range(size.shape[0]):
-        b = size[block]
-        for i in range(b):
-            row = theta[offset[block] + i * b : offset[block] + (i + 1) * b]
-            own = row[i]
-            precision[member_start[block] + i] = own
-            for j in range(b):
-                if row[j] != 0.0 and j != i:
-                    beta[offset[block] + i * b + j] = row[j] / own
+    for block in blocks:
+        Theta, columns = block_of(theta, offset, size, block), block_of(beta, offset, size, block)
+        for i in range(size[block]):
+            precision[member_start[block] + i] = Theta[i, i]
+            for j in range(size[block]):
+                if Theta[i, j] != 0.0 and j != i:
+                    columns[i, j] = Theta[i, j] / Theta[i, i]
 
 
 @njit(cache=True, nogil=True)
@@ -47,15 +52,14 @@ def theta_of(
 ) -> None:
     """Write the mean of what two columns say of an entry into `theta`, zero before."""
     for block in range(size.shape[0]):
-        b = size[block]
-        for i in range(b):
+        Theta, columns = block_of(theta, offset, size, block), block_of(beta, offset, size, block)
+        for i in range(size[block]):
             half = 0.5 * precision[member_start[block] + i]
-            row = beta[offset[block] + i * b : offset[block] + (i + 1) * b]
-            for j in range(b):
-                if row[j] != 0.0:
-                    theta[offset[block] + i * b + j] += half * row[j]
-                    theta[offset[block] + j * b + i] += half * row[j]
-            theta[offset[block] + i * (b + 1)] = 2.0 * half
+            for j in range(size[block]):
+                if columns[i, j] != 0.0:
+                    Theta[i, j] += half * columns[i, j]
+                    Theta[j, i] += half * columns[i, j]
+            Theta[i, i] = 2.0 * half
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

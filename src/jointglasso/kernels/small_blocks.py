@@ -12,6 +12,9 @@ from numba import njit
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.group_state import block_of, cholesky, invert
 
+#: Up to this size a compiled loop over the blocks beats one LAPACK call for each.
+SMALL = 32
+
 #: What is forgiven to a variance, relative to it, before a matrix counts as indefinite, and more for each variable: the
 #: rounding of covariances computed in single precision.
 FORGIVEN, FORGIVEN_EACH = 1e-8, 1e-7

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.columns import _add_multiple
+from jointglasso.kernels.columns import _add_multiple, columns_of
 from jointglasso.kernels.group_state import block_of, cholesky
 from jointglasso.kernels.newton import minimise_pair
 
@@ -68,7 +68,7 @@ def ascend_small_groups(
             continue
         blocks = group_blocks[block_start[group] : block_start[group + 1]]
         block_at, slot_at = _places(blocks, block_class, members, member_start, size, n_classes, local, column_of)
-        _begin_columns(blocks, member_start, offset, size, theta, beta, precision)
+        columns_of(blocks, theta, offset, size, member_start, beta, precision)
         if inverse.shape[0] > 0:
             _begin_near_inverse(blocks, offset, size, weight, S, inverse, lambda_d, W)
         else:
@@ -121,27 +121,6 @@ def _places(
         for variable in members[member_start[block] : member_start[block] + size[block]]:
             local[variable] = -1
     return block_at, slot_at
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _begin_columns(
-    blocks: IntArray,
-    member_start: IntArray,
-    offset: IntArray,
-    size: IntArray,
-    theta: FloatArray,
-    beta: FloatArray,
-    precision: FloatArray,
-) -> None:
-    """Columns as in theta."""
-    for block in blocks:
-        Theta = block_of(theta, offset, size, block)
-        columns = block_of(beta, offset, size, block)
-        for i in range(size[block]):
-            precision[member_start[block] + i] = Theta[i, i]
-            for j in range(size[block]):
-                columns[i, j] = Theta[i, j] / Theta[i, i]
-            columns[i, i] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

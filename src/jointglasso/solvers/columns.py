@@ -60,7 +60,7 @@ class ColumnAscent:
         system = task.system
         block_of, slot_of, variable = _places(system)
         beta, diagonal = np.zeros_like(start), np.empty(len(system.members))
-        columns_of(start, system.offset, system.size, system.member_start, beta, diagonal)
+        columns_of(np.arange(system.n_blocks), start, system.offset, system.size, system.member_start, beta, diagonal)
         if inverse is None:
             return cls(task, block_of, slot_of, variable, _point_near_covariance(task), beta, diagonal)
         W = _point_near_inverse(task, inverse)

@@ -10,9 +10,6 @@ from jointglasso._lapack import factor_in_place
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
-#: Up to this size a compiled loop over the blocks beats one LAPACK call for each.
-_SMALL = 32
-
 
 def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArray:
     """Which symmetric matrices, laid flat one after another and sorted by size, have no eigenvalue below zero.
@@ -20,15 +17,14 @@ def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArra
     Judged on the scale of correlations, so that the units of the variables do not matter: variances are raised by a
     part of themselves, which forgives rounding.
     """
-    from jointglasso.kernels.small_blocks import semidefinite_blocks
+    from jointglasso.kernels.small_blocks import SMALL, semidefinite_blocks
 
-    n_small = int(np.searchsorted(size, _SMALL, side="right"))
+    n_small = int(np.searchsorted(size, SMALL, side="right"))
     big = [
         flat[first : first + b * b].reshape(b, b) for first, b in zip(offset[n_small:], size[n_small:], strict=False)
     ]
-    return np.concatenate(
-        [semidefinite_blocks(flat, offset, size, n_small), np.array(map_on_cores(_is_semidefinite, big), dtype=bool)]
-    )
+    small = semidefinite_blocks(flat, offset, size, n_small)
+    return np.concatenate([small, np.array(map_on_cores(_is_semidefinite, big), dtype=bool)])
 
 
 def is_semidefinite(matrix: FloatArray) -> bool:
