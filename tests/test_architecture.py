@@ -285,6 +285,11 @@ def test_compiled_kernels_are_cached_on_disk():
     assert [ast.unparse(decorator) for decorator in decorators if "cache=True" not in ast.unparse(decorator)] == []
 
 
+def test_kernels_are_compiled_by_the_one_that_finds_a_folder():
+    """`numba.njit` raises where no cache folder can be written; `jointglasso.kernels.cache.njit` goes on."""
+    assert [str(statement) for statement in all_imports() if statement.target == "numba.njit"] == []
+
+
 # Importing
 
 

@@ -42,8 +42,10 @@ def warm_kernels() -> float:
 class KernelCache:
     """Which kernels need not be compiled again."""
 
-    folder: Path
-    """Where the compiled code is kept."""
+    folder: Path | None
+    """Where the compiled code is kept; None if no folder can be written."""
+    lasting: bool
+    """Whether it is sure to be there for later runs."""
     n_ready: int
     """Kernels with compiled code there."""
     n_kernels: int
@@ -53,14 +55,18 @@ class KernelCache:
 def kernel_cache() -> KernelCache:
     """Look which kernels have been compiled on this machine for this version of the package and of Python."""
     import jointglasso.kernels
+    from jointglasso.kernels.cache import cache_lasts
 
     kernels = {}
     for module in pkgutil.iter_modules(jointglasso.kernels.__path__, "jointglasso.kernels."):
         for item in vars(importlib.import_module(module.name)).values():
             if hasattr(item, "py_func") and item.py_func.__module__ == module.name:
-                kernels[item.py_func] = Path(item.stats.cache_path)
-    ready = sum(any(folder.glob(f"{_file_name(function)}.*.nbi")) for function, folder in kernels.items())
-    return KernelCache(next(iter(kernels.values())), ready, len(kernels))
+                kernels[item.py_func] = item.stats.cache_path
+    folder = next(iter(kernels.values()))
+    ready = 0
+    if folder is not None:
+        ready = sum(any(Path(place).glob(f"{_file_name(function)}.*.nbi")) for function, place in kernels.items())
+    return KernelCache(folder and Path(folder), cache_lasts(), ready, len(kernels))
 
 
 def _file_name(function: object) -> str:

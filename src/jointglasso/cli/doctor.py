@@ -71,10 +71,12 @@ def _kernels(session: Session) -> dict[str, Any]:
     from jointglasso.warm import kernel_cache
 
     cache = kernel_cache()
-    session.say(f"Compiled kernels: {cache.n_ready} of {cache.n_kernels}, in {cache.folder}")
+    where = "kept nowhere" if cache.folder is None else f"in {cache.folder}"
+    session.say(f"Compiled kernels: {cache.n_ready} of {cache.n_kernels}, {where}")
     if cache.n_ready < cache.n_kernels / 2:
-        session.say("The first solve will take a minute or two longer: jointglasso doctor --warm compiles them now.")
-    return {"ready": cache.n_ready, "all": cache.n_kernels, "folder": cache.folder}
+        warm = ": jointglasso doctor --warm compiles them now" if cache.folder else " in every process"
+        session.say(f"The first solve will take a minute or two longer{warm}.")
+    return {"ready": cache.n_ready, "all": cache.n_kernels, "folder": cache.folder, "lasting": cache.lasting}
 
 
 def _version_or_none(package: str) -> str | None:

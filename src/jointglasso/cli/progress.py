@@ -18,7 +18,8 @@ def say_if_compiling(session: Session) -> None:
 
     cache = kernel_cache()
     if cache.n_ready < cache.n_kernels / 2:
-        session.note("First use on this machine: compiling takes a minute or two, once.")
+        often = "First use on this machine: compiling takes a minute or two, once."
+        session.note(often if cache.lasting else "Compiling takes a minute or two.")
 
 
 def bar_options(session: Session) -> dict[str, Any]:

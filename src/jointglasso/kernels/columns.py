@@ -13,9 +13,9 @@ are read from rows lo..hi-1.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.newton import minimise_pair
 

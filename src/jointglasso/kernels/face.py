@@ -7,9 +7,9 @@ sum.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_penalty import of_pair
 
 

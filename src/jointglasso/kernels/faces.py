@@ -9,9 +9,9 @@ could not cross, have sign 0.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_penalty import of_pair
 from jointglasso.kernels.newton import minimise_pair
 

@@ -8,9 +8,9 @@ empty `factor` stands for ones.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 
 
 @njit(cache=True, nogil=True)

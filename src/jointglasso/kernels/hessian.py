@@ -7,9 +7,9 @@ pick from it. Single precision is enough: the products only shape a search direc
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.lanes import ROW, add_four_dots, add_one_dot, add_rows, transpose_square
 
 TILE = ROW

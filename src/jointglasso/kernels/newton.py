@@ -8,9 +8,9 @@ All matrices are in flat block storage (see `blocks.system`).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.face import solve_on_face
 from jointglasso.kernels.group_penalty import of_pair, soft
 from jointglasso.kernels.group_state import block_of, expected_change, group_gap, group_objective, invert

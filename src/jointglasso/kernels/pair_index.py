@@ -7,9 +7,9 @@ and half of the time would go into touching small ones.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 
 
 @njit(cache=True, nogil=True)

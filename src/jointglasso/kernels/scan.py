@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 
 #: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are looked at one by one.
 _RUN = 128

@@ -7,9 +7,9 @@ arithmetic, and a Python loop over thousands of blocks more still.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_state import block_of, cholesky, invert
 
 #: Up to this size a compiled loop over the blocks beats one LAPACK call for each.

@@ -7,9 +7,9 @@ most groups within their gap; Newton's method looks after the rest.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.columns import _add_multiple, columns_of
 from jointglasso.kernels.group_state import block_of, cholesky
 from jointglasso.kernels.newton import minimise_pair

@@ -7,9 +7,9 @@ the V variables that have an active entry. Variables are renumbered component by
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.components import _find
 from jointglasso.kernels.group_penalty import of_pair
 

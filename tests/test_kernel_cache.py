@@ -1,0 +1,106 @@
+"""Compiled kernels where nothing may be written: a temporary folder or no cache, a sentence, and an answer."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jointglasso
+from jointglasso.kernels import cache
+
+#: Compiles one small kernel, and says where numba keeps it.
+ONE_KERNEL = (
+    "import numpy as np\nfrom jointglasso.kernels import components\n"
+    "print(components._find(np.array([0, 0, 1]), 2), components._find.stats.cache_path)"
+)
+
+
+@pytest.fixture
+def locked(tmp_path):
+    """A copy of the package beside which nothing can be written, and an environment without any cache folder.
+
+    Files stand where folders would be made, which stops even the administrator.
+    """
+    package = tmp_path / "site" / "jointglasso"
+    shutil.copytree(Path(jointglasso.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "kernels" / "__pycache__").write_text("in the way")
+    (tmp_path / "temporary").mkdir()
+    return {
+        **{name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"},
+        "PYTHONPATH": str(tmp_path / "site"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": os.devnull,
+        "XDG_CACHE_HOME": os.devnull,
+        "TMPDIR": str(tmp_path / "temporary"),
+    }
+
+
+def run(arguments, environment, tmp_path):
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_kernels_go_to_a_private_temporary_folder_and_one_warning_says_so(locked, tmp_path):
+    found = run(["-c", ONE_KERNEL], locked, tmp_path)
+    assert found.returncode == 0, found.stderr
+    root, folder = found.stdout.split()
+    assert root == "0" and Path(folder).is_relative_to(tmp_path / "temporary") and list(Path(folder).glob("*.nbi"))
+    assert stat.S_IMODE(Path(folder).parent.stat().st_mode) == 0o700
+    assert found.stderr.count("CacheWarning") == 1 and "set the environment variable NUMBA_CACHE_DIR" in found.stderr
+
+
+def test_without_any_folder_kernels_are_compiled_all_the_same(locked, tmp_path):
+    # A file of the name that the folder would have: nothing is left to write to.
+    (tmp_path / "temporary" / f"jointglasso-kernels-{os.getuid()}").write_text("in the way")
+    found = run(["-c", ONE_KERNEL], locked, tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == ["0", "None"]
+    assert "compiled in every process anew" in found.stderr
+
+
+@pytest.mark.parametrize("temporary", [True, False])
+def test_doctor_names_the_remedy(locked, tmp_path, temporary):
+    if not temporary:
+        (tmp_path / "temporary" / f"jointglasso-kernels-{os.getuid()}").write_text("in the way")
+    found = run(["-m", "jointglasso", "doctor", "--json"], locked, tmp_path)
+    assert found.returncode == 0, found.stderr
+    kernels = json.loads(found.stdout)["kernels"]
+    assert kernels["ready"] == 0 and not kernels["lasting"] and (kernels["folder"] is not None) == temporary
+    assert found.stderr.count("NUMBA_CACHE_DIR") == 1 and "Traceback" not in found.stderr
+
+
+def test_the_usual_folder_is_used_without_a_word(locked, tmp_path):
+    (tmp_path / "chosen").mkdir()
+    found = run(["-c", ONE_KERNEL], {**locked, "NUMBA_CACHE_DIR": str(tmp_path / "chosen")}, tmp_path)
+    assert found.returncode == 0 and found.stderr == ""
+    assert Path(found.stdout.split()[1]).is_relative_to(tmp_path / "chosen")
+
+
+@pytest.mark.parametrize("trap", ["open", "link"])
+def test_a_folder_that_others_could_fill_is_not_used(trap, tmp_path, monkeypatch):
+    """Compiled code is executed when it is read."""
+    monkeypatch.setattr(cache.tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"jointglasso-kernels-{os.getuid()}"
+    if trap == "open":
+        folder.mkdir()
+        folder.chmod(0o777)
+    else:
+        (tmp_path / "theirs").mkdir(mode=0o700)
+        folder.symlink_to(tmp_path / "theirs")
+    assert cache._own_folder() is None
+
+
+def test_errors_that_are_not_about_the_cache_are_passed_on():
+    def boom(**options):
+        raise RuntimeError("something else")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache.numba, "njit", boom)
+        with pytest.raises(RuntimeError, match="something else"):
+            cache.njit(cache=True)(len)
