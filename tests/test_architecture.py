@@ -19,7 +19,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
     ("_typing", "_version", "_threads", "_lapack", "_files", "_memory", "_optional", "kernels"),
-    ("validation",),
+    ("validation", "backends"),
     ("penalties", "covariance"),
     ("problem", "datasets", "io"),
     ("screening",),
@@ -43,6 +43,7 @@ ONLY = {
     "_files": (),
     "_memory": (),
     "_optional": (),
+    "backends": ("_typing", "_optional"),
     "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
     "solution": ("_typing", "_version", "_files", "validation", "screening.partition"),
     "datasets": ("_typing", "validation", "io.table"),
@@ -50,7 +51,7 @@ ONLY = {
 }
 
 #: Who alone may import a third-party package.
-OWNERS = {"numba": ("kernels",), "sklearn": ("estimators", "selection"), "click": ("cli",)}
+OWNERS = {"numba": ("kernels",), "sklearn": ("estimators", "selection"), "click": ("cli",), "cupy": ("backends",)}
 
 #: All third-party packages that datasets may use.
 DATASETS_LIBRARIES = {"numpy", "scipy"}

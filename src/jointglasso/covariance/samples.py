@@ -9,14 +9,27 @@ from numpy.typing import NDArray
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.backends import gpu
 from jointglasso.covariance.annotated import distinct_names, samples_by_class
-from jointglasso.validation import check_labels, check_samples, check_switch, require_finite_variance, require_varying
+from jointglasso.validation import (
+    check_choice,
+    check_labels,
+    check_samples,
+    check_switch,
+    require_finite_variance,
+    require_varying,
+)
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 #: Numbers of the samples that are centred together: they stay in cache.
 _PIECE = 65_536
+
+DEVICES = ("auto", "cpu", "cuda")
+
+#: Multiplications of a scan from which a CUDA device is faster than sixteen cores, its start included.
+_WORTH_A_DEVICE = 1e12
 
 
 class SampleCovariance:
@@ -35,6 +48,10 @@ class SampleCovariance:
     isolate_constant : bool, default False
         Give a variable that is constant in a class the variance of `stated_variance` there and no covariance with any
         other, instead of variance 0 (an error where correlations are wanted).
+    device : {"auto", "cpu", "cuda"}
+        Where screening multiplies the samples: on this processor, or on a CUDA device by way of CuPy (``pip install
+        'jointglasso[gpu]'``). "auto" takes the device if there is one and the scan is long enough to gain by it. The
+        pairs found are the same. A device with too little memory is left for the processor, with a warning.
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
 
@@ -55,6 +72,7 @@ class SampleCovariance:
         correlation: bool = False,
         assume_centered: bool = False,
         isolate_constant: bool = False,
+        device: str = "auto",
         class_names: Any = None,
         variable_names: Any = None,
     ) -> None:
@@ -79,7 +97,16 @@ class SampleCovariance:
         if self._isolated.any():
             stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
             self._diagonals = list(stated)
+        self._device = self._place(device)
         self._rough: list[NDArray[np.float32]] = map_on_threads(self._scale, range(len(self._scaled)))
+
+    def _place(self, device: str) -> str:
+        if check_choice("device", device, DEVICES) == "auto":
+            products = float(self.n_variables) ** 2 * int(self._sample_sizes.sum())
+            return "cuda" if products >= _WORTH_A_DEVICE and gpu.available() else "cpu"
+        if device == "cuda":
+            gpu.require_device()
+        return device
 
     def _scale(self, k: int) -> NDArray[np.float32]:
         """Scale class k to correlations if wanted, and return the unit vectors of its variables."""
@@ -175,6 +202,13 @@ class SampleCovariance:
         same = rows == columns
         out[same] = self._diagonals[k][rows[same]]
         return out
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    def unit_vectors(self, k: int) -> NDArray[np.float32]:
+        return self._rough[k]
 
     def rough_correlations(
         self, k: int, rows: slice, columns: slice, out: NDArray[np.float32] | None = None

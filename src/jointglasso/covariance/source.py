@@ -54,6 +54,13 @@ class StreamedSource(Protocol):
     Screening reads the rounded tiles and asks `entries` for the exact value of every pair it cannot decide.
     """
 
+    @property
+    def device(self) -> str:
+        """Where screening computes them: "cpu" or "cuda"."""
+
+    def unit_vectors(self, k: int) -> NDArray[np.float32]:
+        """(p, n_k): the vectors whose products are the rough correlations of class k."""
+
     def rough_correlations(
         self, k: int, rows: slice, columns: slice, out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:

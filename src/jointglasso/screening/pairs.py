@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import local
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.backends import gpu
 from jointglasso.covariance import CovarianceSource, StreamedSource
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.validation import impossible_pair
@@ -71,8 +73,7 @@ def scan_pairs(
     scan = _TileScan(source, penalty, weights, pair_weights, strong_only)
     tiles = list(_tiles(p))
     if isinstance(source, StreamedSource):
-        candidates = map_on_threads(lambda tile: scan.possible(source, *tile), tiles)
-        i, j = (np.concatenate(ends) for ends in zip(*candidates, strict=True))
+        i, j = scan.candidates(source, tiles)
         pieces = [slice(first, first + _CANDIDATES) for first in range(0, max(1, len(i)), _CANDIDATES)]
         parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), pieces)
     else:
@@ -106,6 +107,30 @@ class _TileScan:
         if isinstance(source, StreamedSource):
             self.errors = [source.correlation_error(k) for k in range(len(weights))]
         self._local = local()
+
+    def candidates(self, source: StreamedSource, tiles: list[tuple[slice, slice]]) -> tuple[IntArray, IntArray]:
+        """Pairs that rough covariances cannot rule out, in the order of the tiles, wherever they are computed."""
+        if source.device == "cuda":
+            try:
+                return self._candidates_on_device(source)
+            except gpu.DeviceFailed as error:
+                warnings.warn(f"Screening runs on the processor: {error}.", RuntimeWarning, stacklevel=2)
+        found = map_on_threads(lambda tile: self.possible(source, *tile), tiles)
+        i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
+        return i, j
+
+    def _candidates_on_device(self, source: StreamedSource) -> tuple[IntArray, IntArray]:
+        units = [source.unit_vectors(k) for k in range(self.source.n_classes)]
+        with np.errstate(divide="ignore"):
+            rows = [1.0 / (scale * (1.0 + 1e-12)) for scale in self.weighted_deviation]
+            columns = [self.penalty.lambda1 / scale for scale in self.deviation]
+        i, j = gpu.possible_pairs(units, rows, columns, self.errors)
+        if self.pair_weights is not None:  # few enough to be judged without a look at their rough values
+            everything = slice(0, self.source.n_variables)
+            (easier_i, easier_j), _ = self._easier_pairs(everything, everything)
+            i, j = np.unique(np.stack([np.append(i, easier_i), np.append(j, easier_j)]), axis=1)
+        order = np.lexsort((j, i, j // TILE, i // TILE))
+        return i[order], j[order]
 
     def exact(self, tile: tuple[slice, slice]) -> _Columns:
         """Pairs of a tile that matter, its covariances being exact."""
