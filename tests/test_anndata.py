@@ -44,8 +44,10 @@ def test_fit_solves_the_problem_of_from_labels():
     assert sum(solution.n_edges) > 4
     stored = jgl.anndata.networks(adata)
     assert stored.variable_names == tuple(adata.var_names)
-    for mine, theirs in zip(stored.precision, direct.precision, strict=True):
-        np.testing.assert_allclose(mine.toarray(), theirs.toarray(), atol=1e-9)
+    for k, (mine, theirs) in enumerate(zip(stored.precision, jgl.refit(source, direct).precision, strict=True)):
+        np.testing.assert_allclose(mine.toarray(), theirs.toarray(), atol=1e-7)
+        penalized = adata.varp[f"jgl_{k}_penalized_precision"].toarray()
+        np.testing.assert_allclose(penalized, direct.precision[k].toarray(), atol=1e-9)
 
 
 def test_partial_correlations_are_those_of_the_edge_table():
@@ -111,7 +113,7 @@ def test_constant_genes_can_be_left_isolated(tmp_path):
     assert networks.n_variables == 12 and networks.n_edges == solution.n_edges
     assert networks.degree_table[3].tolist() == [0, 0]
     others = networks.subnetwork([i for i in range(12) if i != 3])
-    for mine, theirs in zip(others.precision, solution.precision, strict=True):
+    for mine, theirs in zip(others.precision, solution.estimate, strict=True):
         assert (mine != theirs).nnz == 0
     adata.write_h5ad(tmp_path / "cells.h5ad")
 
@@ -119,7 +121,8 @@ def test_constant_genes_can_be_left_isolated(tmp_path):
 def test_constant_genes_do_no_harm_without_scaling():
     adata = table()
     adata.X[:, 8] = 0.0
-    _, solution = fitted(adata, correlation=False)
+    with pytest.warns(jgl.RefitWarning, match="no maximum"):
+        _, solution = fitted(adata, correlation=False)
     assert len(solution.variable_names) == 12
 
 

@@ -17,6 +17,7 @@ import jointglasso as jgl
 SMALL = {"n_lambdas": 3, "ratios": (0.5,), "cv": 3}
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.solution.RefitWarning")  # the checks fit a handful of samples
 @parametrize_with_checks(
     [
         jgl.JointGraphicalLasso(),
@@ -49,8 +50,11 @@ def test_fit_is_solve_on_the_correlations_of_each_class():
     R = [np.corrcoef(X[y == label].T) for label in ("c0", "c1")]
     expected = jgl.solve(R, 0.15, 0.05, tol=1e-9)
     assert list(model.classes_) == ["c0", "c1"]
-    for found, wanted in zip(model.precision_correlation_, expected.precision, strict=True):
+    for found, wanted in zip(model.solution_.precision, expected.precision, strict=True):
         np.testing.assert_allclose(found.toarray(), wanted.toarray(), atol=1e-8)
+    likeliest = jgl.refit(R, expected)
+    for found, wanted in zip(model.precision_correlation_, likeliest.precision, strict=True):
+        np.testing.assert_allclose(found.toarray(), wanted.toarray(), atol=1e-6)
 
 
 def test_fit_on_the_covariance_scale_is_solve_on_the_covariances():
@@ -58,8 +62,37 @@ def test_fit_on_the_covariance_scale_is_solve_on_the_covariances():
     model = jgl.JointGraphicalLasso(0.1, 0.1, scale="covariance", weights="sample_size", tol=1e-9).fit(X, y)
     S = [np.cov(X[y == label].T, bias=True) for label in ("c0", "c1")]
     expected = jgl.solve(S, 0.1, 0.1, weights=[60 / 140, 80 / 140], tol=1e-9)
-    for found, wanted in zip(model.precision_, expected.precision, strict=True):
+    for found, wanted in zip(model.penalized_precision_, expected.precision, strict=True):
         np.testing.assert_allclose(found.toarray(), wanted.toarray(), atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", ["correlation", "covariance"])
+def test_values_are_the_maximum_likelihood_on_the_edges_and_the_penalised_ones_stand_beside(scale):
+    X, y = chain_data(scales=np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0]))
+    model = jgl.JointGraphicalLasso(0.1, 0.05, scale=scale).fit(X, y)
+    for k, label in enumerate(model.classes_):
+        S = np.cov(X[y == label].T, bias=True)
+        Theta, penalized = model.precision_[k].toarray(), model.penalized_precision_[k].toarray()
+        np.testing.assert_array_equal(Theta != 0, penalized != 0)
+        edges = (Theta != 0) & ~np.eye(6, dtype=bool)
+        assert edges.any()
+        np.testing.assert_allclose(np.linalg.inv(Theta)[Theta != 0], S[Theta != 0], atol=1e-6)
+        assert not np.allclose(np.linalg.inv(penalized)[edges], S[edges], atol=1e-3), "these are shrunken"
+        shown = model.networks_.precision[k].toarray()
+        np.testing.assert_allclose(shown, (model.precision_correlation_ if scale == "correlation" else
+                                           model.precision_)[k].toarray())  # fmt: skip
+
+
+def test_where_the_likelihood_has_no_maximum_a_ridge_is_named():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6, 5)), np.repeat([0, 1], 3)
+    with pytest.warns(jgl.RefitWarning, match="no maximum in parts of .*ridge of 0.01"):
+        model = jgl.JointGraphicalLasso(0.05, 0.01).fit(X, y)
+    assert model.refit_.ridge == 0.01
+    assert {failure.class_name for failure in model.refit_.failures} <= {"0", "1"}
+    R = np.corrcoef(X[:3].T) + 0.01 * np.eye(5)
+    Theta = model.precision_correlation_[0].toarray()
+    np.testing.assert_allclose(np.linalg.inv(Theta)[Theta != 0], R[Theta != 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("scale", ["correlation", "covariance"])
@@ -102,7 +135,7 @@ def test_assume_centered_takes_second_moments():
     moments = [X[y == label].T @ X[y == label] / (y == label).sum() for label in model.classes_]
     expected = jgl.solve(moments, 0.1, 0.1, tol=1e-9)
     np.testing.assert_array_equal(model.location_, 0.0)
-    np.testing.assert_allclose(model.precision_[1].toarray(), expected.precision[1].toarray(), atol=1e-7)
+    np.testing.assert_allclose(model.penalized_precision_[1].toarray(), expected.precision[1].toarray(), atol=1e-7)
 
 
 def test_without_labels_there_is_one_class():
@@ -112,6 +145,7 @@ def test_without_labels_there_is_one_class():
     assert np.isfinite(model.score(X))
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.solution.RefitWarning")
 @pytest.mark.parametrize("size", [2, 3])
 def test_classes_of_two_or_three_samples_work(size):
     rng = np.random.default_rng(0)
@@ -142,6 +176,7 @@ def test_networks_are_those_of_the_solution():
     assert first.partial_correlation == pytest.approx(model.partial_correlations_[k][i, j])
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.solution.RefitWarning")
 def test_a_solve_that_stops_early_warns():
     X, y = chain_data(p=30, sizes=(20, 20))
     with pytest.warns(jgl.ConvergenceWarning, match="max_iter"):

@@ -115,7 +115,7 @@ def test_too_few_samples_for_the_support_are_reported_by_class_and_variables():
     assert failure.class_name == "2"
     assert failure.variables == ("x0", "x1", "x2", "x3")
     assert "no maximum" in failure.reason
-    np.testing.assert_array_equal(kept.precision[1].toarray()[:4, :4], given_matrix.toarray()[:4, :4])
+    np.testing.assert_allclose(kept.precision[1].toarray()[:4, :4], given_matrix.toarray()[:4, :4], rtol=1e-12)
     block = np.linalg.inv(kept.precision[1].toarray()[4:, 4:])
     np.testing.assert_allclose(block, S[1][4:, 4:], rtol=1e-6)
 
@@ -142,7 +142,7 @@ def test_perfect_correlation_and_zero_variance_are_named():
     S = np.cov(np.array([x, 2 * x, x**2]), bias=True)
     with pytest.raises(ValueError, match="perfectly correlated"):
         jgl.refit([S], [np.ones((3, 3))])
-    with pytest.raises(ValueError, match="'x1' has zero variance"):
+    with pytest.raises(ValueError, match=r"class '1' .* 'x1' has zero variance"):
         jgl.refit([np.diag([1.0, 0.0])], [np.eye(2)])
     with pytest.raises(ValueError, match="support has 1 matrices"):
         jgl.refit([S, S], [np.eye(3)])

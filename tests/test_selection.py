@@ -280,6 +280,7 @@ def test_splits_by_groups_are_taken_as_they_are(data):
     assert straight.score == pytest.approx(permuted.score, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.solution.RefitWarning")
 def test_cross_validation_of_tiny_classes():
     X, y = draw(chain(4), (3, 2, 9))
     assert np.isfinite(jgl.select(X, y, criterion="cv", **{"grid": [(0.4, 0.2)]}).score)

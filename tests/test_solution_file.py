@@ -187,3 +187,19 @@ def test_certified_entries_are_non_zero_and_symmetric():
 def test_repr_of_a_saved_copy(tmp_path):
     solution = some_solution()
     assert repr(jgl.load(solution.save(tmp_path / "a"))) == repr(replace(solution))
+
+
+def test_maximum_likelihood_values_come_back_with_the_solution(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 6)), np.repeat(["a", "b"], [77, 3])
+    X[:, 1] += X[:, 0]
+    with pytest.warns(jgl.RefitWarning):
+        solution = jgl.select(X, y, grid=[(0.2, 0.02)], relaxed=False).solution
+    assert solution.refit.failures, "class b is too small for its edges"
+    read = jgl.load(solution.save(tmp_path / "refitted.jgl"))
+    for mine, theirs in zip(read.estimate, solution.refit.precision, strict=True):
+        np.testing.assert_array_equal(mine.toarray(), theirs.toarray())
+    assert read.refit.failures == solution.refit.failures
+    assert read.refit.ridge == solution.refit.ridge == 0.01
+    np.testing.assert_array_equal(read.refit.residual, solution.refit.residual)
+    np.testing.assert_array_equal(read.precision[0].toarray(), solution.precision[0].toarray())

@@ -17,6 +17,7 @@ from jointglasso.covariance import SampleCovariance
 from jointglasso.covariance.annotated import distinct_names, require_anndata, samples_by_class
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
+from jointglasso.selection.relaxed import with_refit
 from jointglasso.solution import Solution
 from jointglasso.validation import SampleRows, check_choice, check_switch
 
@@ -64,9 +65,10 @@ def fit(
     Returns
     -------
     Solution
-        The solution over the genes used. Stored are, for class number k, ``varp["jgl_<k>_precision"]`` and
-        ``varp["jgl_<k>_partial_correlation"]`` (zero diagonal; of genes left out the precision is 1), the column
-        ``var["jgl_used"]``, and in ``uns["jgl"]`` the class labels, parameters, status and certificate.
+        The solution over the genes used. Stored are, for class number k, ``varp["jgl_<k>_precision"]``, the maximum
+        likelihood on the edges found, with its ``varp["jgl_<k>_partial_correlation"]`` (zero diagonal; of genes left
+        out the precision is 1), and ``varp["jgl_<k>_penalized_precision"]``; the column ``var["jgl_used"]``; and in
+        ``uns["jgl"]`` the class labels, parameters, status and certificate.
     """
     if not isinstance(key_added, str) or not key_added or "/" in key_added:
         raise ValueError(f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.")
@@ -79,7 +81,7 @@ def fit(
         samples = {name: part.restricted(at) for name, part in samples.items()}
     names = distinct_names(adata.var_names)
     source = SampleCovariance(samples, correlation=scaled, variable_names=[names[i] for i in at])
-    solution = solve(source, lambda1, lambda2, **options)
+    solution = with_refit(source, solve(source, lambda1, lambda2, **options))
     given = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "correlation": scaled}
     _store(adata, _Result(key_added, solution, used, {**given, "constant": constant, **options}))
     return solution
@@ -156,9 +158,11 @@ def _store(adata: Any, result: _Result) -> None:
     key, solution, used = result.key, result.solution, result.used
     _forget(adata, key)
     at = np.flatnonzero(used)
-    for k, Theta in enumerate(solution.precision):
-        spread = _spread(Theta, at, len(used))
-        adata.varp[_varp_key(key, k, "precision")] = sparse.csr_matrix(spread + sparse.diags_array(1.0 - used))
+    for what, matrices in (("precision", solution.estimate), ("penalized_precision", solution.precision)):
+        for k, Theta in enumerate(matrices):
+            spread = _spread(Theta, at, len(used))
+            adata.varp[_varp_key(key, k, what)] = sparse.csr_matrix(spread + sparse.diags_array(1.0 - used))
+    for k, Theta in enumerate(solution.estimate):
         adata.varp[_varp_key(key, k, "partial_correlation")] = _spread(_partial_correlations(Theta), at, len(used))
     for k, proved in enumerate(getattr(solution, "certified", None) or []):
         adata.varp[_varp_key(key, k, "certified")] = _spread(proved, at, len(used))
@@ -189,7 +193,7 @@ def _forget(adata: Any, key: str) -> None:
     """Take away what an earlier fit stored: it may have had more classes."""
     if key in adata.uns and "class_names" in adata.uns[key]:
         for k in range(len(adata.uns[key]["class_names"])):
-            for what in ("precision", "partial_correlation", "certified"):
+            for what in ("precision", "penalized_precision", "partial_correlation", "certified"):
                 adata.varp.pop(_varp_key(key, k, what), None)
 
 

@@ -84,6 +84,8 @@ def tell(session: Session, result: Result, target: ResultFolder, *, explain: boo
         session.say(f"Penalties: {penalties}{chosen}.\n{edges_found(result.networks)}")
     if result.stability is not None:
         session.say(_stability(result))
+    if solution.refit is not None and (selection is None or not explain):
+        session.say(solution.refit.describe())
     session.say(proof(solution))
     session.say(f"Written to {target.given}; open {target.given / 'report.html'} in a browser.")
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
@@ -105,6 +107,7 @@ def _check(options: dict[str, Any]) -> None:
 def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
     """Choose the penalties if need be, solve, and see how stable the edges are."""
     import jointglasso as jgl
+    from jointglasso.selection.relaxed import with_refit
 
     selection = None
     if options["lambda1"] is None:
@@ -122,6 +125,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 on_interrupt="return" if options["keep_partial"] else "raise",
                 **arguments_of_solve(options, data),
             )
+        solution = with_refit(data.source, solution)
     stability = None
     if options["stability"] and "interrupt" not in solution.status.reason:
         stability = _find_again(session, data, solution, options)

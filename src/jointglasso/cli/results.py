@@ -176,7 +176,8 @@ _WHAT = {
     "figures": "networks, degrees, matrices, convergence, and the choice of the penalties",
     "selection.csv": "the penalties tried, with scores and numbers of edges",
     "selection.txt": "why these penalties were chosen",
-    "solution.jgl": "the whole solution; read it with jointglasso.load, or jointglasso report and jointglasso export",
+    "solution.jgl": "the whole solution, penalised and maximum likelihood values; read it with jointglasso.load, or "
+    "jointglasso report and jointglasso export",
     "parameters.json": "data, options and versions: what is needed to do it again",
 }
 
@@ -196,6 +197,7 @@ def _explanation(folder: Path, result: Result, contents: Contents, session: Sess
             result.data.describe(),
             f"Penalties {penalties}, {chosen}.",
             edges_found(result.networks),
+            *([] if solution.refit is None else [solution.refit.describe()]),
             proof(solution),
             "",
             "Files:",

@@ -48,19 +48,22 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return tuple(f"x{i}" for i in range(self.n_features_in_))
 
     def _keep(self, solution: Solution, location: FloatArray, deviation: FloatArray) -> None:
-        """Set the fitted attributes."""
+        """Set the fitted attributes, from a solution that has been refitted."""
         self.solution_ = solution
+        self.refit_ = solution.refit
         self.location_ = location
         self.deviation_ = deviation
         self.certificate_ = solution.certificate
         self.partition_ = solution.partition
         self.n_iter_ = max(1, solution.n_iter)
         if self.scale == "correlation":
-            self.precision_correlation_ = solution.precision
-            self.precision_ = _scaled(solution.precision, 1.0 / deviation)
+            self.precision_correlation_ = solution.estimate
+            self.precision_ = _scaled(solution.estimate, 1.0 / deviation)
+            self.penalized_precision_ = _scaled(solution.precision, 1.0 / deviation)
         else:
-            self.precision_ = solution.precision
-            self.precision_correlation_ = _scaled(solution.precision, deviation)
+            self.precision_ = solution.estimate
+            self.precision_correlation_ = _scaled(solution.estimate, deviation)
+            self.penalized_precision_ = solution.precision
 
     @property
     def covariance_(self) -> FloatArray:

@@ -10,6 +10,7 @@ from jointglasso.covariance import CovarianceSource, DenseCovariance
 from jointglasso.covariance.rescaled import CorrelationOf
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
+from jointglasso.selection.relaxed import with_refit
 
 
 class JointGraphicalLasso(JointModel):
@@ -50,10 +51,13 @@ class JointGraphicalLasso(JointModel):
     classes_ : array (K,)
         Labels, sorted: the order of everything below.
     precision_ : list of K scipy.sparse.csc_array
-        Precision matrices on the scale of the data.
+        Precision matrices on the scale of the data: the maximum likelihood on the edges that the penalties found.
+    penalized_precision_ : list of K scipy.sparse.csc_array
+        The penalised matrices with the same zeros, on the scale of the data: what the certificate is about.
+    refit_ : Refit
+        How the maximum likelihood went: residuals, and where a ridge was needed because there is no maximum.
     precision_correlation_ : list of K scipy.sparse.csc_array
-        Precision matrices of the variables scaled to unit sample variance. The one on the `scale` that was
-        penalised is the solution itself; the other is the same matrix rescaled, with the same zeros.
+        `precision_` for the variables scaled to unit sample variance.
     location_, deviation_ : array (K, p)
         Means and standard deviations of the variables.
     covariance_ : array (K, p, p)
@@ -63,7 +67,7 @@ class JointGraphicalLasso(JointModel):
     networks_ : JointNetworks
         Edge tables, hubs and comparisons.
     solution_, certificate_, partition_ : Solution, Certificate, Partition
-        The solution with its proof of optimality and its partition.
+        The penalised solution on the `scale` that was penalised, with its proof of optimality and its partition.
     n_iter_ : int
         Iterations of the solver, at least 1.
     n_features_in_, feature_names_in_
@@ -133,7 +137,7 @@ class JointGraphicalLasso(JointModel):
         samples, _ = self._read(X, y)
         prepared = self._preparation()(samples)
         solution = solve(prepared.source, self.lambda1, self.lambda2, **self._solve_options())
-        self._keep(solution, prepared.location, prepared.deviation)
+        self._keep(with_refit(prepared.source, solution), prepared.location, prepared.deviation)
         return self
 
     @classmethod
@@ -185,7 +189,7 @@ class JointGraphicalLasso(JointModel):
         means = np.zeros_like(variance) if location is None else np.asarray(location, dtype=float)
         if means.shape != variance.shape:
             raise ValueError(f"location has shape {means.shape}; it must be (classes, variables) = {variance.shape}.")
-        model._keep(solution, means, np.sqrt(np.where(variance > 0, variance, 1.0)))
+        model._keep(with_refit(used, solution), means, np.sqrt(np.where(variance > 0, variance, 1.0)))
         return model
 
     def _refuse_flat(self, source: CovarianceSource, variance: Any) -> None:

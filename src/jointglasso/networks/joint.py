@@ -74,12 +74,13 @@ class JointNetworks:
         Parameters
         ----------
         solution : Solution
-            What `jointglasso.solve` returned.
+            What `jointglasso.solve` returned, or ``select(...).solution``. Values are those of the maximum likelihood
+            on the edges where the solution has them (`Solution.refit`), else the penalised ones.
         stability : sequence of K sparse matrices, optional
             Selection frequencies.
         """
         return cls(
-            solution.precision,
+            solution.estimate,
             solution.class_names,
             solution.variable_names,
             certified=getattr(solution, "certified", None),

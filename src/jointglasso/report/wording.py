@@ -105,6 +105,7 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, se
     chosen = {name: getattr(selection, name) for name in ("lambda1", "lambda2") if hasattr(selection, name)}
     rows = [*_rows_of({name: value for name, value in chosen.items() if name not in listed}), *rows]
     rows += [
+        _row("Values", *_values(solution)),
         _row("Variables", f"{len(solution.variable_names):,}"),
         *(
             _row(f"Edges in {name}", f"{count:,}")
@@ -121,6 +122,14 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, se
         _row("Time", f"{solution.timings.get('total', sum(solution.timings.values())):.3g} s"),
     ]
     return {"id": "parameters", "title": "Parameters and run", "rows": rows}
+
+
+def _values(solution: Solution) -> tuple[str, str]:
+    """What the numbers on the edges are."""
+    if solution.refit is None:
+        return "penalised", "Partial correlations are shrunken towards zero by the penalties."
+    words = f"{solution.refit.describe()} The proof is about the penalised values, which found the edges."
+    return "maximum likelihood", words
 
 
 def _own_parameters(solution: Solution) -> list[dict[str, str]]:

@@ -5,7 +5,7 @@ from jointglasso.selection.differences import DifferenceTest, difference_test
 from jointglasso.selection.front import select
 from jointglasso.selection.grids import LambdaGrid, lambda_grid, lambda_max
 from jointglasso.selection.progress import SelectionProgress
-from jointglasso.selection.relaxed import Refit, refit
+from jointglasso.selection.relaxed import refit
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.stability import EdgeStability, edge_stability
 
@@ -13,7 +13,6 @@ __all__ = [
     "DifferenceTest",
     "EdgeStability",
     "LambdaGrid",
-    "Refit",
     "SelectionProgress",
     "SelectionResult",
     "aic",

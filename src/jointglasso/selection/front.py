@@ -17,7 +17,7 @@ from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.likelihood import deviances
 from jointglasso.selection.paths import map_jobs, path, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
-from jointglasso.selection.relaxed import relaxed_deviances
+from jointglasso.selection.relaxed import relaxed_deviances, with_refit
 from jointglasso.selection.resampling import make_folds
 from jointglasso.selection.result import TIE, SelectionResult
 from jointglasso.selection.stars import measure_instability
@@ -159,7 +159,7 @@ def select_from(
         with quiet_solves():
             result = _by_stars(data, points, *plan, random_state, n_jobs, callback, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
-    return result
+    return replace(result, solution=with_refit(data.source, result.solution))
 
 
 class _Information:

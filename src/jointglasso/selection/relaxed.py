@@ -7,57 +7,27 @@ connected components of the support.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from jointglasso._threads import blas_threads_for
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.selection.likelihood import components_of, deviances
-from jointglasso.selection.support_fit import Limits, best_multiple, fit_support
-from jointglasso.solution import Solution
+from jointglasso.selection.support_fit import Limits, SupportFit, best_multiple, fit_support
+from jointglasso.solution import Refit, RefitFailure, RefitWarning, Solution
 from jointglasso.validation import check_choice, check_count, check_nonnegative, check_positive
 
 #: Largest component that is refitted for the sake of a score.
 LARGEST = 500
 
-
-@dataclass(frozen=True)
-class RefitFailure:
-    """A component of a class whose likelihood has no maximum, or none that was found."""
-
-    class_name: str
-    variables: tuple[str, ...]
-    reason: str
-
-    def __str__(self) -> str:
-        named = ", ".join(repr(name) for name in self.variables[:5]) + (", ..." if len(self.variables) > 5 else "")
-        return (
-            f"The refit of class {self.class_name!r} failed on a component of {len(self.variables)} variables "
-            f"({named}): {self.reason}"
-        )
-
-
-@dataclass(frozen=True)
-class Refit:
-    """Maximum likelihood estimates on a given support.
-
-    Attributes
-    ----------
-    precision : list of K scipy.sparse.csc_array
-        Estimates; penalised values are kept in the components listed in `failures`.
-    residual : array (K,)
-        Largest ``|W_ij - S_ij|`` on the support, on the scale of correlations, over the components that did not fail.
-    failures : tuple of RefitFailure
-        Components without an estimate; empty if all is well.
-    """
-
-    precision: list[Any]
-    residual: FloatArray
-    failures: tuple[RefitFailure, ...]
+#: Share of each variance that is added to it where the likelihood has no maximum otherwise.
+RIDGE = 1e-2
 
 
 def refit(
@@ -79,9 +49,10 @@ def refit(
         Its non-zero entries are the support.
     ridge : float, default 0.0
         Added to the diagonal of S, as a share of each variance. Above 0 the estimate always exists.
-    on_failure : {"raise", "keep"}
+    on_failure : {"raise", "keep", "ridge"}
         Where the likelihood has no maximum (fewer samples than the largest clique of the support is the usual cause),
-        raise ValueError, or keep the given matrix on that component and list it in `failures`.
+        raise ValueError, keep the given matrix on that component, or fit it with a ridge of 1e-2; such components are
+        listed in `failures`.
     tol : float, default 1e-8
         Largest ``|W_ij - S_ij|`` accepted on the support, on the scale of correlations.
     max_iter : int, default 200
@@ -93,15 +64,27 @@ def refit(
         Estimates with the residual of their optimality conditions.
     """
     source = as_source(S)
-    check_choice("on_failure", on_failure, ("raise", "keep"))
+    check_choice("on_failure", on_failure, ("raise", "keep", "ridge"))
     limits = Limits(check_positive("tol", tol), check_count("max_iter", max_iter))
     matrices = support.precision if isinstance(support, Solution) else list(support)
     if len(matrices) != source.n_classes:
         raise ValueError(f"support has {len(matrices)} matrices, but there are {source.n_classes} classes.")
-    found = _refit_classes(source, matrices, check_nonnegative("ridge", ridge), [limits] * source.n_classes)
+    plan = _Plan(check_nonnegative("ridge", ridge), RIDGE if on_failure == "ridge" else 0.0)
+    found = _refit_classes(source, matrices, plan, [limits] * source.n_classes)
     if found.failures and on_failure == "raise":
-        raise ValueError(f"{found.failures[0]} Set ridge above 0, or on_failure='keep' to leave it as it is.")
+        raise ValueError(
+            f"{found.failures[0]} Set ridge above 0, or on_failure='ridge' for a ridge of {RIDGE:g} there alone, or "
+            "'keep' to leave it as it is."
+        )
     return found
+
+
+def with_refit(source: CovarianceSource, solution: Solution) -> Solution:
+    """The same solution with maximum likelihood values beside it; a ridge where there is no maximum, with a warning."""
+    found = refit(source, solution, on_failure="ridge")
+    if found.failures:
+        warnings.warn(found.describe(), RefitWarning, stacklevel=3)
+    return replace(solution, refit=found)
 
 
 def relaxed_deviances(source: CovarianceSource, solution: Solution, sizes: FloatArray) -> FloatArray | None:
@@ -112,57 +95,74 @@ def relaxed_deviances(source: CovarianceSource, solution: Solution, sizes: Float
     refitted: there the best multiple of the penalised matrix is taken, whose deviance is higher.
     """
     limits = [Limits(tol=np.inf, max_iter=30, decrement=min(0.1, 0.3 * n**-0.5), diverged=1e4) for n in sizes]
-    found = _refit_classes(source, solution.precision, 0.0, limits, largest=LARGEST)
+    found = _refit_classes(source, solution.precision, _Plan(largest=LARGEST), limits)
     return None if found.failures else deviances(source, found.precision)
 
 
-def _refit_classes(
-    source: CovarianceSource,
-    matrices: Sequence[Any],
-    ridge: float,
-    limits: Sequence[Limits],
-    largest: float = np.inf,
-) -> Refit:
+@dataclass(frozen=True)
+class _Plan:
+    """What is done with each component."""
+
+    ridge: float = 0.0
+    """Share of each variance that is added to it everywhere."""
+    fallback: float = 0.0
+    """The same for components whose likelihood has no maximum; 0 keeps what was given there."""
+    largest: float = np.inf
+    """Components of more variables are only scaled."""
+
+
+def _refit_classes(source: CovarianceSource, matrices: Sequence[Any], plan: _Plan, limits: Sequence[Limits]) -> Refit:
     precision, residual, failures = [], np.zeros(source.n_classes), []
     for k, matrix in enumerate(matrices):
-        Theta, residual[k], failed = _refit_class(source, k, sparse.csr_array(matrix), ridge, limits[k], largest)
+        Theta, residual[k], failed = _refit_class(source, k, sparse.csr_array(matrix), plan, limits[k])
         precision.append(Theta)
         failures += failed
-    return Refit(precision, residual, tuple(failures))
+    return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
 
 
 def _refit_class(
-    source: CovarianceSource, k: int, given: Any, ridge: float, limits: Limits, largest: float
+    source: CovarianceSource, k: int, given: Any, plan: _Plan, limits: Limits
 ) -> tuple[Any, float, list[RefitFailure]]:
     deviation = np.sqrt(source.diagonal(k))
-    if (deviation <= 0).any():
-        name = source.variable_names[int(np.argmin(deviation))]
-        raise ValueError(f"Variable {name!r} has zero variance in class {source.class_names[k]!r}: leave it out.")
-    variance = (1.0 + ridge) * deviation**2
+    failures = []
+    for i in np.flatnonzero(deviation <= 0):
+        names = (source.variable_names[i],)
+        failures.append(RefitFailure(source.class_names[k], names, f"{names[0]!r} has zero variance."))
+        deviation[i] = given[i, i] ** -0.5  # a variable without variance has no edges and keeps its value
+    variance = (1.0 + plan.ridge) * deviation**2
     upper = sparse.triu(given, 1).tocoo()
     out, on_tree = forest_fit(source.entries(k, upper.row, upper.col), upper.row, upper.col, variance)
     worst = 0.0
-    failures = []
     for members in components_of(given):
         if on_tree[members[0]]:
             continue
         start = given[members][:, members].toarray().astype(float)
         scale = np.outer(deviation[members], deviation[members])
         R = source.block(k, members) / scale
-        np.fill_diagonal(R, 1.0 + ridge)
-        if len(members) > largest:
-            _put(out, members, best_multiple(start * scale, R) / scale)
-            continue
-        fit = fit_support(R, start != 0, start * scale, limits)
+        fit = _fit_component(R, start * scale, plan, limits)
+        _put(out, members, fit.Theta / scale)
         if fit.failure:
             names = tuple(source.variable_names[i] for i in members)
             failures.append(RefitFailure(source.class_names[k], names, fit.failure))
-            _put(out, members, start)
         else:
             worst = max(worst, fit.residual)
-            _put(out, members, fit.Theta / scale)
     values, rows, columns = (np.concatenate(part) for part in zip(*out, strict=True))
     return sparse.csc_array((values, (rows, columns)), shape=given.shape), worst, failures
+
+
+def _fit_component(R: FloatArray, start: FloatArray, plan: _Plan, limits: Limits) -> SupportFit:
+    """Estimate on one component, on the scale of correlations; where there is no maximum, the plan's way out."""
+    np.fill_diagonal(R, 1.0 + plan.ridge)
+    with blas_threads_for(len(R)):
+        if len(R) > plan.largest:
+            return SupportFit(best_multiple(start, R), 0.0)
+        fit = fit_support(R, start != 0, start, limits)
+        if not fit.failure:
+            return fit
+        if not plan.fallback:
+            return replace(fit, Theta=start)
+        np.fill_diagonal(R, 1.0 + plan.fallback)
+        return replace(fit_support(R, start != 0, start, limits), failure=fit.failure)
 
 
 #: Entries of a matrix in pieces: values, rows, columns.

@@ -30,7 +30,8 @@ class SelectionResult:
     best : int
         Index of the chosen point in the grid and in `records`.
     solution : Solution
-        Solution on all samples at the chosen point.
+        Penalised solution with its certificate, on all samples at the chosen point; ``solution.refit`` says how the
+        maximum likelihood on its edges went.
     records : dict of arrays (m,)
         One entry per point: lambda1, lambda2, strength, similarity, column, score (smaller is better), edges (over all
         classes), tried, converged, relative_gap, ``edges[class]``, and more depending on the criterion. `table` is the
@@ -62,6 +63,16 @@ class SelectionResult:
         return float(self.grid.lambda2[self.best])
 
     @property
+    def precision(self) -> list[Any]:
+        """Maximum likelihood on the chosen edges (K sparse matrices); `penalized_precision` is what found them."""
+        return self.solution.estimate
+
+    @property
+    def penalized_precision(self) -> list[Any]:
+        """Penalised matrices at the chosen point, which the certificate of `solution` is about."""
+        return self.solution.precision
+
+    @property
     def score(self) -> float:
         """Score of the chosen point."""
         return float(self.records["score"][self.best])
@@ -90,6 +101,8 @@ class SelectionResult:
     def explain(self) -> str:
         """Say in plain words which point was chosen, why, and how clear the choice is."""
         lines = [self._what(), self._why(), *self._edge_advice(), self._neighbours(), self._flatness()]
+        if self.solution.refit is not None:
+            lines.append(self.solution.refit.describe())
         if self.n_failed:
             lines.append(
                 f"{self.n_failed} of {self.n_solves} solves stopped before their tolerance: scores may be off."

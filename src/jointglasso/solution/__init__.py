@@ -3,6 +3,19 @@
 from jointglasso.solution.certificate import Certificate, ConvergenceWarning, Status
 from jointglasso.solution.file import load
 from jointglasso.solution.history import Callback, History, Iteration
+from jointglasso.solution.refit import Refit, RefitFailure, RefitWarning
 from jointglasso.solution.result import Solution
 
-__all__ = ["Callback", "Certificate", "ConvergenceWarning", "History", "Iteration", "Solution", "Status", "load"]
+__all__ = [
+    "Callback",
+    "Certificate",
+    "ConvergenceWarning",
+    "History",
+    "Iteration",
+    "Refit",
+    "RefitFailure",
+    "RefitWarning",
+    "Solution",
+    "Status",
+    "load",
+]

@@ -10,6 +10,8 @@ A file is a zip archive, which `numpy.load` opens as well. It holds
     (p + 1,), int32 (m,), float64 (m,). The entries of column j are ``column_start[j]:column_start[j + 1]``.
 ``<k>/certified.npy``
     uint8 (m,): 1 where the entry is proved to be non-zero.
+``<k>/refit.npy``
+    float64 (m,), if the text has ``refit``: the maximum likelihood estimate at the same places.
 ``labels.npy``
     int32 (K, p): the partition.
 ``group_gaps.npy``
@@ -42,6 +44,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History, Iteration
+from jointglasso.solution.refit import Refit, RefitFailure
 from jointglasso.solution.result import Solution
 
 FORMAT = "jointglasso solution"
@@ -124,6 +127,15 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
         "screening": solution.screening,
         "methods": solution.methods,
         "parameters": solution.parameters,
+        **({} if solution.refit is None else {"refit": _refit_text(solution.refit)}),
+    }
+
+
+def _refit_text(refit: Refit) -> dict[str, Any]:
+    return {
+        "residual": np.asarray(refit.residual).tolist(),
+        "ridge": refit.ridge,
+        "failures": [[failure.class_name, list(failure.variables), failure.reason] for failure in refit.failures],
     }
 
 
@@ -138,6 +150,9 @@ def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
         yield f"{k}/row", upper.indices.astype(np.int32)
         yield f"{k}/value", upper.data.astype(np.float64)
         yield f"{k}/certified", (marked.data - 1).astype(np.uint8)
+        if solution.refit is not None:
+            columns = np.repeat(np.arange(upper.shape[1]), np.diff(upper.indptr))
+            yield f"{k}/refit", np.asarray(solution.refit.precision[k].tocsr()[upper.indices, columns]).ravel()
     yield "labels", solution.partition.labels.astype(np.int32)
     yield "group_gaps", np.asarray(solution.certificate.group_gaps, dtype=np.float64)
     rows = [[np.nan if value is None else value for value in astuple(step)] for step in solution.history]
@@ -195,11 +210,14 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 def _read(reader: _Reader) -> Solution:
     text = reader.text()
     classes, variables = _names(text["class_names"], reader.path), _names(text["variable_names"], reader.path)
-    precision, certified = [], []
+    precision, certified, refitted = [], [], []
     for k in range(len(classes)):
-        Theta, proved = _matrices(reader, k, len(variables), _count(text["n_stored"][k], reader.path))
+        Theta, proved, estimate = _matrices(
+            reader, k, len(variables), _count(text["n_stored"][k], reader.path), "refit" in text
+        )
         precision.append(Theta)
         certified.append(proved)
+        refitted.append(estimate)
     labels = reader.array("labels", np.int32, (len(classes), len(variables)))
     group_gaps = reader.array("group_gaps", np.float64, (_count(text["n_groups"], reader.path),)).copy()
     history = reader.array("history", np.float64, (_count(text["n_history"], reader.path), 7))
@@ -219,14 +237,21 @@ def _read(reader: _Reader) -> Solution:
         variable_names=variables,
         certified=certified,
         parameters=dict(text["parameters"]),
+        refit=_read_refit(text["refit"], refitted) if "refit" in text else None,
     )
 
 
-def _matrices(reader: _Reader, k: int, p: int, n_stored: int) -> tuple[Any, Any]:
-    """The symmetric precision matrix of class k, and its proved entries."""
+def _read_refit(text: dict[str, Any], precision: list[Any]) -> Refit:
+    failures = [RefitFailure(str(name), tuple(map(str, names)), str(why)) for name, names, why in text["failures"]]
+    return Refit(precision, np.array(text["residual"], dtype=float), tuple(failures), float(text["ridge"]))
+
+
+def _matrices(reader: _Reader, k: int, p: int, n_stored: int, refitted: bool) -> tuple[Any, Any, Any]:
+    """The symmetric precision matrix of class k, its proved entries, and its maximum likelihood estimate or None."""
     start = reader.array(f"{k}/column_start", np.int64, (p + 1,))
     row = reader.array(f"{k}/row", np.int32, (n_stored,))
     value = reader.array(f"{k}/value", np.float64, (n_stored,))
+    estimate = reader.array(f"{k}/refit", np.float64, (n_stored,)) if refitted else value
     proved = reader.array(f"{k}/certified", np.uint8, (n_stored,)) != 0
     if start[0] != 0 or start[-1] != n_stored or np.any(np.diff(start) < 1):
         raise _damaged(reader.path, f"the columns of class {k} do not fit")
@@ -235,14 +260,16 @@ def _matrices(reader: _Reader, k: int, p: int, n_stored: int) -> tuple[Any, Any]
     falling = np.flatnonzero(np.diff(row) <= 0) + 1  # only a new column may start at a smaller row
     if np.any(row < 0) or np.any(row[last] != np.arange(p)) or not np.isin(falling, start[1:-1]).all():
         raise _damaged(reader.path, f"the rows of class {k} do not fit")
-    if not np.isfinite(value).all() or np.any(value[last] <= 0):
-        raise _damaged(reader.path, f"class {k} holds numbers that no precision matrix has")
+    for numbers in (value, estimate):
+        if not np.isfinite(numbers).all() or np.any(numbers[last] <= 0):
+            raise _damaged(reader.path, f"class {k} holds numbers that no precision matrix has")
     off = row != column
     both = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
     Theta = sparse.csc_array((np.concatenate([value, value[off]]), both), shape=(p, p))
+    refit = sparse.csc_array((np.concatenate([estimate, estimate[off]]), both), shape=(p, p)) if refitted else None
     shown = off & proved
     ends = np.concatenate([row[shown], column[shown]]), np.concatenate([column[shown], row[shown]])
-    return Theta, sparse.csc_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(p, p))
+    return Theta, sparse.csc_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(p, p)), refit
 
 
 def _names(given: Any, path: Path) -> tuple[str, ...]:

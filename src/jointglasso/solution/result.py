@@ -10,6 +10,7 @@ from typing import Any
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History
+from jointglasso.solution.refit import Refit
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ class Solution:
         The off-diagonal entries that the gap proves to be non-zero in the exact solution.
     parameters : dict
         What was asked for: lambda1, lambda2, penalty, weights, penalize_diagonal, tol.
+    refit : Refit or None
+        Maximum likelihood on the edges of `precision`, where it was computed: by `select`, the estimators and the
+        command line, not by `solve`.
     """
 
     precision: list[Any]
@@ -61,6 +65,12 @@ class Solution:
     variable_names: tuple[str, ...]
     certified: list[Any]
     parameters: dict[str, Any]
+    refit: Refit | None = None
+
+    @property
+    def estimate(self) -> list[Any]:
+        """Matrices to read values from: those of `refit` where it was computed, else the penalised `precision`."""
+        return self.precision if self.refit is None else self.refit.precision
 
     @property
     def n_edges(self) -> list[int]:

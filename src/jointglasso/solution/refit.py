@@ -1,0 +1,63 @@
+"""Maximum likelihood estimates on the edges of a solution: the penalty finds the edges, these are their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jointglasso._typing import FloatArray
+
+
+class RefitWarning(UserWarning):
+    """The likelihood has no maximum on the edges of some variables; the values there are those of a ridge."""
+
+
+@dataclass(frozen=True)
+class RefitFailure:
+    """A component of a class whose likelihood has no maximum, or none that was found."""
+
+    class_name: str
+    variables: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        named = ", ".join(repr(name) for name in self.variables[:5]) + (", ..." if len(self.variables) > 5 else "")
+        return (
+            f"The refit of class {self.class_name!r} failed on a component of {len(self.variables)} "
+            f"variable{'' if len(self.variables) == 1 else 's'} ({named}): {self.reason}"
+        )
+
+
+@dataclass(frozen=True)
+class Refit:
+    """Maximum likelihood estimates on a given support.
+
+    Attributes
+    ----------
+    precision : list of K scipy.sparse.csc_array
+        Estimates, with the zeros of the support.
+    residual : array (K,)
+        Largest ``|W_ij - S_ij|`` on the support, on the scale of correlations, over the components that did not fail.
+    failures : tuple of RefitFailure
+        Components whose likelihood has no maximum; empty if all is well.
+    ridge : float
+        Share of each variance that was added to it in the components listed in `failures`, so that there is a
+        maximum; 0 if their given values were kept instead.
+    """
+
+    precision: list[Any]
+    residual: FloatArray
+    failures: tuple[RefitFailure, ...]
+    ridge: float = 0.0
+
+    def describe(self) -> str:
+        """Say in plain words what the values are."""
+        text = "Values are those of the maximum likelihood on the edges found, without the shrinkage of the penalties."
+        if not self.failures:
+            return text
+        instead = f"a ridge of {self.ridge:g} of each variance was added" if self.ridge else "given values were kept"
+        sizes: dict[str, int] = {}
+        for failure in self.failures:
+            sizes[failure.class_name] = sizes.get(failure.class_name, 0) + len(failure.variables)
+        where = ", ".join(f"{name} ({size} variables)" for name, size in sizes.items())
+        return f"{text} The likelihood has no maximum in parts of {where}: there {instead}."
