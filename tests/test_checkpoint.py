@@ -27,7 +27,7 @@ def module_samples(p=120, n=50, K=2, seed=0, size=12):
 @pytest.fixture
 def many_pieces(monkeypatch):
     """Small pieces of work, so that a small problem has many."""
-    monkeypatch.setattr(items, "_SAVED_BATCH_COST", 3000.0)
+    monkeypatch.setattr(items, "_BATCH_COST", 3000.0)
 
 
 def source_of(**options):
@@ -275,7 +275,7 @@ def solve_and_be_killed(source, folder, seconds):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_kill_at_random_moments(tmp_path, monkeypatch):
-    monkeypatch.setattr(items, "_SAVED_BATCH_COST", 1.0)  # every group a piece of its own
+    monkeypatch.setattr(items, "_BATCH_COST", 1.0)  # every group a piece of its own
     source = source_of(p=600)
     began = time.perf_counter()
     whole = jgl.solve(source, *LAMBDAS, checkpoint=tmp_path / "whole")

@@ -81,24 +81,18 @@ def test_container_limit(tmp_path):
     assert _memory._free_of_container(str(tmp_path / "nowhere")) is None
 
 
-@pytest.mark.parametrize("saved", [False, True])
-@pytest.mark.parametrize("n_batches", [1, 2, 3])
-def test_work_items_hold_every_group_once(saved, n_batches):
+def test_work_items_hold_every_group_once():
     draw = np.random.default_rng(0)
     labels = np.repeat(np.arange(300), draw.integers(1, 12, 300))
     blocks = Partition(np.stack([labels, draw.permutation(labels)])).class_blocks
-    items = work_items(blocks, together=False, n_batches=n_batches, saved=saved)
-    assert np.array_equal(np.sort(np.concatenate(items)), np.arange(blocks.n_groups))
-    if saved:
-        assert [item.tolist() for item in items] == [
-            item.tolist() for item in work_items(blocks, together=False, n_batches=1, saved=True)
-        ]
+    assert np.array_equal(np.sort(np.concatenate(work_items(blocks, together=False))), np.arange(blocks.n_groups))
 
 
-def test_batches_are_limited(monkeypatch):
+@pytest.mark.parametrize(("name", "limit"), [("BATCH_ENTRIES", 500), ("_BATCH_COST", 5000)])
+def test_batches_are_limited(monkeypatch, name, limit):
     from jointglasso.engine import items
 
-    monkeypatch.setattr(items, "BATCH_ENTRIES", 500)
+    monkeypatch.setattr(items, name, limit)
     labels = np.repeat(np.arange(50), 10)[None]
     blocks = Partition(labels).class_blocks
     found = items.work_items(blocks, together=False)

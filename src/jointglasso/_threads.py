@@ -60,12 +60,18 @@ def work_alone() -> None:
     _here.alone = True
 
 
+def cores_here() -> int:
+    """Cores that this thread may use: all, or its own where several threads or processes have them between them."""
+    return 1 if getattr(_here, "alone", False) else available_cores()
+
+
 def _share_out(function: Callable[[Any], Result], items: Sequence[Any] | IntArray, n_threads: int) -> list[Result]:
     """Apply a function that releases the interpreter lock to every item, on several threads, this one included.
 
     This thread takes what no helper has begun, so that it never waits for one that is busy elsewhere. Of several errors
-    the one of the first item is raised.
+    the one of the first item is raised. There are never more threads than cores, since all of them compute.
     """
+    n_threads = min(n_threads, available_cores())
     results: list[Any] = [None] * len(items)
     errors: dict[int, BaseException] = {}
     waiting = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once

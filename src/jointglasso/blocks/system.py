@@ -264,7 +264,7 @@ def build_system(
     upper, lower, entry_block = (np.empty(n_entries, dtype=np.int64) for _ in range(3))
     pair_start = np.empty(n_entries + 1, dtype=np.int64)  # of which the end, where classes share pairs, is not touched
     n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, pair_start, upper, lower, entry_block)
-    S = _read_blocks(source, block_class, size, offset, member_start, members, n_threads)
+    S = read_blocks(source, block_class, size, offset, member_start, members, n_threads)
     mirror_blocks(S, offset, size)  # given matrices may be asymmetric in their last digits
     system = BlockSystem(
         n_classes=source.n_classes,
@@ -301,7 +301,7 @@ def _with_pair_weights(system: BlockSystem, pair_weights: PairWeights) -> BlockS
     )
 
 
-def _read_blocks(
+def read_blocks(
     source: CovarianceSource,
     block_class: IntArray,
     size: IntArray,

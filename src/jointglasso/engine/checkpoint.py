@@ -21,14 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._files import DAMAGE, atomic_text, atomic_write
-from jointglasso._typing import FloatArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.covariance import fingerprint
+from jointglasso.engine.outcome import Nonzeros, Outcome
 from jointglasso.problem import JointProblem
-from jointglasso.solvers import SolverResult
+from jointglasso.screening.groups import ClassBlocks
 
 FORMAT = "jointglasso checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 #: Seconds between two snapshots of a group that is being solved.
 SNAPSHOT_SECONDS = 60.0
@@ -38,9 +39,23 @@ SNAPSHOT_SECONDS = 60.0
 class Saved:
     """What an earlier run left of a piece of work."""
 
-    theta: FloatArray
+    position: IntArray
+    """Of the non-zero entries, upper triangle, in the flat storage of its blocks."""
+    value: FloatArray
+    diagonal: FloatArray
     n_iter: int
     methods: list[str]
+
+    def theta(self, system: BlockSystem) -> FloatArray | None:
+        """Theta in flat storage; None if it is not one of these blocks."""
+        flat = np.zeros(len(system.S))
+        fits = len(self.position) == len(self.value) and len(self.diagonal) == len(system.members)
+        inside = (self.position >= 0) & (self.position < len(flat))
+        if not fits or not inside.all() or len(self.methods) != system.n_groups:
+            return None
+        flat[self.position] = self.value
+        theta = system.scatter(system.gather(flat), self.diagonal)
+        return theta if np.isfinite(theta).all() else None
 
 
 class Checkpoint:
@@ -48,7 +63,6 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], problem: JointProblem) -> None:
         self.folder = Path(folder)
-        self._last_snapshot = time.monotonic()
         wanted = _manifest(problem)
         path = self.folder / "manifest.json"
         try:
@@ -65,31 +79,38 @@ class Checkpoint:
         else:
             atomic_text(path, json.dumps(wanted, indent=1))
 
-    def find(self, system: BlockSystem) -> Saved | None:
+    def find(self, blocks: ClassBlocks) -> Saved | None:
         """What was saved of these blocks: the finished result, else the last snapshot, else None."""
-        key = _key(system)
-        for name in (f"{key}.npz", f"{key}.unfinished.npz"):
-            saved = _read(self.folder / name, system)
-            if saved is not None:
-                return saved
-        return None
+        saved = _read(self._finished(blocks))
+        return _read(self._unfinished(blocks)) if saved is None else saved
 
-    def keep(self, system: BlockSystem, result: SolverResult) -> None:
+    def keep(self, blocks: ClassBlocks, outcome: Outcome) -> None:
         """Write the result of a finished piece of work; one that was stopped is kept as a snapshot."""
-        key = _key(system)
-        snapshot = self.folder / f"{key}.unfinished.npz"
-        if result.stopped_by in ("interrupt", "callback", "max_iter"):
-            _write(snapshot, system, result.theta, result.n_iter, result.methods)
+        if outcome.stopped_by in ("interrupt", "callback", "max_iter"):
+            _write(self._unfinished(blocks), outcome.nonzeros, outcome.n_iter, outcome.methods)
             return
-        _write(self.folder / f"{key}.npz", system, result.theta, result.n_iter, result.methods)
-        snapshot.unlink(missing_ok=True)
+        _write(self._finished(blocks), outcome.nonzeros, outcome.n_iter, outcome.methods)
+        self._unfinished(blocks).unlink(missing_ok=True)
 
-    def keep_unfinished(self, system: BlockSystem, theta: Callable[[], FloatArray]) -> None:
-        """Write where a long solve has got to, now and then."""
-        if time.monotonic() - self._last_snapshot < SNAPSHOT_SECONDS:
-            return
-        _write(self.folder / f"{_key(system)}.unfinished.npz", system, theta(), 0, ["newton"] * system.n_groups)
-        self._last_snapshot = time.monotonic()
+    def _finished(self, blocks: ClassBlocks) -> Path:
+        return self.folder / f"{_key(blocks)}.npz"
+
+    def _unfinished(self, blocks: ClassBlocks) -> Path:
+        return self.folder / f"{_key(blocks)}.unfinished.npz"
+
+    def snapshots(self, blocks: ClassBlocks, system: BlockSystem) -> Callable[[Callable[[], FloatArray]], None]:
+        """A function that writes, now and then, where the solve of these blocks has got to."""
+        path, last = self._unfinished(blocks), time.monotonic()
+
+        def keep(theta: Callable[[], FloatArray]) -> None:
+            nonlocal last
+            if time.monotonic() - last < SNAPSHOT_SECONDS or not self.folder.is_dir():  # on another machine, perhaps
+                return
+            nobody = np.zeros(len(system.upper), dtype=bool)
+            _write(path, Nonzeros.of(system, theta(), nobody), 0, ["snapshot"] * system.n_groups)
+            last = time.monotonic()
+
+        return keep
 
 
 def _manifest(problem: JointProblem) -> dict[str, Any]:
@@ -127,9 +148,9 @@ def _require_same(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
         )
 
 
-def _key(system: BlockSystem) -> str:
+def _key(blocks: ClassBlocks) -> str:
     """Name of a piece of work: a digest of its class blocks."""
-    return _digest(system.block_class, system.size, system.members)
+    return _digest(blocks.block_class, blocks.start, blocks.members)
 
 
 def _digest(*arrays: NDArray[Any]) -> str:
@@ -139,14 +160,14 @@ def _digest(*arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _write(path: Path, system: BlockSystem, theta: FloatArray, n_iter: int, methods: Sequence[str]) -> None:
-    upper = np.flatnonzero(system.gather(theta))
+def _write(path: Path, found: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
+    upper = found.position != found.mirror
     buffer = io.BytesIO()
     np.savez(
         buffer,
-        entry=upper.astype(np.int64),
-        value=theta[system.upper[upper]],
-        diagonal=theta[system.diagonal],
+        position=found.position[upper],
+        value=found.value[upper],
+        diagonal=found.value[~upper],
         n_iter=np.int64(n_iter),
         methods=np.array(list(methods), dtype=np.str_),
     )
@@ -154,17 +175,12 @@ def _write(path: Path, system: BlockSystem, theta: FloatArray, n_iter: int, meth
         file.write(buffer.getvalue())
 
 
-def _read(path: Path, system: BlockSystem) -> Saved | None:
+def _read(path: Path) -> Saved | None:
     """Read a file, or None if there is none or it is damaged; the archive carries check sums of its members."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            entry, value, diagonal = (archive[name] for name in ("entry", "value", "diagonal"))
+            position, value, diagonal = (np.atleast_1d(archive[name]) for name in ("position", "value", "diagonal"))
             n_iter, methods = int(archive["n_iter"]), [str(name) for name in archive["methods"]]
-        entries = np.zeros(len(system.upper))
-        entries[entry] = value
-        theta = system.scatter(entries, diagonal)
+        return Saved(position.astype(np.int64), value.astype(float), diagonal.astype(float), n_iter, methods)
     except (OSError, *DAMAGE):
         return None
-    if not np.isfinite(theta).all() or len(methods) != system.n_groups:
-        return None
-    return Saved(theta, n_iter, methods)

@@ -16,12 +16,14 @@ from jointglasso._typing import IntArray
 from jointglasso.engine.assemble import isolated_objective, sparse_matrices
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.clock import Clock
+from jointglasso.engine.executors import check_executor
 from jointglasso.engine.outcome import Outcome
 from jointglasso.engine.planning import require_room
 from jointglasso.engine.progress import Control
 from jointglasso.engine.prove import certify
-from jointglasso.engine.runner import GroupRunner, Options, WarmStart
+from jointglasso.engine.runner import GroupRunner, Options
 from jointglasso.engine.screen import SCREENING, Screen
+from jointglasso.engine.work import WarmStart
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks, class_blocks
@@ -64,6 +66,7 @@ def solve(
     on_interrupt: str = "raise",
     checkpoint: str | os.PathLike[str] | None = None,
     max_memory: float | None = None,
+    executor: Any = None,
 ) -> Solution:
     """Solve the joint graphical lasso; the objective is written out in `jointglasso.problem`.
 
@@ -113,6 +116,10 @@ def solve(
     max_memory : float, optional
         Bytes that the solve may use beyond its input; by default what the machine has left. A solve that would need
         more is refused at once, with the penalties that would fit.
+    executor : None, "threads" or object with ``submit``, optional
+        Who solves the independent groups: threads of this process, `n_jobs` at a time, by default; else any executor of
+        `concurrent.futures`, such as a ProcessPoolExecutor. Only the blocks of a group travel to its worker. The
+        solution is the same; callback and progress hear of a piece of work when it is finished.
 
     Returns
     -------
@@ -127,7 +134,7 @@ def solve(
     clock = Clock()
     options = make_options(
         solver=solver, screening=screening, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
-        on_interrupt=on_interrupt, max_memory=max_memory,
+        on_interrupt=on_interrupt, max_memory=max_memory, executor=executor,
     )  # fmt: skip
     with clock.stage("covariance"):
         problem = make_problem(
@@ -158,6 +165,7 @@ def make_options(
     callback: Callback | None,
     on_interrupt: str,
     max_memory: float | None,
+    executor: Any,
 ) -> Options:
     """Check what a caller wants of a solve, apart from the problem."""
     method = _method(solver)
@@ -170,6 +178,7 @@ def make_options(
         n_jobs=check_jobs(n_jobs),
         control=Control(check_callback(callback), return_on_interrupt=on_interrupt == "return"),
         max_memory=None if max_memory is None else check_positive("max_memory", max_memory),
+        executor=check_executor(executor),
     )
 
 
@@ -298,6 +307,6 @@ def _status(final: _Final, options: Options) -> Status:
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
     if certificate.relative_gap <= options.tol:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.")
-    ended = {o.stopped_by for o in final.outcomes} | {options.control.stopped_by}
-    why = next(reason for reason in _REMEDIES if reason in ended)
+    ended = {o.stopped_by for o in final.outcomes}
+    why = options.control.stopped_by or next(reason for reason in _REMEDIES if reason in ended)
     return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why])

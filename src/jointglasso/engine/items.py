@@ -11,16 +11,16 @@ from jointglasso.screening.groups import ClassBlocks
 #: Groups whose biggest block has at most this many variables are given out in batches.
 BATCHED_BLOCK = 400
 
-#: A batch holds at most this many entries of blocks, some hundred bytes each, and not more work than this where
-#: finished batches are saved: what an interrupt can cost.
+#: A batch holds at most this many entries of blocks, some hundred bytes each, and not more work than this, in cubed
+#: block sizes: some tenths of a second as a rule. That is what an interrupt can cost, and what a worker gets at once.
 BATCH_ENTRIES = 2**22
-_SAVED_BATCH_COST = 2e8
+_BATCH_COST = 1e7
 
 
-def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1, saved: bool = False) -> list[IntArray]:
+def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
     """Groups of each piece of work: every big group alone, largest first, then the small ones in batches.
 
-    Pieces that are saved must be the same whatever the number of threads, and small.
+    They do not depend on who does them, so that the solution does not, and what was saved of them is found again.
     """
     everything = np.arange(blocks.n_groups)
     if together or blocks.n_groups == 0:
@@ -30,14 +30,15 @@ def work_items(blocks: ClassBlocks, *, together: bool, n_batches: int = 1, saved
     small = np.setdiff1d(everything, big, assume_unique=True)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
     by_cost = small[np.argsort(-cost[small], kind="stable")]
-    for n in range(1 if saved else n_batches):
-        mine = by_cost if saved else by_cost[n::n_batches]
-        full = (np.cumsum(area[mine]) - area[mine]) // BATCH_ENTRIES
-        if saved:
-            full = np.maximum(full, (np.cumsum(cost[mine]) - cost[mine]) // _SAVED_BATCH_COST)
-        pieces = np.split(mine, np.flatnonzero(np.diff(full)) + 1)
-        items += [np.sort(piece) for piece in pieces if len(piece)]
-    return items
+    batch = np.maximum(_full(area[by_cost], BATCH_ENTRIES), _full(cost[by_cost], _BATCH_COST))
+    pieces = np.split(by_cost, np.flatnonzero(np.diff(batch)) + 1)
+    return items + [np.sort(piece) for piece in pieces if len(piece)]
+
+
+def _full(amounts: FloatArray, limit: float) -> FloatArray:
+    """How many batches of a size were filled before each of some amounts."""
+    filled: FloatArray = (np.cumsum(amounts) - amounts) // limit
+    return filled
 
 
 def group_sums(blocks: ClassBlocks, power: int) -> FloatArray:

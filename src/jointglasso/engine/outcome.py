@@ -66,12 +66,6 @@ class Opened:
     spent: FloatArray
     """(P,): part of the dual budget of each pair used by classes where a dynamic screen cut it."""
 
-    @property
-    def n_bytes(self) -> int:
-        s = self.system
-        held = (s.S, self.theta, self.bounds.dual, self.bounds.inverse, self.spent, s.pair_start, s.upper, s.lower)
-        return sum(array.nbytes for array in (*held, s.entry_block))
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -95,5 +89,8 @@ class Outcome:
     """Waiting pairs that a dynamic screen must merge."""
     proved: bool
     """Whether the gap proves that no pair cut by a dynamic screen has to be merged."""
-    opened: Opened | None
+    build_seconds: float
+    """Of `seconds`, for reading the covariances and laying out the blocks."""
+    seconds: float
+    opened: Opened | None = None
     """Kept while there is room for it."""

@@ -15,7 +15,8 @@ from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.clock import Clock
 from jointglasso.engine.execute import make_options, solve_problem
 from jointglasso.engine.progress import Control
-from jointglasso.engine.runner import Options, WarmStart
+from jointglasso.engine.runner import Options
+from jointglasso.engine.work import WarmStart
 from jointglasso.penalties import GroupPenalty
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening.pairs import PairTable, scan_pairs
@@ -40,6 +41,7 @@ def solve_path(
     on_interrupt: str = "raise",
     checkpoint: str | os.PathLike[str] | None = None,
     max_memory: float | None = None,
+    executor: Any = None,
 ) -> Iterator[Solution]:
     """Solve for many pairs of penalties, giving each solution as soon as it is there.
 
@@ -54,7 +56,7 @@ def solve_path(
     checkpoint : path, optional
         Folder in which every point gets a checkpoint of its own.
     S, penalty, weights, penalize_diagonal, pair_weights, screening, solver, tol, max_iter, n_jobs, callback,
-    on_interrupt, max_memory
+    on_interrupt, max_memory, executor
         As in `jointglasso.solve`.
 
     Yields
@@ -72,7 +74,7 @@ def solve_path(
         raise ValueError("lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].")
     options = make_options(
         solver=solver, screening=screening, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
-        on_interrupt=on_interrupt, max_memory=max_memory,
+        on_interrupt=on_interrupt, max_memory=max_memory, executor=executor,
     )  # fmt: skip
     source = as_source(S)
     problems = [

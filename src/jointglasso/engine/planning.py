@@ -52,9 +52,7 @@ class Plan:
     @property
     def memory(self) -> float:
         """Bytes needed at the peak, beyond the input."""
-        alone = float(self.group_memory[self.group_largest > BATCHED_BLOCK].max(initial=0.0))
-        together = float(self.group_memory[self.group_largest <= BATCHED_BLOCK].sum())
-        return max(alone, min(together, BYTES_PER_ENTRY * BATCH_ENTRIES)) + 100.0 * self.partition.labels.size
+        return memory_of(self.partition)
 
     @property
     def seconds(self) -> float:
@@ -116,6 +114,14 @@ def plan_of(partition: Partition) -> Plan:
     )
 
 
+def memory_of(partition: Partition) -> float:
+    """Bytes needed at the peak: of the biggest group, which is solved alone, or of a batch of small ones."""
+    blocks = partition.class_blocks
+    needed, big = BYTES_PER_ENTRY * group_sums(blocks, 2), blocks.group_largest > BATCHED_BLOCK
+    batch = min(float(needed[~big].sum()), BYTES_PER_ENTRY * BATCH_ENTRIES)
+    return max(float(needed[big].max(initial=0.0)), batch) + 100.0 * partition.labels.size
+
+
 def require_room(problem: JointProblem, screen: Screen, method: GroupSolver, max_memory: float | None) -> None:
     """Refuse a solve that cannot fit, with the penalties or the memory that would."""
     needed = _memory_of(screen.partition, method)
@@ -132,7 +138,7 @@ def require_room(problem: JointProblem, screen: Screen, method: GroupSolver, max
 def _memory_of(partition: Partition, method: GroupSolver) -> float:
     if method.lockstep:  # all blocks at once
         return BYTES_PER_ENTRY * float(group_sums(partition.class_blocks, 2).sum())
-    return plan_of(partition).memory
+    return memory_of(partition)
 
 
 def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, room: float) -> str:

@@ -33,7 +33,7 @@ def certify(
     present, absent = sum(o.n_present for o in outcomes), sum(o.n_absent for o in outcomes)
     group_gaps = np.zeros(runner.blocks.n_groups)
     for outcome in outcomes:
-        group_gaps[runner.items[outcome.number]] = outcome.gap
+        group_gaps[runner.groups[outcome.number]] = outcome.gap
     certificate = Certificate(
         objective=runner.settled + math.fsum(float(o.objective.sum()) for o in outcomes),
         gap=math.fsum(float(o.gap.sum()) for o in outcomes),

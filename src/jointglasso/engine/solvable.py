@@ -1,14 +1,43 @@
-"""Whether the problem has a minimum where something is not penalised."""
+"""Whether the blocks can be solved: covariances that are some, a minimum that exists, a start that is definite."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from jointglasso._typing import IntArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.linalg import factorize
 from jointglasso.certificate import unpenalised_entries
 from jointglasso.problem import JointProblem
-from jointglasso.validation import no_minimum
+from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
+
+
+def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
+    """Refuse blocks whose S is not a covariance matrix, and unpenalised problems without a minimum."""
+    if not getattr(problem.source, "is_semidefinite", False):
+        for block in np.flatnonzero(~semidefinite(system.S, system.offset, system.size)):
+            name = problem.source.class_names[system.block_class[block]]
+            raise not_semidefinite(name, f"in a block of {system.size[block]} of its variables")
+    require_minimum(problem, system)
+
+
+def require_definite_start(problem: JointProblem, system: BlockSystem, start: FloatArray) -> None:
+    """Refuse a warm start that is not symmetric and positive definite."""
+    names = problem.source.class_names
+    wild = np.flatnonzero(~np.isfinite(start))
+    if len(wild):
+        block = np.searchsorted(system.offset, wild[0], side="right") - 1
+        raise indefinite_start(names[system.block_class[block]], "finite")
+    row, column = system.entry_members()
+    root = np.sqrt(np.abs(start[system.diagonal]))
+    apart = np.abs(start[system.upper] - start[system.lower])
+    crooked = np.flatnonzero(apart > 1e-6 * root[row] * root[column])
+    if len(crooked):
+        raise indefinite_start(names[system.block_class[system.entry_block[crooked[0]]]], "symmetric")
+    start[system.lower] = start[system.upper]
+    bad = np.flatnonzero(~factorize(system, start).definite)
+    if len(bad):
+        raise indefinite_start(names[system.block_class[bad[0]]], "positive definite")
 
 
 def require_minimum(problem: JointProblem, system: BlockSystem) -> None:

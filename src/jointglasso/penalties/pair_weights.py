@@ -64,6 +64,14 @@ class PairWeights:
             found[hit] = self._value[place[hit]]
         return found
 
+    def among(self, variables: IntArray) -> PairWeights:
+        """Weights with only the exceptions between the given variables; the numbering stays."""
+        here = np.zeros(self.n_variables, dtype=bool)
+        here[variables] = True
+        rows, columns = np.divmod(self._key, self.n_variables)
+        kept = here[rows] & here[columns]
+        return PairWeights._of((self._key[kept], self._value[kept]), self.n_variables)
+
     def exceptions_in(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
         """Exceptions within a tile, numbered from its corner, and their weights."""
         # The keys of one row of the tile follow one another.

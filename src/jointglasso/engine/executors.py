@@ -1,0 +1,197 @@
+"""Where work is done: on threads of this process, or wherever somebody's `submit` takes it.
+
+Work is a function ``function(item, shared, tell)`` of the top level of a module, so that it can be named in another
+process. What it has to say on the way goes through `tell`; called with nothing, `tell` only asks whether to stop.
+Threads are heard at once. What is said elsewhere comes back with the result and is then heard in its order.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+from jointglasso._threads import Workers, single_threaded_blas, work_alone
+
+#: Says something, and hears whether to stop.
+Tell = Callable[..., bool]
+
+#: Bytes of work that may be on its way at a time, over what keeps two items busy; seconds between two looks for a wish
+#: to stop.
+_ON_THE_WAY, _LOOK_SECONDS = 2**30, 0.2
+
+
+def unheard(*facts: Any) -> bool:
+    """Nobody listens, and nobody wants to stop."""
+    return False
+
+
+class Executor(Protocol):
+    """Whatever takes a function and its arguments and gives back a future, as in `concurrent.futures`."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Begin ``function(*arguments)`` somewhere."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Items for one function, and who hears of them in the calling process."""
+
+    function: Callable[[Any, Any, Tell], Any]
+    items: Sequence[Any]
+    shared: Any
+    narrow: Callable[[Any, Any], Any] = lambda item, shared: shared
+    """What has to travel of what is shared, for one item."""
+    tell: Callable[..., bool] = unheard
+    """Called with the number of an item and what it says; or with the number only."""
+    finish: Callable[[int, Any], None] = lambda number, result: None
+    """Called with each result as soon as it is there."""
+    give_up: Callable[[], None] = lambda: None
+    """Called when something has failed, so that all may be told to stop."""
+
+    def do(self, number: int) -> Any:
+        """Do one item here and now."""
+        try:
+            result = self.function(self.items[number], self.shared, partial(self.tell, number))
+            self.finish(number, result)
+        except BaseException:
+            self.give_up()
+            raise
+        return result
+
+
+def check_executor(executor: Any) -> Executor | None:
+    """Return an executor, or None for threads."""
+    if executor is None or (isinstance(executor, str) and executor == "threads"):
+        return None
+    if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
+        raise TypeError(
+            f"executor={executor!r} has no submit(): give None or 'threads', a concurrent.futures executor, or a "
+            "distributed.Client."
+        )
+    found: Executor = executor
+    return found
+
+
+def map_work(work: Work, executor: Executor | None = None, n_jobs: int | None = None) -> list[Any]:
+    """Do all items, `n_jobs` at a time on threads, or by an executor; the results in the order of the items."""
+    numbers = range(len(work.items))
+    if executor is not None:
+        return _Elsewhere(work, executor).run()
+    if (n_jobs or 1) == 1 or len(numbers) <= 1:
+        return [work.do(number) for number in numbers]
+    with single_threaded_blas():  # the threads themselves keep the cores busy
+        return Workers(n_jobs or 1).map(work.do, numbers)
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What comes back of an item that was done elsewhere."""
+
+    result: Any
+    said: list[tuple[Any, ...]]
+    warned: list[tuple[str, type[Warning]]]
+
+
+def _do_elsewhere(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any) -> _Report:
+    """Run in a worker, which has the core that it runs on and no other."""
+    work_alone()
+    said: list[tuple[Any, ...]] = []
+
+    def tell(*facts: Any) -> bool:
+        if facts:
+            said.append(facts)
+        return False
+
+    with single_threaded_blas(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = function(item, shared, tell)
+    return _Report(result, said, [(str(warning.message), warning.category) for warning in caught])
+
+
+class _Elsewhere:
+    """Items on their way through an executor."""
+
+    def __init__(self, work: Work, executor: Executor) -> None:
+        self.work, self.executor = work, executor
+        self.results: list[Any] = [None] * len(work.items)
+        self.ended: SimpleQueue[Any] = SimpleQueue()
+        self.running: dict[Any, tuple[int, int]] = {}
+        """Number and bytes of the items on their way, by their futures."""
+
+    def run(self) -> list[Any]:
+        """Keep items on their way until all are done, or until somebody wants to stop."""
+        waiting = iter(range(len(self.work.items)))
+        try:
+            while self._send(waiting) or self.running:
+                if self._take() or self.work.tell(0):
+                    self._stop(waiting)
+        except BaseException as error:
+            self.work.give_up()
+            for future in self.running:
+                future.cancel()
+            if isinstance(error, BrokenExecutor):
+                raise RuntimeError(
+                    "A worker process died, of too little memory or by a signal: start the executor anew and solve "
+                    "again, with fewer workers or a checkpoint."
+                ) from error
+            raise
+        return self.results
+
+    def _send(self, waiting: Iterator[int]) -> bool:
+        """Send off items while there is room for them on the way; whether any was sent."""
+        sent = False
+        while len(self.running) < 2 or sum(size for _, size in self.running.values()) < _ON_THE_WAY:
+            number = next(waiting, None)
+            if number is None:
+                break
+            item = self.work.items[number]
+            shared = self.work.narrow(item, self.work.shared)
+            size = _size((self.work.function, item, shared))
+            future = self.executor.submit(_do_elsewhere, self.work.function, item, shared)
+            self.running[future] = number, size
+            future.add_done_callback(self.ended.put)
+            sent = True
+        return sent
+
+    def _take(self) -> bool:
+        """Take the next result, if there is one soon; whether what it says makes somebody want to stop."""
+        try:
+            future = self.ended.get(timeout=_LOOK_SECONDS)
+        except Empty:
+            return False
+        if future not in self.running:  # it was taken back
+            return False
+        number, _ = self.running.pop(future)
+        report: _Report = future.result()
+        for message, category in report.warned:
+            warnings.warn(message, category, stacklevel=2)
+        stop = any([self.work.tell(number, *facts) for facts in report.said])
+        self.results[number] = report.result
+        self.work.finish(number, report.result)
+        return stop
+
+    def _stop(self, waiting: Iterator[int]) -> None:
+        """Begin nothing more elsewhere; what was not begun is done here, where it hears the wish to stop."""
+        left = list(waiting)
+        for future, (number, _) in list(self.running.items()):
+            if future.cancel():
+                del self.running[future]
+                left.append(number)
+        for number in sorted(left):
+            self.results[number] = self.work.do(number)
+
+
+def _size(thing: Any) -> int:
+    """Bytes of something that is to be sent; arrays are not copied for it."""
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        head = len(pickle.dumps(thing, protocol=5, buffer_callback=buffers.append))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(f"This work cannot be sent to a worker ({error}): use threads (executor=None).") from None
+    return head + sum(buffer.raw().nbytes for buffer in buffers)

@@ -1,0 +1,81 @@
+"""Proving the cuts of a dynamic screen, if need be by a sharper solution."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.engine.executors import Tell
+from jointglasso.engine.items import BATCHED_BLOCK
+from jointglasso.engine.recheck import groups_with_unproved_cuts, violated_pairs
+from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
+
+#: Iterations of the attempts to prove the cuts of a dynamic screen by a sharper solution, of which one is nearly always
+#: enough; so few groups, with less than this share of all entries, are sharpened one by one.
+_SHARPENINGS, _FEW_GROUPS, _SMALL_SHARE = (1, 100, 100), 4, 0.25
+
+
+def prove_cuts(
+    task: SolverTask, method: GroupSolver, result: SolverResult, spent: FloatArray, tell: Tell
+) -> tuple[SolverResult, tuple[IntArray, IntArray], bool]:
+    """Which waiting pairs fail the optimality conditions, and whether the gap proves that none does.
+
+    Where nothing fails but the gap is too wide to prove it, the groups in question are solved more sharply. Big groups
+    are not: there it would cost as much again as the solve itself, for a proof about single entries; the gap of the
+    whole problem is certified without.
+    """
+    system, penalty = task.system, task.penalty
+    violated = violated_pairs(system, result.theta, result.bounds, spent, penalty)
+    blurred = groups_with_unproved_cuts(system, result.bounds, spent, penalty)
+    worth_it = system.size.max(initial=0) <= BATCHED_BLOCK and not method.lockstep
+    for most in _SHARPENINGS:
+        left = task.max_iter - result.n_iter
+        if not len(blurred) or len(violated[0]) or not worth_it or left <= 0 or tell():
+            break
+        sharper = _sharpened(task, method, result, blurred, min(most, left), tell)
+        if sharper is result:
+            continue
+        result = sharper
+        violated = violated_pairs(system, result.theta, result.bounds, spent, penalty)
+        blurred = groups_with_unproved_cuts(system, result.bounds, spent, penalty)
+    return result, violated, not len(blurred)
+
+
+def _sharpened(
+    task: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, max_iter: int, tell: Tell
+) -> SolverResult:
+    """Solve some groups again, from where they are, to a far smaller gap."""
+    limits = np.full(task.system.n_groups, np.inf)
+    limits[groups] = 1e-7 * result.bounds.gap[groups]
+    sharp = replace(
+        task, start=result.theta, known=result.bounds, warm=True, share=limits, tol=1.0, absolute=True,
+        max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: tell(),
+    )  # fmt: skip
+    area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
+    if len(groups) <= _FEW_GROUPS and area[groups].sum() < _SMALL_SHARE * area.sum():
+        return _sharpened_one_by_one(sharp, method, result, groups, tell)
+    again = method.solve(sharp)
+    if not (again.bounds.gap <= result.bounds.gap).all():
+        return result
+    return replace(again, n_iter=result.n_iter, stopped_by=result.stopped_by, methods=result.methods)
+
+
+def _sharpened_one_by_one(
+    sharp: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, tell: Tell
+) -> SolverResult:
+    """As `_sharpened`, without another look at all the other groups."""
+    theta, bounds = result.theta.copy(), result.bounds
+    for group in groups.tolist():
+        if tell():
+            break
+        system, inside = sharp.system.only_group(group)
+        blocks = sharp.system.block_group == group
+        known = bounds.of_group(group, blocks, inside)
+        alone = replace(sharp, system=system, start=theta[inside], known=known, share=sharp.share[[group]])
+        again = method.solve(alone)
+        if again.bounds.gap[0] < bounds.gap[group]:
+            theta[inside] = again.theta
+            bounds = bounds.with_group(group, blocks, inside, again.bounds)
+    return result if bounds is result.bounds else replace(result, theta=theta, bounds=bounds)

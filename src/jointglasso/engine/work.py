@@ -1,0 +1,187 @@
+"""One piece of work as a value: some independent groups, solved by a function that can be called anywhere.
+
+`solve_item` needs nothing but its two arguments, and what it returns is light. Both ways can be pickled, so that a
+thread, another process or another machine may do it; `narrow.py` leaves of what all pieces share only what one needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jointglasso._threads import cores_here
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.blocks import BlockSystem, build_system
+from jointglasso.certificate import bound_groups, certain_edges
+from jointglasso.engine.assemble import flat_from_precisions, without_forbidden
+from jointglasso.engine.checkpoint import Checkpoint, Saved
+from jointglasso.engine.executors import Tell, unheard
+from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
+from jointglasso.engine.sharpen import prove_cuts
+from jointglasso.engine.solvable import require_definite_start, require_solvable
+from jointglasso.problem import JointProblem
+from jointglasso.screening.dynamic import WaitingPairs
+from jointglasso.screening.groups import ClassBlocks
+from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
+from jointglasso.solvers.base import diagonal_start
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Precision matrices to start from."""
+
+    precision: Sequence[Any]
+    trusted: bool
+    """Whether they come from a solve, so that they, and any blocks of them, are known to be definite."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all pieces of work of one round have in common."""
+
+    problem: JointProblem
+    method: GroupSolver
+    tol: float
+    waiting: WaitingPairs
+    """Pairs cut by a dynamic screen, to be looked at again."""
+    warm_start: WarmStart | None = None
+    checkpoint: Checkpoint | None = None
+    """Where long solves leave snapshots."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Independent groups to be solved together, each to its share of the gap allowed to the whole problem."""
+
+    number: int
+    blocks: ClassBlocks
+    share: FloatArray
+    rest: float
+    """Objective of the rest of the problem, as far as it is known."""
+    max_iter: int
+    start: Nonzeros | None = None
+    """Where an earlier attempt, to a wider gap, ended."""
+    saved: Saved | None = None
+    """What an earlier run left of it."""
+    stays_open: bool = False
+    """Whether its blocks are kept at hand when it is solved."""
+
+
+def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
+    """Build the blocks of a piece of work, solve them, see what that proves, and let the blocks go.
+
+    `tell(objective, gap)` hears of every iteration; if it answers with true, now or when asked with no news, the solve
+    ends with what it has.
+    """
+    began = time.perf_counter()
+    system, spent = build(item, shared)
+    built = time.perf_counter()
+    require_solvable(shared.problem, system)
+    task, result = _resumed(_task(item, shared, system, tell), item.saved)
+    if result is None:
+        result = _unsolved(task) if tell() else shared.method.solve(task)
+    result, violated, proved = prove_cuts(task, shared.method, result, spent, tell)
+    present = absent = np.zeros(len(system.upper), dtype=bool)
+    if proved:  # otherwise nothing can be said before the gap of the whole is known
+        edges = certain_edges(system, result.theta, result.bounds.dual, result.bounds.gap, shared.problem.penalty)
+        present, absent = edges.present, edges.absent
+    return Outcome(
+        number=item.number,
+        objective=result.bounds.objective,
+        gap=result.bounds.gap,
+        n_iter=result.n_iter,
+        stopped_by=result.stopped_by,
+        methods=result.methods,
+        nonzeros=Nonzeros.of(system, result.theta, present),
+        n_entries=len(system.upper),
+        n_present=int(present.sum()),
+        n_absent=int(absent.sum()),
+        violated=violated,
+        proved=proved,
+        opened=Opened(system, result.theta, result.bounds, spent) if item.stays_open else None,
+        build_seconds=built - began,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def reopen(outcome: Outcome, item: Item, shared: Shared) -> Opened:
+    """The blocks of a solved piece of work, built again where they were given back."""
+    if outcome.opened is not None:
+        return outcome.opened
+    problem, (system, spent) = shared.problem, build(item, shared)
+    theta = outcome.nonzeros.flat(len(system.S))
+    bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
+    return Opened(system, theta, bounds, spent)
+
+
+def build(item: Item, shared: Shared) -> tuple[BlockSystem, FloatArray]:
+    """Blocks of a piece of work, and the dual budget of each of its pairs that is used where the pair is cut."""
+    problem, waiting = shared.problem, shared.waiting
+    system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, cores_here())
+    spent = np.zeros(system.n_pairs)
+    near = waiting_among(waiting, system.members, problem.source.n_variables)
+    pair = system.find_pairs(waiting.rows[near], waiting.columns[near])
+    spent[pair[pair >= 0]] = waiting.spent[near[pair >= 0]]
+    return system, spent
+
+
+def waiting_among(waiting: WaitingPairs, members: IntArray, n_variables: int) -> IntArray:
+    """Waiting pairs of which both variables are among the members."""
+    here = np.zeros(n_variables, dtype=bool)
+    here[members] = True
+    return np.flatnonzero(here[waiting.rows] & here[waiting.columns])
+
+
+def _task(item: Item, shared: Shared, system: BlockSystem, tell: Tell) -> SolverTask:
+    problem, warm_start = shared.problem, shared.warm_start
+    if item.start is not None:
+        theta = item.start.flat(len(system.S))
+    elif warm_start is not None:
+        theta = flat_from_precisions(system, warm_start.precision, problem.source.n_variables)
+        if not warm_start.trusted:
+            require_definite_start(problem, system, theta)
+        theta = without_forbidden(system, theta)
+    else:
+        theta = diagonal_start(system, problem.diagonal_penalty)
+    task = SolverTask(
+        system=system,
+        penalty=problem.penalty,
+        diagonal_penalty=problem.diagonal_penalty,
+        share=item.share,
+        tol=shared.tol,
+        rest=item.rest,
+        max_iter=item.max_iter,
+        start=theta,
+        warm=item.start is not None or warm_start is not None,
+        n_threads=cores_here(),
+        report=tell,
+    )
+    if shared.checkpoint is None:
+        return task
+    return replace(task, keep=shared.checkpoint.snapshots(item.blocks, system))
+
+
+def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverResult | None]:
+    """Take up what an earlier run has left: its result if that is good enough, else as a start.
+
+    What was saved is believed only as far as its gap, computed anew, shows.
+    """
+    theta = None if saved is None else saved.theta(task.system)
+    if saved is None or theta is None:
+        return task, None
+    bounds = task.bounds(theta)
+    if not np.isfinite(bounds.objective).all():
+        return task, None
+    if not task.unsolved(bounds).any():
+        return task, SolverResult(theta, bounds, saved.n_iter, "tolerance", saved.methods)
+    return replace(task, start=theta, warm=True), None
+
+
+def _unsolved(task: SolverTask) -> SolverResult:
+    """What is left of a piece of work that is not begun any more: its start, with an honest bound."""
+    bounds = bound_groups(task.system, task.start, task.penalty, task.diagonal_penalty, rescue=True)
+    return SolverResult(task.start, bounds, 0, "interrupt", ["unsolved"] * task.system.n_groups)

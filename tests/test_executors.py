@@ -1,0 +1,266 @@
+"""Work as a value: the same bits wherever it is done, and everything a user holds in hand still there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import time
+import warnings
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+from jointglasso.engine import items
+from jointglasso.engine.executors import Work, map_work
+from jointglasso.engine.narrow import BlockCovariance, narrowed
+from jointglasso.engine.progress import Control
+from jointglasso.engine.runner import GroupRunner, Options
+from jointglasso.engine.screen import Screen
+from jointglasso.engine.work import WarmStart, solve_item
+from jointglasso.problem import make_problem
+
+LAMBDAS = 0.4, 0.1
+
+
+@pytest.fixture(scope="module")
+def S():
+    return jgl.datasets.make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture(autouse=True)
+def many_pieces(monkeypatch):
+    """Small pieces of work, so that a small problem has many."""
+    monkeypatch.setattr(items, "_BATCH_COST", 1000.0)
+
+
+class ByHand:
+    """An executor that pickles what it gets and what it gives, and does the work at once."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def submit(self, function, *arguments):
+        sent = pickle.dumps((function, arguments))
+        self.sizes.append(len(sent))
+        future = Future()
+        try:
+            function, arguments = pickle.loads(sent)
+            future.set_result(pickle.loads(pickle.dumps(function(*arguments))))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class OneByOne(ThreadPoolExecutor):
+    """An executor that takes its time, so that there is something left to stop."""
+
+    def __init__(self):
+        super().__init__(1)
+
+    def submit(self, function, *arguments):
+        return super().submit(self._later, function, *arguments)
+
+    @staticmethod
+    def _later(function, *arguments):
+        time.sleep(0.05)
+        return function(*arguments)
+
+
+def assert_same_bits(first, second):
+    assert first.objective == second.objective
+    assert first.certificate.gap == second.certificate.gap
+    assert first.certificate.edges_present == second.certificate.edges_present
+    assert first.partition == second.partition
+    for a, b in zip((*first.precision, *first.certified), (*second.precision, *second.certified), strict=True):
+        assert np.array_equal(a.data, b.data) and np.array_equal(a.indices, b.indices)
+
+
+def runner_of(S, lambdas=LAMBDAS, start=None, **problem):
+    joint = make_problem(S, *lambdas, **problem)
+    screen = Screen(joint, "dynamic")
+    options = Options(jgl.Newton(closed_form=True), 1e-6, 100, None, Control(None, return_on_interrupt=False))
+    return GroupRunner(joint, screen.partition.class_blocks, 0.0, options, screen.waiting, start)
+
+
+@pytest.mark.parametrize("extra", ["plain", "pair weights", "warm start"])
+def test_a_piece_of_work_is_the_same_narrowed_and_pickled_both_ways(S, extra):
+    weights, start = None, None
+    if extra == "pair weights":
+        weights = jgl.PairWeights([0, 3, 7], [1, 5, 100], [0.5, np.inf, 2.0], S.shape[1])
+    if extra == "warm start":
+        start = WarmStart(jgl.solve(S, 0.32, 0.1).precision, trusted=True)
+    runner = runner_of(S, start=start, pair_weights=weights)
+    assert len(runner.items) > 3
+    for item in runner.items:
+        here = solve_item(item, runner.shared)
+        sent = pickle.dumps((replace(item, stays_open=False), narrowed(item, runner.shared)))
+        there = pickle.loads(pickle.dumps(solve_item(*pickle.loads(sent))))
+        assert np.array_equal(here.objective, there.objective) and np.array_equal(here.gap, there.gap)
+        assert np.array_equal(here.nonzeros.value, there.nonzeros.value)
+        assert np.array_equal(here.nonzeros.row, there.nonzeros.row)
+        assert there.opened is None and there.seconds >= there.build_seconds > 0.0
+
+
+def test_no_more_than_the_blocks_travels(S):
+    executor = ByHand()
+    jgl.solve(S, *LAMBDAS, executor=executor)
+    assert len(executor.sizes) > 3
+    assert max(executor.sizes) < S.nbytes / 10
+
+
+def test_of_what_is_cut_out_only_the_blocks_are_known(S):
+    source = jgl.DenseCovariance(S, variable_names=[f"g{i}" for i in range(S.shape[1])])
+    blocks = runner_of(source).items[0].blocks
+    cut = BlockCovariance(source, blocks)
+    k, members = blocks.block_class[0], blocks.members[blocks.start[0] : blocks.start[1]]
+    assert np.array_equal(cut.block(k, members), S[k][np.ix_(members, members)])
+    assert np.array_equal(cut.diagonal(k)[members], np.diagonal(S[k])[members])
+    assert cut.variable_names[members[0]] == f"g{members[0]}"
+    outside = np.setdiff1d(np.arange(S.shape[1]), blocks.members)[:1]
+    with pytest.raises(IndexError, match="between blocks"):
+        cut.entries(k, members[:1], outside)
+
+
+@pytest.mark.parametrize("screening", ["dynamic", "hybrid"])
+@pytest.mark.parametrize("solver", ["auto", "newton", "proximal_gradient", "admm"])
+def test_the_same_bits_by_hand(S, screening, solver):
+    options = {"screening": screening, "solver": solver}
+    assert_same_bits(jgl.solve(S, *LAMBDAS, **options), jgl.solve(S, *LAMBDAS, executor=ByHand(), **options))
+
+
+def test_the_same_bits_from_processes_and_any_number_of_threads(S, pool):
+    here = jgl.solve(S, *LAMBDAS, executor="threads")
+    assert_same_bits(here, jgl.solve(S, *LAMBDAS, executor=pool))
+    assert_same_bits(here, jgl.solve(S, *LAMBDAS, n_jobs=2))
+    assert_same_bits(here, jgl.solve(S, *LAMBDAS, n_jobs=1000))
+
+
+def test_several_rounds_of_a_dynamic_screen(pool):
+    S = jgl.datasets.make_joint_ggm("C", p=80, n_classes=3, random_state=3, output="covariances").covariances
+    assert_same_bits(jgl.solve(S, 0.005, 0.002), jgl.solve(S, 0.005, 0.002, executor=pool))
+
+
+def test_a_path_in_processes(S, pool):
+    points = [(0.4, 0.1), (0.3, 0.1), (0.25, 0.05)]
+    for here, there in zip(jgl.solve_path(S, points), jgl.solve_path(S, points, executor=pool), strict=True):
+        assert_same_bits(here, there)
+
+
+def test_history_and_callback_hear_of_every_iteration(S, pool):
+    heard = []
+    there = jgl.solve(S, *LAMBDAS, executor=pool, solver="proximal_gradient", callback=lambda step: heard.append(step))
+    assert [step.number for step in there.history] == list(range(1, len(there.history) + 1))
+    assert len(there.history) >= there.n_iter > 1
+    assert heard[-1].groups_done == heard[-1].n_groups == there.partition.class_blocks.n_groups
+
+
+@pytest.mark.parametrize("where", [{}, {"n_jobs": 2}, {"executor": OneByOne()}], ids=["here", "threads", "elsewhere"])
+def test_a_callback_can_stop_it(S, where):
+    best = jgl.solve(S, *LAMBDAS, tol=1e-9).objective
+    with pytest.warns(jgl.ConvergenceWarning, match="Stopped by callback"):
+        stopped = jgl.solve(S, *LAMBDAS, callback=lambda step: True, tol=1e-12, **where)
+    assert stopped.certificate.gap >= stopped.objective - best
+    assert np.isfinite(stopped.certificate.gap)
+    assert stopped.methods["unsolved"] >= 1
+
+
+def test_interrupt_and_checkpoint(S, pool, tmp_path):
+    def stop(step):
+        if step.groups_done > 3:
+            raise KeyboardInterrupt
+
+    whole = jgl.solve(S, *LAMBDAS)
+    with pytest.raises(KeyboardInterrupt):
+        jgl.solve(S, *LAMBDAS, executor=pool, callback=stop, checkpoint=tmp_path)
+    assert len(list(tmp_path.glob("*.npz"))) >= 1
+    executor = ByHand()
+    assert_same_bits(whole, jgl.solve(S, *LAMBDAS, executor=executor, checkpoint=tmp_path))
+    assert_same_bits(whole, jgl.solve(S, *LAMBDAS, executor=pool, checkpoint=tmp_path))
+
+
+def test_ctrl_c_returns_what_there_is(S):
+    def press_ctrl_c(step):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    options = {"executor": OneByOne(), "callback": press_ctrl_c, "tol": 1e-12}
+    with pytest.warns(jgl.ConvergenceWarning, match="interrupt"):
+        partial = jgl.solve(S, *LAMBDAS, on_interrupt="return", **options)
+    assert np.isfinite(partial.certificate.gap) and partial.methods["unsolved"] >= 1
+    with pytest.raises(KeyboardInterrupt):
+        jgl.solve(S, *LAMBDAS, **options)
+
+
+def warn_and_double(item, shared, tell):
+    warnings.warn(f"item {item} is odd", UserWarning, stacklevel=2)
+    tell("heard", item)
+    return shared * item
+
+
+def die(item, shared, tell):
+    os._exit(1)
+
+
+def fail(item, shared, tell):
+    raise ValueError(f"item {item} cannot be done")
+
+
+@pytest.mark.parametrize("executor", [None, "processes"])
+def test_values_news_and_warnings_come_back(pool, executor):
+    heard, finished = [], []
+    work = Work(
+        warn_and_double,
+        [1, 2, 3],
+        2,
+        tell=lambda number, *news: bool(news and heard.append((number, *news))),
+        finish=lambda number, result: finished.append((number, result)),
+    )
+    with pytest.warns(UserWarning, match="is odd") as caught:
+        assert map_work(work, pool if executor else None) == [2, 4, 6]
+    assert len(caught) == 3
+    assert sorted(heard) == [(0, "heard", 1), (1, "heard", 2), (2, "heard", 3)]
+    assert sorted(finished) == [(0, 2), (1, 4), (2, 6)]
+
+
+def test_errors_come_back_and_give_up_is_called(pool):
+    gave_up = []
+    with pytest.raises(ValueError, match="item 1 cannot be done"):
+        map_work(Work(fail, [1], None, give_up=lambda: gave_up.append(True)), pool)
+    assert gave_up
+
+
+def test_a_dead_worker_is_one_sentence():
+    with (
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as doomed,
+        pytest.raises(RuntimeError, match=r"A worker process died.*checkpoint"),
+    ):
+        map_work(Work(die, [1, 2], None), doomed)
+
+
+def test_bad_input_is_found_by_a_worker(pool):
+    S = np.tile(np.eye(4), (2, 1, 1))
+    S[1, :3, :3] = [[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]]
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        jgl.solve(S, 0.01, 0.01, executor=pool)
+
+
+def test_what_is_no_executor_or_cannot_travel_is_refused(S):
+    for wrong in ("processes", 3, ProcessPoolExecutor):
+        with pytest.raises(TypeError, match="has no submit"):
+            jgl.solve(S, *LAMBDAS, executor=wrong)
+
+    class Local(jgl.ADMM):
+        pass
+
+    with pytest.raises(TypeError, match="cannot be sent to a worker"):
+        jgl.solve(S, *LAMBDAS, executor=ByHand(), solver=Local())
