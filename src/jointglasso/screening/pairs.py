@@ -71,13 +71,12 @@ def scan_pairs(
     """
     p = source.n_variables
     scan = _TileScan(source, penalty, weights, pair_weights, strong_only)
-    tiles = list(_tiles(p))
     if isinstance(source, StreamedSource):
-        i, j = scan.candidates(source, tiles)
+        i, j = scan.candidates(source)
         pieces = [slice(first, first + _CANDIDATES) for first in range(0, max(1, len(i)), _CANDIDATES)]
         parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), pieces)
     else:
-        parts = map_on_threads(scan.exact, tiles)
+        parts = map_on_threads(scan.exact, list(_tiles(p)))
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -108,14 +107,14 @@ class _TileScan:
             self.errors = [source.correlation_error(k) for k in range(len(weights))]
         self._local = local()
 
-    def candidates(self, source: StreamedSource, tiles: list[tuple[slice, slice]]) -> tuple[IntArray, IntArray]:
+    def candidates(self, source: StreamedSource) -> tuple[IntArray, IntArray]:
         """Pairs that rough covariances cannot rule out, in the order of the tiles, wherever they are computed."""
         if source.device == "cuda":
             try:
                 return self._candidates_on_device(source)
             except gpu.DeviceFailed as error:
                 warnings.warn(f"Screening runs on the processor: {error}.", RuntimeWarning, stacklevel=2)
-        found = map_on_threads(lambda tile: self.possible(source, *tile), tiles)
+        found = map_on_threads(lambda tile: self.possible(source, *tile), list(_tiles(self.source.n_variables)))
         i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
         return i, j
 
