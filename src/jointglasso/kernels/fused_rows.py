@@ -1,0 +1,174 @@
+"""Screening and proofs of the fused penalty, pair by pair: rows (m, K) with a number for every class.
+
+Where rounding could decide, sets count as better than they are, by a share `_MARGIN` of the row: classes are joined
+rather than cut, and nothing is proved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.best_sets import COMPLETE, GENERAL, Graph, best, graph_of
+from jointglasso.kernels.cache import njit
+from jointglasso.kernels.fused_pair import SLACK
+from jointglasso.kernels.pair_types import FusedPair
+
+_MARGIN = 1e-12
+
+
+@njit(cache=True, nogil=True)
+def _size(row: FloatArray) -> float:
+    total = 0.0
+    for k in range(row.shape[0]):
+        total += abs(row[k])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, room: FloatArray, iroom: IntArray) -> IntArray:
+    """Signs of theta, were each pair of variables alone; `rows` are weighted covariances.
+
+    The classes above zero are the best set of the gains -wS - l1, those below that of wS - l1. Curvatures play no part.
+    """
+    m, K = rows.shape
+    out = np.zeros((m, K), dtype=np.int64)
+    classes = np.arange(K)
+    for q in range(m):
+        scale = _size(rows[q])
+        v = factor[q] if factor.shape[0] else 1.0
+        graph = graph_of(penalty, classes, K, v, room, iroom)
+        for half in range(2):
+            sign = 1 - 2 * half
+            for k in range(K):
+                graph.label[k] = 1
+                graph.gain[k] = -sign * rows[q, k] - graph.l1[k] + _MARGIN * scale
+            best(graph, graph.gain, 1, SLACK * scale)
+            for k in range(K):
+                if graph.chosen[k] == 1 and out[q, k] == 0:
+                    out[q, k] = sign
+    return out
+
+
+@njit(cache=True, nogil=True)
+def closure(
+    penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: FloatArray, room: FloatArray, iroom: IntArray
+) -> BoolArray:
+    """Smallest set of classes, around those joined, outside of which each pair may be cut whatever the data inside.
+
+    The other classes may be cut if each set Q of them has ``|wS(Q)| <= l1(Q) + cut(Q, others) - cut(Q, joined)``: what
+    keeps it at zero is stronger than its covariances and the pull of the joined classes together.
+    """
+    m, K = rows.shape
+    out = joined.copy()
+    classes = np.arange(K)
+    for q in range(m):
+        scale = _size(rows[q])
+        v = factor[q] if factor.shape[0] else 1.0
+        graph = graph_of(penalty, classes, K, v, room, iroom)
+        grown = True
+        while grown:
+            grown = False
+            for half in range(2):
+                sign = 1.0 - 2.0 * half
+                for k in range(K):
+                    graph.label[k] = 0 if out[q, k] else 1
+                    graph.gain[k] = sign * rows[q, k] - graph.l1[k] + _MARGIN * scale
+                    for other in range(K):
+                        if out[q, other]:
+                            graph.gain[k] += v * penalty.ties[k, other]
+                best(graph, graph.gain, 1, SLACK * scale)
+                for k in range(K):
+                    if graph.chosen[k] == 1:
+                        out[q, k] = True
+                        grown = True
+    return out
+
+
+@njit(cache=True, nogil=True)
+def proves(
+    penalty: FusedPair,
+    u: FloatArray,
+    reach: FloatArray,
+    tied: IntArray,
+    factor: FloatArray,
+    room: FloatArray,
+    iroom: IntArray,
+) -> tuple[BoolArray, BoolArray]:
+    """Zeros (m, K) and equalities (m, ties) of all points whose dual is within `reach` of `u`.
+
+    At the optimum every level set is tight: ``|u(Q)| = l1(Q) + cut(Q)``. A class in no set that may be tight is zero,
+    and two classes that no such set separates are equal. `tied` (ties, 2) holds the classes to compare.
+    """
+    m, K = u.shape
+    zero = np.zeros((m, K), dtype=np.bool_)
+    equal = np.zeros((m, tied.shape[0]), dtype=np.bool_)
+    classes = np.arange(K)
+    for q in range(m):
+        v = factor[q] if factor.shape[0] else 1.0
+        graph = graph_of(penalty, classes, K, v, room, iroom)
+        margin = _MARGIN * (_size(u[q]) + _size(graph.l1))
+        if _all_loose(graph, u[q], reach[q], margin):
+            zero[q] = True
+            equal[q] = True
+            continue
+        for k in range(K):
+            zero[q, k] = not _may_be_tight(graph, u[q], reach[q], margin, k, -1)
+        for t in range(tied.shape[0]):
+            k, other = tied[t, 0], tied[t, 1]
+            equal[q, t] = not (
+                _may_be_tight(graph, u[q], reach[q], margin, k, other)
+                or _may_be_tight(graph, u[q], reach[q], margin, other, k)
+            )
+    return zero, equal
+
+
+@njit(cache=True, nogil=True)
+def _all_loose(graph: Graph, u: FloatArray, reach: FloatArray, margin: float) -> bool:
+    """Whether no set at all may be tight."""
+    for half in range(2):
+        sign = 1.0 - 2.0 * half
+        for k in range(graph.n):
+            graph.label[k] = 1
+            graph.gain[k] = sign * u[k] + reach[k] - graph.l1[k] + margin
+        if best(graph, graph.gain, 1, 0.0) > 0.0:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _may_be_tight(graph: Graph, u: FloatArray, reach: FloatArray, margin: float, member: int, stranger: int) -> bool:
+    """Whether a set with `member`, but without `stranger` (if not negative), may be tight."""
+    for half in range(2):
+        sign = 1.0 - 2.0 * half
+        enough = 1.0
+        for k in range(graph.n):
+            graph.label[k] = 1
+            graph.gain[k] = sign * u[k] + reach[k] - graph.l1[k] + margin
+            enough += abs(graph.gain[k])
+        # More than all other gains and ties could be worth decides about one class.
+        enough += _total_ties(graph)
+        graph.gain[member] += enough
+        if stranger >= 0:
+            graph.gain[stranger] -= enough
+        if best(graph, graph.gain, 1, 0.0) - enough > -1e-13 * enough:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _total_ties(graph: Graph) -> float:
+    """At least the sum of all ties."""
+    total = 0.0
+    if graph.shape == GENERAL:
+        for k in range(graph.n):
+            for other in range(k):
+                total += graph.ties[k, other]
+    elif graph.shape == COMPLETE:
+        for k in range(graph.n):
+            total += graph.mass[k]
+        total *= total
+    else:
+        for k in range(graph.n):
+            total += graph.mass[k]
+    return total

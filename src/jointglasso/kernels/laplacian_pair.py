@@ -1,0 +1,239 @@
+"""The Laplacian penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + sum_{k<l} ties_kl (t_k - t_l)^2``.
+
+The arguments are those of `fused_pair`. A class that is cut pulls here as a ridge: ``ties_kl t_k^2``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
+from jointglasso.kernels.pair_types import LaplacianPair
+
+#: Sweeps over the classes of a pair before its support is solved for directly, and how often that is tried.
+_SWEEPS, _TRIES = 4, 500
+
+
+#: The squares of the ties grow faster than their argument.
+HOMOGENEOUS = False
+
+
+def room(n_classes: int) -> int:
+    """Length of each of the two work arrays."""
+    return n_classes * n_classes + 3 * n_classes
+
+
+@njit(cache=True, nogil=True)
+def _degree(penalty: LaplacianPair, k: int) -> float:
+    """Sum of the ties of a class, to cut classes too."""
+    total = 0.0
+    for other in range(penalty.ties.shape[0]):
+        total += penalty.ties[k, other]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def value(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float) -> float:
+    """``v phi`` of the values in the classes that hold the pair, zero in the others."""
+    total = 0.0
+    for at in range(n):
+        held = 0.0
+        for other in range(n):
+            tie = penalty.ties[cls[at], cls[other]]
+            held += tie
+            if other < at:
+                total += tie * (theta[at] - theta[other]) ** 2
+        total += penalty.l1[cls[at]] * abs(theta[at])
+        if n < penalty.l1.shape[0]:
+            total += (_degree(penalty, cls[at]) - held) * theta[at] * theta[at]
+    return v * total
+
+
+@njit(cache=True, nogil=True)
+def update(
+    penalty: LaplacianPair,
+    a: FloatArray,
+    b: FloatArray,
+    cls: IntArray,
+    n: int,
+    v: float,
+    out: FloatArray,
+    room: FloatArray,
+    iroom: IntArray,
+) -> None:
+    """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0.
+
+    Sweeps find the support; on it the equations are linear. Sweeps go on while their solution has other signs.
+    """
+    degree = room[:n]
+    for at in range(n):
+        out[at] = 0.0
+        degree[at] = a[at] + 2.0 * v * _degree(penalty, cls[at])
+    for _ in range(_TRIES):
+        moved = False
+        for _ in range(_SWEEPS):
+            moved = False
+            for at in range(n):
+                slope = b[at] + _pull(penalty, out, cls, n, v, at)
+                before = out[at]
+                out[at] = _soft(slope, v * penalty.l1[cls[at]]) / degree[at]
+                moved = moved or out[at] != before
+            if not moved or n == 1:
+                return
+        if _solve_on_support(penalty, b, cls, n, v, out, room, iroom):
+            return
+
+
+@njit(cache=True, nogil=True)
+def _pull(penalty: LaplacianPair, x: FloatArray, cls: IntArray, n: int, v: float, at: int) -> float:
+    """``2 v sum_l ties_kl x_l`` over the classes that hold the pair."""
+    total = 0.0
+    for other in range(n):
+        total += penalty.ties[cls[at], cls[other]] * x[other]
+    return 2.0 * v * total
+
+
+@njit(cache=True, nogil=True)
+def _soft(value: float, threshold: float) -> float:
+    if value > threshold:
+        return value - threshold
+    if value < -threshold:
+        return value + threshold
+    return 0.0
+
+
+@njit(cache=True, nogil=True)
+def _solve_on_support(
+    penalty: LaplacianPair,
+    b: FloatArray,
+    cls: IntArray,
+    n: int,
+    v: float,
+    x: FloatArray,
+    room: FloatArray,
+    iroom: IntArray,
+) -> bool:
+    """Solve the linear equations on the support and signs of `x`; keep the solution if it is the minimiser."""
+    degree = room[:n]
+    right = room[n : 2 * n]
+    matrix = room[2 * n : 2 * n + n * n].reshape(n, n)
+    support = iroom[:n]
+    size = 0
+    for at in range(n):
+        if x[at] != 0.0:
+            support[size] = at
+            size += 1
+    for row in range(size):
+        at = support[row]
+        right[row] = b[at] - v * penalty.l1[cls[at]] * np.sign(x[at])
+        for column in range(row):
+            matrix[row, column] = -2.0 * v * penalty.ties[cls[at], cls[support[column]]]
+        matrix[row, row] = degree[at]
+    _solve(matrix, right, size)
+    for row in range(size):
+        if right[row] * x[support[row]] <= 0.0:
+            return False
+    # The conditions at the zeros, at the new values: scattered behind the matrix.
+    full = room[2 * n + n * n : 3 * n + n * n]
+    for at in range(n):
+        full[at] = 0.0
+    for row in range(size):
+        full[support[row]] = right[row]
+    for at in range(n):
+        if full[at] == 0.0 and abs(b[at] + _pull(penalty, full, cls, n, v, at)) > v * penalty.l1[cls[at]]:
+            return False
+    for at in range(n):
+        x[at] = full[at]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _solve(matrix: FloatArray, right: FloatArray, size: int) -> None:
+    """Solve by Cholesky's method in place; only the lower triangle is given. Diagonally dominant, so definite."""
+    for row in range(size):
+        for column in range(row + 1):
+            total = matrix[row, column]
+            for inner in range(column):
+                total -= matrix[row, inner] * matrix[column, inner]
+            matrix[row, column] = np.sqrt(total) if row == column else total / matrix[column, column]
+    for row in range(size):
+        for inner in range(row):
+            right[row] -= matrix[row, inner] * right[inner]
+        right[row] /= matrix[row, row]
+    for row in range(size - 1, -1, -1):
+        for inner in range(row + 1, size):
+            right[row] -= matrix[inner, row] * right[inner]
+        right[row] /= matrix[row, row]
+
+
+@njit(cache=True, nogil=True)
+def threshold(penalty: LaplacianPair, k: int) -> float:
+    """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
+    limit: float = penalty.l1[k]
+    return limit
+
+
+@njit(cache=True, nogil=True)
+def inside(
+    penalty: LaplacianPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
+) -> bool:
+    """Whether `u` is a subgradient of ``v phi`` at zero; the ties are smooth there and play no part."""
+    small = True
+    for at in range(n):
+        small = small and abs(u[at]) <= v * penalty.l1[cls[at]]
+    return small
+
+
+@njit(cache=True, nogil=True)
+def gauge(
+    penalty: LaplacianPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
+) -> float:
+    """Largest ``|u_k| / l1_k``."""
+    ratio = 0.0
+    for at in range(n):
+        if u[at] != 0.0:
+            weight = v * penalty.l1[cls[at]]
+            ratio = max(ratio, abs(u[at]) / weight if weight > 0.0 else np.inf)
+    return ratio
+
+
+@njit(cache=True, nogil=True)
+def subgradient(
+    penalty: LaplacianPair,
+    theta: FloatArray,
+    wanted: FloatArray,
+    a: FloatArray,
+    cls: IntArray,
+    n: int,
+    v: float,
+    out: FloatArray,
+    room: FloatArray,
+    iroom: IntArray,
+) -> None:
+    """Write the subgradient of ``v phi`` at `theta` nearest to `wanted`: within l1 of the ties' where theta is zero."""
+    slope(penalty, theta, cls, n, v, out)
+    for at in range(n):
+        if theta[at] == 0.0:
+            limit = v * penalty.l1[cls[at]]
+            out[at] += min(max(wanted[at] - out[at], -limit), limit)
+
+
+@njit(cache=True, nogil=True)
+def slope(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
+    """Write the part of the subgradients at `theta` that is the same in all: the slope of ``v phi`` on its face."""
+    for at in range(n):
+        pull = v * 2.0 * _degree(penalty, cls[at]) * theta[at] - _pull(penalty, theta, cls, n, v, at)
+        out[at] = pull + v * penalty.l1[cls[at]] * np.sign(theta[at])
+
+
+@njit(cache=True, nogil=True)
+def clusters(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
+    """Number the non-zero entries of a pair and return how many; -1 at zeros. Values are equal by chance only."""
+    count = 0
+    for at in range(n):
+        out[at] = -1
+        if theta[at] != 0.0:
+            out[at] = count
+            count += 1
+    return count

@@ -1,0 +1,388 @@
+"""The fused family on one pair, against enumeration of all sets of classes, a linear program and known numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.optimize import linprog
+
+from fused_oracles import PairPenaltyReference, smallest_joined
+from jointglasso.kernels import fused_pair, laplacian_pair
+from jointglasso.kernels.best_sets import COMPLETE, FOREST, GENERAL
+from jointglasso.penalties.fused import FusedPenalty
+from jointglasso.penalties.laplacian import LaplacianPenalty
+
+KINDS = ("complete", "chain", "tree", "product", "general", "none")
+
+
+def class_graph(kind, n_classes, rng=None):
+    """Weights between classes of a graph of some kind."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    b = np.zeros((n_classes, n_classes))
+    if kind == "complete":
+        b[:] = 1.0
+    elif kind == "chain":
+        for k in range(n_classes - 1):
+            b[k, k + 1] = 1.0
+    elif kind == "tree":
+        order = rng.permutation(n_classes)
+        for k in range(1, n_classes):
+            b[order[k], order[rng.integers(k)]] = rng.choice([0.5, 1.0, 2.0])
+    elif kind == "product":
+        mass = rng.uniform(0.5, 2.0, n_classes)
+        b = np.outer(mass, mass)
+    elif kind == "general":
+        b = rng.choice([0.0, 0.0, 0.5, 1.0, 2.0], size=(n_classes, n_classes))
+    b = np.maximum(b, b.T)
+    np.fill_diagonal(b, 0.0)
+    return b
+
+
+class Pair:
+    """One pair of some classes: the compiled functions with their work arrays."""
+
+    def __init__(self, penalty, held=None, v=1.0):
+        self.penalty = penalty
+        self.module = laplacian_pair if isinstance(penalty, LaplacianPenalty) else fused_pair
+        self.held = np.arange(penalty.n_classes) if held is None else np.asarray(held)
+        self.n, self.v = len(self.held), v
+        size = self.module.room(penalty.n_classes)
+        # Work arrays hold anything when a kernel gets them.
+        self.room = np.full(size, np.nan), np.full(size, -7, dtype=np.int64)
+
+    @property
+    def reference(self):
+        pair = self.penalty.pair
+        return PairPenaltyReference(pair.l1, pair.ties, self.held, self.v, self.module is laplacian_pair)
+
+    def update(self, a, b):
+        out = np.empty(self.n)
+        a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+        self.module.update(self.penalty.pair, a, b, self.held, self.n, self.v, out, *self.room)
+        return out
+
+    def value(self, t):
+        return self.module.value(self.penalty.pair, t, self.held, self.n, self.v)
+
+    def inside(self, u):
+        return self.module.inside(self.penalty.pair, np.asarray(u, float), self.held, self.n, self.v, *self.room)
+
+    def gauge(self, u):
+        return self.module.gauge(self.penalty.pair, np.asarray(u, float), self.held, self.n, self.v, *self.room)
+
+    def subgradient(self, theta, wanted, a):
+        out = np.empty(self.n)
+        self.module.subgradient(self.penalty.pair, theta, wanted, a, self.held, self.n, self.v, out, *self.room)
+        return out
+
+    def slope(self, theta):
+        out = np.empty(self.n)
+        self.module.slope(self.penalty.pair, theta, self.held, self.n, self.v, out)
+        return out
+
+    def clusters(self, theta):
+        out = np.empty(self.n, dtype=np.int64)
+        count = self.module.clusters(self.penalty.pair, theta, self.held, self.n, out)
+        return count, out
+
+
+@st.composite
+def pairs(draw, kinds=KINDS, family=(FusedPenalty, LaplacianPenalty), whole=False):
+    """A pair, and a generator of numbers that are round in half of the cases, so that ties and boundaries occur."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_classes = draw(st.integers(1, 5))
+    graph = class_graph(draw(st.sampled_from(kinds)), n_classes, rng)
+    lambda1, lambda2 = draw(st.sampled_from([0.0, 0.1, 0.2])), draw(st.sampled_from([0.0, 0.05, 0.1, 0.3]))
+    penalty = draw(st.sampled_from(family))(lambda1, lambda2, graph)
+    n = n_classes if whole else draw(st.integers(1, n_classes))
+    held = np.sort(rng.choice(n_classes, n, replace=False))
+    return Pair(penalty, held, draw(st.sampled_from([1.0, 0.5, 2.0]))), rng, draw(st.booleans())
+
+
+def numbers(rng, n, is_round):
+    return rng.integers(-10, 11, n) / 10.0 if is_round else rng.normal(size=n)
+
+
+def metric(rng, n, is_round):
+    return rng.choice([1.0, 2.0], n) if is_round else rng.uniform(0.1, 3.0, n)
+
+
+@settings(max_examples=400, deadline=None)
+@given(pairs())
+def test_update_is_the_minimiser_in_any_metric(case):
+    pair, rng, is_round = case
+    a, b = metric(rng, pair.n, is_round), numbers(rng, pair.n, is_round)
+    x = pair.update(a, b)
+    assert pair.reference.outside_by(b - a * x, x) < 1e-12
+    assert pair.value(x) == pytest.approx(pair.reference.value(x), abs=1e-13)
+
+
+@settings(max_examples=300, deadline=None)
+@given(pairs())
+def test_gauge_and_membership_are_those_of_all_sets(case):
+    pair, rng, is_round = case
+    u = numbers(rng, pair.n, is_round) * rng.choice([0.1, 0.3, 1.0])
+    expected = pair.reference.gauge(u)
+    assert pair.gauge(u) == pytest.approx(expected, rel=1e-11)
+    if abs(expected - 1.0) > 1e-11:
+        assert pair.inside(u) == (expected < 1.0)
+    if 0.0 < expected < np.inf:
+        assert pair.inside(u / expected * (1.0 - 1e-11))
+        assert not pair.inside(u / expected * (1.0 + 1e-11))
+
+
+@settings(max_examples=300, deadline=None)
+@given(pairs())
+def test_nearest_subgradient_is_one_and_no_other_is_nearer(case):
+    pair, rng, is_round = case
+    a = metric(rng, pair.n, is_round)
+    theta = pair.update(np.ones(pair.n), numbers(rng, pair.n, is_round))
+    wanted = numbers(rng, pair.n, False) * 0.5
+    u = pair.subgradient(theta, wanted, a)
+    assert pair.reference.outside_by(u, theta) < 1e-12
+    for _ in range(6):
+        other = pair.subgradient(theta, rng.normal(size=pair.n), rng.uniform(0.1, 2.0, pair.n))
+        assert ((wanted - u) * (other - u) / a).sum() < 1e-12
+    # What is a subgradient already stays as it is.
+    assert pair.subgradient(theta, u, a) == pytest.approx(u, abs=1e-13)
+
+
+@settings(max_examples=200, deadline=None)
+@given(pairs())
+def test_the_slope_is_the_derivative_on_the_face(case):
+    pair, rng, is_round = case
+    theta = pair.update(np.ones(pair.n), numbers(rng, pair.n, is_round))
+    count, cluster = pair.clusters(theta)
+    assert (cluster == -1).tolist() == (theta == 0).tolist()
+    assert sorted(set(cluster[cluster >= 0])) == list(range(count))
+    for number in range(count):
+        members = cluster == number
+        assert len(set(theta[members])) == 1
+        values = [pair.value(theta + step * members) for step in (1e-6, -1e-6)]
+        assert pair.slope(theta)[members].sum() == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(pairs(family=(FusedPenalty,), whole=True))
+def test_pattern_and_closure_are_those_of_all_sets(case):
+    pair, rng, _ = case
+    penalty, factor = pair.penalty, np.array([pair.v])
+    wS = rng.normal(size=pair.n) * 0.5
+    # The signs of the isolated pair do not depend on the metric.
+    for a in (np.ones(pair.n), rng.uniform(0.05, 5.0, pair.n)):
+        assert penalty.pattern(wS[None, :], factor)[0].tolist() == np.sign(pair.update(a, -wS)).tolist()
+    joined = rng.random(pair.n) < 0.3
+    found = penalty.closure(wS[None, :], joined[None, :], factor)[0]
+    v = pair.v
+    assert found.tolist() == smallest_joined(v * penalty.pair.l1, v * penalty.pair.ties, wS, joined).tolist()
+    # The a-priori rule is never finer than the start of dynamic screening, and certain joins are in both.
+    assert (found >= (penalty.pattern(wS[None, :], factor)[0] != 0)).all()
+    assert (found >= penalty.forced(wS[None, :], factor)[0]).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(pairs(family=(FusedPenalty,), whole=True))
+def test_on_a_boundary_screening_joins_and_proves_nothing(case):
+    pair, rng, _ = case
+    factor = np.array([pair.v])
+    u = rng.integers(-10, 11, pair.n) / 10.0
+    wS = u / pair.gauge(u) if 0.0 < pair.gauge(u) < np.inf else u
+    if wS.any() and pair.penalty.lambda1 > 0:
+        assert pair.penalty.pattern(wS[None, :], factor)[0].any()
+        zero, _ = pair.penalty.proves(None, wS[None, :], np.zeros((1, pair.n)), None, factor)
+        assert not zero.all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(pairs(family=(FusedPenalty,), whole=True))
+def test_proofs_are_those_of_all_sets_that_may_be_tight(case):
+    pair, rng, _ = case
+    u, reach = rng.normal(size=pair.n) * 0.3, rng.uniform(0.0, 0.05, pair.n)
+    zero, equal = pair.penalty.proves(None, u[None, :], reach[None, :], None, np.array([pair.v]))
+    sets = pair.reference.tight(u, reach)
+    assert zero[0].tolist() == [not any(Q[k] for Q in sets) for k in range(pair.n)]
+    assert equal[0].tolist() == [not any(Q[one] != Q[two] for Q in sets) for one, two in pair.penalty.tied_classes]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_enumerated_ball_is_that_of_a_linear_program(kind):
+    """u = z + flows over the ties, with |z| <= l1: the definition of the subdifferential at zero."""
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        n_classes = int(rng.integers(2, 6))
+        pair = Pair(FusedPenalty(0.2, 0.1, class_graph(kind, n_classes, rng)))
+        u = rng.normal(size=n_classes) * 0.3
+        one, two = np.nonzero(np.triu(pair.penalty.pair.ties))
+        flows = np.zeros((n_classes, len(one)))
+        flows[one, np.arange(len(one))], flows[two, np.arange(len(one))] = 1.0, -1.0
+        limits = [(-0.2, 0.2)] * n_classes + [(-t, t) for t in pair.penalty.pair.ties[one, two]]
+        found = linprog(
+            np.zeros(n_classes + len(one)), A_eq=np.hstack([np.eye(n_classes), flows]), b_eq=u, bounds=limits
+        )
+        assert pair.inside(u) == found.success
+
+
+@pytest.mark.parametrize("family", [FusedPenalty, LaplacianPenalty])
+def test_update_against_clarabel(family):
+    import cvxpy as cp
+
+    rng = np.random.default_rng(5)
+    for kind in KINDS[:5]:
+        penalty = family(0.15, 0.2, class_graph(kind, 5, rng))
+        held = np.array([0, 1, 3, 4])
+        pair = Pair(penalty, held, 1.5)
+        a, b = rng.uniform(0.2, 3.0, 4), rng.normal(size=4)
+        x = cp.Variable(5)
+        differences = [
+            penalty.pair.ties[i, j] * (cp.abs(x[i] - x[j]) if family is FusedPenalty else cp.square(x[i] - x[j]))
+            for i in range(5)
+            for j in range(i)
+        ]
+        phi = 0.15 * cp.norm1(x) + sum(differences)
+        cost = cp.sum(cp.multiply(a, cp.square(x[held])) / 2 - cp.multiply(b, x[held])) + 1.5 * phi
+        cp.Problem(cp.Minimize(cost), [x[2] == 0]).solve(solver=cp.CLARABEL)
+        assert pair.update(a, b) == pytest.approx(x.value[held], abs=1e-6)
+
+
+def test_the_shape_of_the_graph_is_recognised():
+    shapes = {kind: FusedPenalty(0.1, 0.1, class_graph(kind, 5)).pair.shape for kind in KINDS}
+    assert shapes == {
+        "complete": COMPLETE,
+        "product": COMPLETE,
+        "chain": FOREST,
+        "tree": FOREST,
+        "none": FOREST,
+        "general": GENERAL,
+    }
+    assert FusedPenalty(0.1, 0.0, class_graph("complete", 5)).pair.shape == FOREST
+
+
+@pytest.mark.parametrize("kind", ["complete", "chain", "tree"])
+def test_shortcuts_agree_with_the_flow(kind):
+    rng = np.random.default_rng(11)
+    for _ in range(100):
+        n_classes = int(rng.integers(3, 13))
+        penalty = FusedPenalty(0.1, 0.2, class_graph(kind, n_classes, rng))
+        held = np.sort(rng.choice(n_classes, n_classes - 1, replace=False))
+        pair = Pair(penalty, held)
+        a, b = rng.uniform(0.1, 3.0, pair.n), rng.normal(size=pair.n)
+        fast = pair.update(a, b)
+        general = FusedPenalty(0.1, 0.2, penalty.graph)
+        vars(general)["pair"] = penalty.pair._replace(shape=GENERAL)
+        assert Pair(general, held).update(a, b) == pytest.approx(fast, abs=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["complete", "chain", "tree", "general"])
+def test_a_hundred_classes(kind):
+    """More classes than a word has bits; the conditions of the minimiser are checked by its own subgradients."""
+    rng = np.random.default_rng(7)
+    n_classes = 100
+    penalty = FusedPenalty(0.1, 0.004 if kind in ("complete", "general") else 0.4, class_graph(kind, n_classes, rng))
+    pair = Pair(penalty)
+    a = rng.uniform(0.5, 2.0, n_classes)
+    b = np.where(np.arange(n_classes) < 50, 1.0, 0.0) + 0.3 * rng.normal(size=n_classes)
+    x = pair.update(a, b)
+    assert 1 < pair.clusters(x)[0] < 60
+    assert pair.subgradient(x, b - a * x, a) == pytest.approx(b - a * x, abs=1e-12)
+    assert pair.inside(b / pair.gauge(b) * (1 - 1e-9))
+    assert not pair.inside(b / pair.gauge(b) * (1 + 1e-9))
+    zero, _ = penalty.proves(None, b[None] * 0.01, np.full((1, n_classes), 1e-3), None)
+    assert zero.all()
+
+
+def test_laplacian_with_strong_ties_is_exact():
+    """Sweeps alone would creep here."""
+    pair = Pair(LaplacianPenalty(0.1, 1e4, class_graph("chain", 50)))
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(0.5, 2.0, 50), rng.normal(size=50) + 0.5
+    x = pair.update(a, b)
+    assert pair.reference.outside_by(b - a * x, x) < 1e-9
+
+
+# Numbers
+
+
+@pytest.mark.parametrize(
+    ("kind", "s", "lambda1", "lambda2", "w", "W"),
+    [
+        ("complete", (0.9, 0.0), 0.1, 0.3, (1, 1), (0.5, 0.2)),
+        ("complete", (0.8, 0.5, -0.3), 0.2, 0.1, (1, 1, 1), (0.4, 0.3, 0.0)),
+        ("chain", (0.8, 0.5, -0.3), 0.2, 0.1, (1, 1, 1), (0.5, 0.3, 0.0)),
+        ("chain", (0.6, 0.5, 0.1, 0.55), 0.15, 0.1, (1, 1, 1, 1), (0.35, 0.35, 0.15, 0.3)),
+        ("complete", (0.6, -0.5), 0.1, 0.1, (2, 0.5), (0.5, -0.1)),
+    ],
+)
+def test_two_variables_of_equal_variance(kind, s, lambda1, lambda2, w, W):
+    """W is the proximal point of S in the metric of the weights."""
+    pair = Pair(FusedPenalty(lambda1, lambda2, class_graph(kind, len(s))))
+    found = pair.update(w, np.multiply(w, s))
+    assert found == pytest.approx(W, abs=1e-15)
+
+
+def test_order_may_be_reversed_when_curvatures_differ():
+    a, c = np.array([0.1, 1, 1, 1, 1]), np.array([3, 2.9, 0, 0, 0])
+    pair = Pair(FusedPenalty(0.0, 0.05, class_graph("complete", 5)))
+    assert pair.update(a, a * c) == pytest.approx([2, 2.7, 0.1, 0.1, 0.1], abs=1e-14)
+
+
+def test_soft_thresholding_of_the_fused_signal_is_not_the_answer():
+    a, c = np.array([1.0, 4.0]), np.array([2.0, 1.2])
+    pair = Pair(FusedPenalty(0.5, 0.6, class_graph("complete", 2)))
+    assert pair.update(a, a * c) == pytest.approx([1.16, 1.16], abs=1e-14)
+    cut = Pair(FusedPenalty(0.2, 0.3, class_graph("chain", 3)), held=[0, 1])
+    assert cut.update([1, 1], [1, 0.8]) == pytest.approx([0.55, 0.55], abs=1e-14)
+
+
+def test_classes_leave_zero_together():
+    pair = Pair(FusedPenalty(0.2, 1.0, class_graph("complete", 2)))
+    assert pair.update([1, 1], [1, 1]) == pytest.approx([0.8, 0.8])
+
+
+def test_supports_are_not_nested_along_the_penalty():
+    found = [
+        Pair(FusedPenalty(scale, 6 * scale, class_graph("complete", 2))).update([1, 1], [0.9, -0.09])[1]
+        for scale in (0.1, 0.02, 0.015, 0.01)
+    ]
+    assert found == pytest.approx([0.305, 0.01, 0.0, -0.02], abs=1e-14)
+
+
+def test_a_cut_class_separates_its_neighbours_on_a_chain():
+    penalty = FusedPenalty(0.2, 0.05, class_graph("chain", 3))
+    wS = np.array([[0.6, -0.05, 0.6]])
+    assert penalty.pattern(wS).tolist() == [[-1, 0, -1]]
+    assert Pair(penalty, held=[0, 2]).update([1, 1], [0.6, 0.6]) == pytest.approx([0.35, 0.35])
+
+
+def test_membership_is_joint():
+    pair = Pair(FusedPenalty(0.3, 0.1, class_graph("complete", 2)))
+    assert pair.inside([0.38, 0.0])
+    assert not pair.inside([0.38, 0.25])
+    assert Pair(pair.penalty, held=[0]).inside([0.4])
+
+
+def test_the_hybrid_rule_for_sets_is_sharper_than_class_by_class():
+    penalty = FusedPenalty(0.3, 0.1, class_graph("complete", 4))
+    wS, none = np.array([[2.0, 0.33, 0.0, 0.0]]), np.zeros((1, 4), dtype=bool)
+    assert penalty.closure(wS, none).tolist() == [[True, False, False, False]]
+    assert penalty.pattern(wS).tolist() == [[-1, 0, 0, 0]]
+
+
+def test_a_class_without_covariance_is_pulled_off_zero():
+    penalty = FusedPenalty(0.1, 0.3, class_graph("complete", 2))
+    assert penalty.pattern(np.array([[0.9, 0.0]])).tolist() == [[-1, -1]]
+
+
+def test_clusters_on_a_chain_are_neighbours():
+    chain, complete = (Pair(FusedPenalty(0.1, 0.1, class_graph(kind, 4))) for kind in ("chain", "complete"))
+    theta = np.array([0.3, 0.0, 0.3, 0.3])
+    assert chain.clusters(theta)[0] == 2
+    assert complete.clusters(theta)[0] == 1
+    assert Pair(LaplacianPenalty(0.1, 0.1, class_graph("chain", 4))).clusters(theta)[0] == 3
+
+
+def test_absent_is_not_cut():
+    """A class without the pair takes its ties away; a class that is cut pulls towards zero."""
+    graph = class_graph("chain", 3)
+    cut = Pair(FusedPenalty(0.2, 0.3, graph), held=[0, 1]).update([1, 1], [1, 0.8])
+    absent = Pair(FusedPenalty(0.2, 0.3, graph[:2, :2])).update([1, 1], [1, 0.8])
+    assert cut == pytest.approx([0.55, 0.55])
+    assert absent == pytest.approx([0.7, 0.7])
