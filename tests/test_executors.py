@@ -223,10 +223,10 @@ def test_values_news_and_warnings_come_back(pool, executor):
         [1, 2, 3],
         2,
         tell=lambda number, *news: bool(news and heard.append((number, *news))),
-        finish=lambda number, result: finished.append((number, result)),
+        finish=lambda number, result: finished.append((number, result)) or result + 1,
     )
     with pytest.warns(UserWarning, match="is odd") as caught:
-        assert map_work(work, pool if executor else None) == [2, 4, 6]
+        assert map_work(work, pool if executor else None) == [3, 5, 7]
     assert len(caught) == 3
     assert sorted(heard) == [(0, "heard", 1), (1, "heard", 2), (2, "heard", 3)]
     assert sorted(finished) == [(0, 2), (1, 4), (2, 6)]
@@ -264,3 +264,44 @@ def test_what_is_no_executor_or_cannot_travel_is_refused(S):
 
     with pytest.raises(TypeError, match="cannot be sent to a worker"):
         jgl.solve(S, *LAMBDAS, executor=ByHand(), solver=Local())
+
+
+@pytest.fixture(scope="module")
+def X():
+    data = jgl.datasets.make_joint_ggm("modules", 20, 2, n_samples=40, n_blocks=4, random_state=1)
+    return {f"class {k}": samples for k, samples in enumerate(data.samples)}
+
+
+@pytest.mark.parametrize("criterion", ["ebic", "cv", "stars"])
+def test_selection_elsewhere(X, pool, criterion):
+    options = {"criterion": criterion, "cv": 3, "n_subsamples": 3, "random_state": 0, "patience": 1}
+    points = [(a, ratio * a) for ratio in (0.1, 1.0) for a in (0.5, 0.35, 0.25)]
+    heard = []
+    here = jgl.select(X, grid=points, **options)
+    there = jgl.select(X, grid=points, executor=pool, callback=heard.append, **options)
+    threads = jgl.select(X, grid=points, n_jobs=2, **options)
+    for other in (there, threads):
+        assert other.best == here.best
+        for name, values in here.records.items():
+            assert np.array_equal(values, other.records[name], equal_nan=True), name
+        assert_same_bits(here.solution, other.solution)
+    assert heard[-1].done == heard[-1].total == here.n_solves
+    assert sorted(step.done for step in heard) == list(range(1, here.n_solves + 1))
+
+
+def test_stability_and_differences_elsewhere(X, pool):
+    penalties = {"lambda1": 0.3, "lambda2": 0.1, "random_state": 0}
+    here, there = (jgl.edge_stability(X, n_subsamples=4, executor=e, **penalties) for e in (None, pool))
+    for a, b in zip(here.frequencies, there.frequencies, strict=True):
+        assert (a != b).nnz == 0
+    here, there = (jgl.difference_test(X, n_permutations=4, executor=e, **penalties) for e in (None, pool))
+    assert np.array_equal(here.p_value, there.p_value) and np.array_equal(here.statistic, there.statistic)
+    assert here.global_p_value == there.global_p_value
+
+
+def test_an_error_of_the_callback_ends_a_selection_elsewhere(X, pool):
+    def refuse(progress):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        jgl.select(X, executor=pool, callback=refuse)

@@ -10,7 +10,7 @@ import click
 
 from jointglasso.cli.session import Command, Session
 
-NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "joblib", "click", "rich")
+NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "click", "rich")
 OPTIONAL = ("pandas", "matplotlib", "pyarrow", "openpyxl", "anndata", "networkx", "igraph", "polars")
 
 

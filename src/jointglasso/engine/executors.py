@@ -11,9 +11,10 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any, Protocol
 
 from jointglasso._threads import Workers, single_threaded_blas, work_alone
@@ -49,20 +50,21 @@ class Work:
     """What has to travel of what is shared, for one item."""
     tell: Callable[..., bool] = unheard
     """Called with the number of an item and what it says; or with the number only."""
-    finish: Callable[[int, Any], None] = lambda number, result: None
-    """Called with each result as soon as it is there."""
+    finish: Callable[[int, Any], Any] = lambda number, result: result
+    """Called with each result as soon as it is there, one at a time; what it returns is kept."""
     give_up: Callable[[], None] = lambda: None
     """Called when something has failed, so that all may be told to stop."""
+    _finishing: Lock = field(default_factory=Lock, init=False)
 
     def do(self, number: int) -> Any:
         """Do one item here and now."""
         try:
             result = self.function(self.items[number], self.shared, partial(self.tell, number))
-            self.finish(number, result)
+            with self._finishing:
+                return self.finish(number, result)
         except BaseException:
             self.give_up()
             raise
-        return result
 
 
 def check_executor(executor: Any) -> Executor | None:
@@ -172,8 +174,7 @@ class _Elsewhere:
         for message, category in report.warned:
             warnings.warn(message, category, stacklevel=2)
         stop = any([self.work.tell(number, *facts) for facts in report.said])
-        self.results[number] = report.result
-        self.work.finish(number, report.result)
+        self.results[number] = self.work.finish(number, report.result)
         return stop
 
     def _stop(self, waiting: Iterator[int]) -> None:

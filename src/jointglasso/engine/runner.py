@@ -127,8 +127,9 @@ class GroupRunner:
         self.n_iter += max((o.n_iter for o in outcomes), default=0)
         return outcomes
 
-    def _finish(self, number: int, outcome: Outcome) -> None:
+    def _finish(self, number: int, outcome: Outcome) -> Outcome:
         """Write a result down as soon as it is there, and count it as done."""
         if self.options.checkpoint is not None:
             self.options.checkpoint.keep(self.items[number].blocks, outcome)
         self.progress.finish(number)
+        return outcome

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray
+from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.missing import handle_missing
+from jointglasso.covariance.prepare import Preparation
+from jointglasso.engine.executors import Tell
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.selection.intake import SelectionData
 from jointglasso.selection.likelihood import held_out_loss, logdet
-from jointglasso.selection.paths import map_jobs, path
+from jointglasso.selection.paths import Crew, path
 from jointglasso.selection.progress import Tracker
 from jointglasso.selection.resampling import Part, complement
 
@@ -43,13 +46,24 @@ class CrossValidation:
         return error
 
 
+@dataclass(frozen=True)
+class _Folds:
+    """What all folds have in common."""
+
+    samples: ClassSamples
+    preparation: Preparation
+    grid: LambdaGrid
+    folds: list[Part]
+    options: dict[str, Any]
+
+
 def cross_validate(
     data: SelectionData,
     grid: LambdaGrid,
     folds: list[Part],
     tracker: Tracker,
     *,
-    n_jobs: int | None,
+    crew: Crew,
     options: dict[str, Any],
 ) -> CrossValidation:
     """Held-out loss of every point of the grid, each fold along warm-started paths.
@@ -59,29 +73,28 @@ def cross_validate(
     treated as in training: incomplete samples dropped, or S computed pair by pair.
     """
     samples = data.require_samples("Cross-validation")
+    shared = _Folds(samples, data.preparation, grid, folds, options)
+    items = [(fold, column) for fold in range(len(folds)) for column in range(grid.n_columns)]
+    found = crew.map(_losses_of, items, shared, tracker)
+    losses, held_out = np.empty((len(grid), len(folds))), np.empty(len(folds))
+    for (fold, column), (lost, size, _) in zip(items, found, strict=True):
+        losses[grid.points_of(column), fold], held_out[fold] = lost, size
+    return CrossValidation(losses, held_out, sum(n_failed for _, _, n_failed in found))
 
-    def losses_of(number: int) -> tuple[FloatArray, int, int]:
-        held_out = folds[number]
-        training = samples.take(complement(held_out, samples.sizes))
-        prepared = data.preparation.for_resamples()(training)
-        test = handle_missing(samples.take(held_out), data.preparation.missing, smallest=0)
-        scores = [prepared.scores(k, X) for k, X in enumerate(test.matrices)]
-        losses = np.empty(len(grid))
-        n_failed = 0
-        for column in range(grid.n_columns):
-            points = grid.points_of(column)
-            lambdas = [grid[point] for point in points]
-            for point, solution in zip(points, path(prepared.source, lambdas, **options), strict=True):
-                losses[point] = sum(
-                    held_out_loss(Z, Theta, logdet(Theta)) for Z, Theta in zip(scores, solution.precision, strict=True)
-                )
-                n_failed += not solution.status.converged
-                tracker.advance(f"fold {number + 1} of {len(folds)}")
-        return losses, int(test.sizes.sum()), n_failed
 
-    found = map_jobs(losses_of, range(len(folds)), n_jobs)
-    return CrossValidation(
-        losses=np.column_stack([losses for losses, _, _ in found]),
-        held_out=np.array([size for _, size, _ in found], dtype=float),
-        n_failed=sum(failed for _, _, failed in found),
-    )
+def _losses_of(item: tuple[int, int], shared: _Folds, tell: Tell) -> tuple[FloatArray, int, int]:
+    """Losses of one fold along one column, the number of held-out samples, and of solves that failed."""
+    (fold, column), samples = item, shared.samples
+    held_out = shared.folds[fold]
+    prepared = shared.preparation.for_resamples()(samples.take(complement(held_out, samples.sizes)))
+    test = handle_missing(samples.take(held_out), shared.preparation.missing, smallest=0)
+    scores = [prepared.scores(k, X) for k, X in enumerate(test.matrices)]
+    lambdas = [shared.grid[point] for point in shared.grid.points_of(column)]
+    losses, n_failed = np.empty(len(lambdas)), 0
+    for n, solution in enumerate(path(prepared.source, lambdas, **shared.options)):
+        losses[n] = sum(
+            held_out_loss(Z, Theta, logdet(Theta)) for Z, Theta in zip(scores, solution.precision, strict=True)
+        )
+        n_failed += not solution.status.converged
+        tell(f"fold {fold + 1} of {len(shared.folds)}")
+    return losses, int(test.sizes.sum()), n_failed

@@ -27,8 +27,9 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
+from jointglasso.engine.executors import Tell
 from jointglasso.selection.intake import read_data
-from jointglasso.selection.paths import map_jobs, quiet_solves, solve_options, warn_not_converged
+from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
 from jointglasso.validation import check_count
 
@@ -91,6 +92,7 @@ def difference_test(
     random_state: Any = None,
     n_jobs: int | None = None,
     callback: ProgressCallback | None = None,
+    executor: Any = None,
     scale: str = "correlation",
     assume_centered: bool = False,
     association: str = "pearson",
@@ -110,7 +112,7 @@ def difference_test(
         not repeated under permutation.
     n_permutations : int, default 200
         Permutations of the labels.
-    random_state, n_jobs, callback, scale, assume_centered, association, missing, constant, weights, **options
+    random_state, n_jobs, callback, executor, scale, assume_centered, association, missing, constant, weights, **options
         As in `select`.
 
     Returns
@@ -124,29 +126,46 @@ def difference_test(
     if samples.n_classes < 2:
         raise ValueError("The permutation test compares classes, and there is only one: give labels y of at least two.")
     n_permutations = check_count("n_permutations", n_permutations)
-    settings = {**solve_options(options), "weights": weights}
     tracker = Tracker(callback, n_permutations + 1)
     samples = _residuals(samples, preparation)
-    pooled = np.vstack(samples.matrices)
     rng = check_random_state(random_state)
-    orders = [rng.permutation(len(pooled)) for _ in range(n_permutations)]
-
-    def statistics(source: Any) -> tuple[IntArray, FloatArray, bool]:
-        solution = solve(source, lambda1, lambda2, **settings)
-        tracker.advance("permutations")
-        return *_ranges(solution.precision), solution.status.converged
-
-    def permuted(order: IntArray) -> tuple[IntArray, FloatArray, bool]:
-        parts = np.split(pooled[order], np.cumsum(samples.sizes)[:-1])
-        shuffled = ClassSamples(parts, samples.class_names, samples.variable_names)
-        return statistics(preparation.for_resamples()(shuffled).source)
-
+    orders = [rng.permutation(int(sum(samples.sizes))) for _ in range(n_permutations)]
+    settings = {**solve_options(options), "weights": weights}
+    shared = _Permutations(samples, preparation, (lambda1, lambda2), settings)
+    crew = Crew.of(n_jobs, executor)
     with quiet_solves():
-        keys, observed, converged = statistics(data.source)
-        null = map_jobs(permuted, orders, n_jobs)
+        keys, observed, converged = _statistics(data.source, shared)
+        tracker.advance("permutations")
+        null = crew.map(_permuted, orders, shared, tracker)
     failed = [done for _, _, done in null].count(False) + (not converged)
     warn_not_converged(failed, n_permutations + 1, "permutation test")
     return _summary(samples, keys, observed, [(key, value) for key, value, _ in null])
+
+
+@dataclass(frozen=True)
+class _Permutations:
+    """What all permutations have in common."""
+
+    samples: ClassSamples
+    """Without the differences between classes that are not tested."""
+    preparation: Preparation
+    lambdas: tuple[float, float]
+    options: dict[str, Any]
+
+
+def _permuted(order: IntArray, shared: _Permutations, tell: Tell) -> tuple[IntArray, FloatArray, bool]:
+    """Statistics of the classes that one permutation of the labels makes."""
+    samples = shared.samples
+    parts = np.split(np.vstack(samples.matrices)[order], np.cumsum(samples.sizes)[:-1])
+    shuffled = ClassSamples(parts, samples.class_names, samples.variable_names)
+    found = _statistics(shared.preparation.for_resamples()(shuffled).source, shared)
+    tell("permutations")
+    return found
+
+
+def _statistics(source: Any, shared: _Permutations) -> tuple[IntArray, FloatArray, bool]:
+    solution = solve(source, *shared.lambdas, **shared.options)
+    return *_ranges(solution.precision), solution.status.converged
 
 
 def _residuals(samples: ClassSamples, preparation: Preparation) -> ClassSamples:

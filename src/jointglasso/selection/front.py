@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.prepare import Preparation
+from jointglasso.engine.executors import Tell
 from jointglasso.selection.criteria import CRITERIA, check_gamma, price_of_an_edge, sample_sizes
 from jointglasso.selection.cross_validation import cross_validate
 from jointglasso.selection.grids import LambdaGrid, as_grid
 from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.likelihood import deviances
-from jointglasso.selection.paths import map_jobs, path, quiet_solves, solve_options, warn_not_converged
+from jointglasso.selection.paths import Crew, path, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
 from jointglasso.selection.relaxed import relaxed_deviances, with_refit
 from jointglasso.selection.resampling import make_folds
@@ -40,6 +42,7 @@ def select(
     random_state: Any = None,
     n_jobs: int | None = None,
     callback: ProgressCallback | None = None,
+    executor: Any = None,
     scale: str = "correlation",
     assume_centered: bool = False,
     association: str = "pearson",
@@ -83,6 +86,9 @@ def select(
         Columns, folds or subsamples worked on at the same time, on threads; -1 for as many as there are cores.
     callback : callable, optional
         Called with a `SelectionProgress` after each solve.
+    executor : None, "threads" or object with ``submit``, optional
+        Who works on the columns, and on the columns of every fold or subsample: threads by default; else any executor
+        of `concurrent.futures`, such as a ProcessPoolExecutor. The result is the same.
     scale, assume_centered, association, missing, constant
         How covariances are computed from samples, see `jointglasso.covariance.prepare.Preparation`. In folds and
         subsamples, variables that happen to be constant are isolated, whatever `constant` says.
@@ -116,6 +122,7 @@ def select(
         random_state=random_state,
         n_jobs=n_jobs,
         callback=callback,
+        executor=executor,
         weights=weights,
         **options,
     )
@@ -141,23 +148,25 @@ def select_from(
     n_jobs: int | None,
     callback: ProgressCallback | None,
     weights: Any,
+    executor: Any = None,
     **options: Any,
 ) -> SelectionResult:
     """`select` from data that were read before."""
     points = as_grid(grid, data.source, weights, options.get("pair_weights"))
     settings = {**solve_options(options), "weights": weights}
+    crew = Crew.of(n_jobs, executor)
     if check_criterion(criterion) in CRITERIA:
         score = _Information(data, criterion, check_gamma(gamma), check_switch("relaxed", relaxed))
         patience = None if patience is None else check_count("patience", patience)
         with quiet_solves():
-            result = _by_information(data, points, score, patience, n_jobs, callback, settings)
+            result = _by_information(data, points, score, patience, crew, callback, settings)
     elif criterion == "cv":
         with quiet_solves():
-            result = _by_cross_validation(data, points, cv, random_state, n_jobs, callback, settings)
+            result = _by_cross_validation(data, points, cv, random_state, crew, callback, settings)
     else:
         plan = check_positive("beta", beta), check_count("n_subsamples", n_subsamples, 2)
         with quiet_solves():
-            result = _by_stars(data, points, *plan, random_state, n_jobs, callback, settings)
+            result = _by_stars(data, points, *plan, random_state, crew, callback, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
     return replace(result, solution=with_refit(data.source, result.solution))
 
@@ -189,11 +198,11 @@ def _by_information(
     grid: LambdaGrid,
     score: _Information,
     patience: int | None,
-    n_jobs: int | None,
+    crew: Crew,
     callback: ProgressCallback | None,
     options: dict[str, Any],
 ) -> SelectionResult:
-    whole = _whole_grid(data, grid, score, Tracker(callback, len(grid)), n_jobs, options, patience)
+    whole = _whole_grid(data, grid, score, Tracker(callback, len(grid)), crew, options, patience)
     if not np.isfinite(whole.scores).any():
         raise ValueError(
             "The likelihood has no maximum on any support of the grid: try stronger penalties, or set relaxed=False."
@@ -209,15 +218,15 @@ def _by_cross_validation(
     grid: LambdaGrid,
     cv: Any,
     random_state: Any,
-    n_jobs: int | None,
+    crew: Crew,
     callback: ProgressCallback | None,
     options: dict[str, Any],
 ) -> SelectionResult:
     folds = make_folds(data, cv, random_state)
     tracker = Tracker(callback, len(grid) * (len(folds) + 1))
-    found = cross_validate(data, grid, folds, tracker, n_jobs=n_jobs, options=options)
+    found = cross_validate(data, grid, folds, tracker, crew=crew, options=options)
     best = int(np.argmin(found.score))
-    whole = _whole_grid(data, grid, _only(best), tracker, n_jobs, options)
+    whole = _whole_grid(data, grid, _Only(best), tracker, crew, options)
     extra = {"standard_error": found.standard_error}
     extra |= {f"fold{n + 1}": found.losses[:, n] / max(found.held_out[n], 1.0) for n in range(len(folds))}
     name = f"held-out loss per sample, {len(folds)} folds"
@@ -230,16 +239,16 @@ def _by_stars(
     beta: float,
     n_subsamples: int,
     random_state: Any,
-    n_jobs: int | None,
+    crew: Crew,
     callback: ProgressCallback | None,
     options: dict[str, Any],
 ) -> SelectionResult:
     tracker = Tracker(callback, len(grid) * (n_subsamples + 1))
     found = measure_instability(
-        data, grid, tracker, n_subsamples=n_subsamples, random_state=random_state, n_jobs=n_jobs, options=options
+        data, grid, tracker, n_subsamples=n_subsamples, random_state=random_state, crew=crew, options=options
     )
     best = found.choose(grid, beta)
-    whole = _whole_grid(data, grid, _only(best), tracker, n_jobs, options)
+    whole = _whole_grid(data, grid, _Only(best), tracker, crew, options)
     extra = {"measured_instability": found.instability, "subsample_edges": found.mean_edges}
     name = f"instability over {n_subsamples} subsamples, at most {beta:g}"
     n_solves = n_subsamples * len(grid)
@@ -264,9 +273,58 @@ class _Whole:
         return ~np.isnan(self.gaps)
 
 
-def _only(best: int) -> Callable[[int, Solution], float]:
+@dataclass(frozen=True)
+class _Only:
     """Score by which the solution of one point is kept."""
-    return lambda point, _: 0.0 if point == best else 1.0
+
+    best: int
+
+    def __call__(self, point: int, _: Solution) -> float:
+        return 0.0 if point == self.best else 1.0
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of a grid have in common."""
+
+    source: CovarianceSource
+    grid: LambdaGrid
+    score: Callable[[int, Solution], float]
+    options: dict[str, Any]
+    patience: int | None
+
+
+@dataclass(frozen=True)
+class _Point:
+    """What is remembered of a solved point."""
+
+    point: int
+    score: float
+    edges: tuple[int, ...]
+    converged: bool
+    gap: float
+
+
+def _solve_column(column: int, shared: _Columns, tell: Tell) -> tuple[list[_Point], int, Solution]:
+    """Solve the points of a column until its score gets worse; the best one, with its solution."""
+    points, waited, solved = shared.grid.points_of(column), 0, list[_Point]()
+    best, kept = np.inf, list[tuple[int, Solution]]()
+    for point, solution in zip(
+        points, path(shared.source, [shared.grid[i] for i in points], **shared.options), strict=True
+    ):
+        value = shared.score(int(point), solution)
+        gap = solution.certificate.relative_gap
+        solved.append(_Point(int(point), value, tuple(solution.n_edges), solution.status.converged, gap))
+        if len(solved) == 1 or value <= best + TIE:  # the same graph again is less shrunken
+            best, waited, kept = min(value, best), 0, [(int(point), solution)]
+        else:
+            waited += 1
+        enough = shared.patience is not None and waited >= shared.patience
+        left = int((points > point).sum()) if enough else 0
+        tell(f"all samples, column {column + 1} of {shared.grid.n_columns}", left)
+        if enough:
+            break
+    return solved, *kept[0]
 
 
 def _whole_grid(
@@ -274,35 +332,19 @@ def _whole_grid(
     grid: LambdaGrid,
     score: Callable[[int, Solution], float],
     tracker: Tracker,
-    n_jobs: int | None,
+    crew: Crew,
     options: dict[str, Any],
     patience: int | None = None,
 ) -> _Whole:
     """Solve every column on all samples; of each column only the best solution stays in memory."""
     m, n_classes = len(grid), data.source.n_classes
     whole = _Whole(np.full(m, np.nan), np.zeros((m, n_classes)), np.ones(m, dtype=bool), np.full(m, np.nan), {})
-
-    def run(column: int) -> None:
-        points = grid.points_of(column)
-        kept: tuple[float, int, Solution] | None = None
-        waited = 0
-        for point, solution in zip(points, path(data.source, [grid[i] for i in points], **options), strict=True):
-            whole.scores[point] = value = score(int(point), solution)
-            whole.edges[point] = solution.n_edges
-            whole.converged[point] = solution.status.converged
-            whole.gaps[point] = solution.certificate.relative_gap
-            if kept is None or value <= kept[0] + TIE:  # the same graph again is less shrunken
-                kept, waited = (value if kept is None else min(value, kept[0]), int(point), solution), 0
-            else:
-                waited += 1
-            tracker.advance(f"all samples, column {column + 1} of {grid.n_columns}")
-            if patience is not None and waited >= patience:
-                tracker.skip(int((points > point).sum()))
-                break
-        if kept is not None:
-            whole.kept[kept[1]] = kept[2]
-
-    map_jobs(run, range(grid.n_columns), n_jobs)
+    shared = _Columns(data.source, grid, score, options, patience)
+    for solved, best, solution in crew.map(_solve_column, range(grid.n_columns), shared, tracker):
+        whole.kept[best] = solution
+        for found in solved:
+            whole.scores[found.point], whole.edges[found.point] = found.score, found.edges
+            whole.converged[found.point], whole.gaps[found.point] = found.converged, found.gap
     return whole
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
-
-from joblib import Parallel, delayed
+from dataclasses import dataclass
+from typing import Any
 
 from jointglasso.covariance import CovarianceSource
 from jointglasso.engine import solve, solve_path
+from jointglasso.engine.executors import Executor, Tell, Work, check_executor, map_work
+from jointglasso.selection.progress import Tracker
 from jointglasso.solution import ConvergenceWarning, Solution
 from jointglasso.validation import check_jobs
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 
 #: Pairs of variables up to which a path reads the covariances once and remembers the pairs above its smallest lambda1.
 #: Beyond it that list could fill the memory, for points that are perhaps never reached.
@@ -35,12 +32,37 @@ def path(source: CovarianceSource, lambdas: Sequence[tuple[float, float]], **opt
         yield previous
 
 
-def map_jobs(function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None) -> list[Result]:
-    """Apply a function to every item, several at a time on threads: the solver's kernels run beside each other."""
-    jobs = check_jobs(n_jobs)
-    if jobs is None or jobs == 1:
-        return [function(item) for item in items]
-    return list(Parallel(n_jobs=jobs, prefer="threads")(delayed(function)(item) for item in items))
+@dataclass(frozen=True)
+class Crew:
+    """Who does the solves of a selection: so many threads, or an executor."""
+
+    n_jobs: int | None = None
+    executor: Executor | None = None
+
+    @classmethod
+    def of(cls, n_jobs: Any, executor: Any) -> Crew:
+        """Check what a caller wants."""
+        return cls(check_jobs(n_jobs), check_executor(executor))
+
+    def map(
+        self,
+        function: Callable[[Any, Any, Tell], Any],
+        items: Sequence[Any],
+        shared: Any,
+        tracker: Tracker,
+        finish: Callable[[int, Any], Any] = lambda number, result: result,
+    ) -> list[Any]:
+        """Apply ``function(item, shared, tell)`` to every item; it tells the tracker of its solves.
+
+        `finish` is called with every result, one at a time, and what it returns is kept.
+        """
+
+        def tell(number: int, *news: Any) -> bool:
+            if news:
+                tracker.advance(*news)
+            return False
+
+        return map_work(Work(function, items, shared, tell=tell, finish=finish), self.executor, self.n_jobs)
 
 
 @contextmanager

@@ -43,15 +43,11 @@ class Tracker:
         self._began = time.perf_counter()
         self._lock = threading.Lock()
 
-    def skip(self, n_solves: int) -> None:
-        """Leave out solves that turned out not to be needed."""
-        with self._lock:
-            self._total -= n_solves
-
-    def advance(self, stage: str) -> None:
-        """Count one solve."""
+    def advance(self, stage: str, n_skipped: int = 0) -> None:
+        """Count one solve, after which so many others turned out not to be needed."""
         with self._lock:
             self._done += 1
+            self._total -= n_skipped
             if self._callback is not None:
                 elapsed = time.perf_counter() - self._began
                 self._callback(SelectionProgress(stage, self._done, self._total, elapsed))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +10,14 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from jointglasso._typing import FloatArray
+from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
+from jointglasso.engine.executors import Tell
 from jointglasso.selection.intake import SelectionData, read_data
-from jointglasso.selection.paths import map_jobs, quiet_solves, solve_options, warn_not_converged
+from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
-from jointglasso.selection.resampling import EdgeCounter, Part, complement, draw
+from jointglasso.selection.resampling import EdgeCounter, Part, complement, draw, edges_of
 from jointglasso.validation import check_count, check_positive, check_switch
 
 
@@ -84,6 +85,7 @@ def edge_stability(
     random_state: Any = None,
     n_jobs: int | None = None,
     callback: ProgressCallback | None = None,
+    executor: Any = None,
     scale: str = "correlation",
     assume_centered: bool = False,
     association: str = "pearson",
@@ -106,7 +108,7 @@ def edge_stability(
         Share of the samples of each class in a subsample, two samples at least.
     complementary_pairs : bool, default True
         Draw subsamples in pairs without a common sample; needs ``fraction <= 0.5``, and four samples in every class.
-    random_state, n_jobs, callback, scale, assume_centered, association, missing, constant, weights, **options
+    random_state, n_jobs, callback, executor, scale, assume_centered, association, missing, constant, weights, **options
         As in `select`.
 
     Returns
@@ -117,21 +119,16 @@ def edge_stability(
     data = read_data(X, y, Preparation(scale, assume_centered, association, missing, constant).checked())
     parts = _parts(data, check_count("n_subsamples", n_subsamples), fraction, complementary_pairs, random_state)
     samples = data.require_samples("Edge stability")
-    tracker = Tracker(callback, len(parts))
     counter = EdgeCounter(samples.n_classes, samples.n_variables)
-    lock = threading.Lock()
-    settings = {**solve_options(options), "weights": weights}
+    shared = _Subsamples(samples, data.preparation, (lambda1, lambda2), {**solve_options(options), "weights": weights})
 
-    def count(part: Part) -> bool:
-        source = data.preparation.for_resamples()(samples.take(part)).source
-        solution = solve(source, lambda1, lambda2, **settings)
-        with lock:
-            counter.add(solution.precision)
-        tracker.advance("subsamples")
-        return solution.status.converged
+    def count(_: int, found: tuple[list[Any], bool]) -> bool:
+        counter.add(found[0])
+        return found[1]
 
+    crew = Crew.of(n_jobs, executor)
     with quiet_solves():
-        converged = map_jobs(count, parts, n_jobs)
+        converged = crew.map(_edges_of_part, parts, shared, Tracker(callback, len(parts)), count)
     warn_not_converged(converged.count(False), len(parts), "edge stability")
     upper = [counts / len(parts) for counts in counter.counts]
     return EdgeStability(
@@ -144,6 +141,24 @@ def edge_stability(
         fraction=float(fraction),
         complementary_pairs=complementary_pairs,
     )
+
+
+@dataclass(frozen=True)
+class _Subsamples:
+    """What all subsamples have in common."""
+
+    samples: ClassSamples
+    preparation: Preparation
+    lambdas: tuple[float, float]
+    options: dict[str, Any]
+
+
+def _edges_of_part(part: Part, shared: _Subsamples, tell: Tell) -> tuple[list[Any], bool]:
+    """Edges of the network of one subsample, and whether its solve converged."""
+    source = shared.preparation.for_resamples()(shared.samples.take(part)).source
+    solution = solve(source, *shared.lambdas, **shared.options)
+    tell("subsamples")
+    return [edges_of(Theta) for Theta in solution.precision], solution.status.converged
 
 
 def _parts(

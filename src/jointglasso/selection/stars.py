@@ -5,7 +5,6 @@ The method is that of Liu, Roeder and Wasserman (2010), with one network for eac
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +12,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from jointglasso._typing import FloatArray
+from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.prepare import Preparation
+from jointglasso.engine.executors import Tell
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.selection.intake import SelectionData
-from jointglasso.selection.paths import map_jobs, path
+from jointglasso.selection.paths import Crew, path
 from jointglasso.selection.progress import Tracker
-from jointglasso.selection.resampling import EdgeCounter, Sizes, draw
+from jointglasso.selection.resampling import EdgeCounter, Part, Sizes, draw, edges_of
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,17 @@ def subsample_sizes(sizes: Sizes) -> list[int]:
     return [max(2, int(10 * np.sqrt(n) if n >= 144 else 0.8 * n)) for n in sizes]
 
 
+@dataclass(frozen=True)
+class _Subsamples:
+    """What all subsamples have in common."""
+
+    samples: ClassSamples
+    preparation: Preparation
+    grid: LambdaGrid
+    parts: list[Part]
+    options: dict[str, Any]
+
+
 def measure_instability(
     data: SelectionData,
     grid: LambdaGrid,
@@ -61,7 +74,7 @@ def measure_instability(
     *,
     n_subsamples: int,
     random_state: Any,
-    n_jobs: int | None,
+    crew: Crew,
     options: dict[str, Any],
 ) -> Stars:
     """Instability of every point of the grid over random subsamples of each class."""
@@ -69,22 +82,16 @@ def measure_instability(
     rng = check_random_state(random_state)
     parts = [draw(samples.sizes, subsample_sizes(samples.sizes), rng) for _ in range(n_subsamples)]
     counters = [EdgeCounter(samples.n_classes, samples.n_variables) for _ in range(len(grid))]
-    lock = threading.Lock()
+    items = [(number, column) for number in range(n_subsamples) for column in range(grid.n_columns)]
 
-    def count(number: int) -> int:
-        source = data.preparation.for_resamples()(samples.take(parts[number])).source
-        n_failed = 0
-        for column in range(grid.n_columns):
-            points = grid.points_of(column)
-            lambdas = [grid[point] for point in points]
-            for point, solution in zip(points, path(source, lambdas, **options), strict=True):
-                with lock:
-                    counters[point].add(solution.precision)
-                n_failed += not solution.status.converged
-                tracker.advance(f"subsample {number + 1} of {n_subsamples}")
+    def count(number: int, found: tuple[list[list[Any]], int]) -> int:
+        edges, n_failed = found
+        for point, of_point in zip(grid.points_of(items[number][1]), edges, strict=True):
+            counters[point].add(of_point)
         return n_failed
 
-    n_failed = sum(map_jobs(count, range(n_subsamples), n_jobs))
+    shared = _Subsamples(samples, data.preparation, grid, parts, options)
+    n_failed = sum(crew.map(_edges_of_column, items, shared, tracker, count))
     n_pairs = max(1, samples.n_variables * (samples.n_variables - 1) // 2) * samples.n_classes
     measured = np.array([_instability(counter, n_subsamples) / n_pairs for counter in counters])
     monotone = np.empty_like(measured)
@@ -93,6 +100,19 @@ def measure_instability(
         monotone[points] = np.maximum.accumulate(measured[points])
     edges = np.array([sum(int(c.sum()) for c in counter.counts) / n_subsamples for counter in counters])
     return Stars(measured, monotone, edges, n_failed)
+
+
+def _edges_of_column(item: tuple[int, int], shared: _Subsamples, tell: Tell) -> tuple[list[list[Any]], int]:
+    """Edges of one subsample at every point of one column, and the number of solves that failed."""
+    number, column = item
+    source = shared.preparation.for_resamples()(shared.samples.take(shared.parts[number])).source
+    lambdas = [shared.grid[point] for point in shared.grid.points_of(column)]
+    edges, n_failed = [], 0
+    for solution in path(source, lambdas, **shared.options):
+        edges.append([edges_of(Theta) for Theta in solution.precision])
+        n_failed += not solution.status.converged
+        tell(f"subsample {number + 1} of {len(shared.parts)}")
+    return edges, n_failed
 
 
 def _instability(counter: EdgeCounter, n_subsamples: int) -> float:
