@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.results import file_names
 from jointglasso.cli.session import plain
 from jointglasso.cli.translate import in_options
@@ -221,7 +220,9 @@ def test_overwrite_never_removes_what_is_not_ours(good, tmp_path):
     assert (home / "thesis.tex").read_text() == "precious"
 
 
-@pytest.mark.parametrize("failing", ["jointglasso.write_report", "jointglasso.cli.folder._sync", "os.rename"])
+@pytest.mark.parametrize(
+    "failing", ["jointglasso.write_report", "jointglasso.cli.folder._sync", "jointglasso.cli.folder._exchange"]
+)
 def test_a_failure_midway_leaves_the_old_folder_and_nothing_else(good, result_folder, monkeypatch, failing):
     def full(*arguments, **options):
         raise OSError(28, "the disk is full: free some space")
@@ -232,27 +233,6 @@ def test_a_failure_midway_leaves_the_old_folder_and_nothing_else(good, result_fo
     assert result.exit_code == 2 and "disk is full" in result.stderr
     assert contents(result_folder) == before
     assert {path.name for path in result_folder.parent.iterdir()} == {"good.csv", "networks"}
-
-
-def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
-    import os
-
-    target = tmp_path / "r"
-    with ResultFolder(target).building() as folder:
-        (folder / "parameters.json").write_text('{"versions": {"jointglasso": "0"}}')
-    renamed = []
-    rename = os.rename
-
-    def second_fails(old, new):
-        renamed.append(old)
-        if len(renamed) == 2:
-            raise OSError(5, "broken disk")
-        rename(old, new)
-
-    monkeypatch.setattr("os.rename", second_fails)
-    with pytest.raises(OSError, match="broken"), ResultFolder(target, overwrite=True).building() as folder:
-        (folder / "new").write_text("x")
-    assert set(contents(target)) == {"parameters.json"} and [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
 def test_a_file_is_no_folder(good, tmp_path):

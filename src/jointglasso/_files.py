@@ -48,20 +48,14 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         os.replace(handle.name, target)
     except OSError as error:
         _discard(handle)
-        raise _named(error, target) from error
+        raise could_not_write(error, target) from error
     except BaseException:
         _discard(handle)
         raise
     _sync_folder(target.parent)
 
 
-def atomic_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` as UTF-8 in one step."""
-    with atomic_write(path) as file:
-        file.write(text.encode("utf-8"))
-
-
-def _named(error: OSError, target: Path) -> OSError:
+def could_not_write(error: OSError, target: Path) -> OSError:
     """Say which file could not be written, and what to do where that is known; the type and number are kept."""
     remedies = {
         errno.ENOSPC: "the disk is full: free some space or choose another folder. What was written before is intact",
@@ -72,6 +66,12 @@ def _named(error: OSError, target: Path) -> OSError:
     }
     reason = remedies.get(error.errno or 0, error.strerror or str(error))
     return type(error)(error.errno, f"Could not write {target}: {reason}.")
+
+
+def atomic_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` as UTF-8 in one step."""
+    with atomic_write(path) as file:
+        file.write(text.encode("utf-8"))
 
 
 def _discard(handle: Any) -> None:

@@ -39,18 +39,18 @@ def demo(session: Session, out: Path) -> int:
     import jointglasso as jgl
 
     target = ResultFolder(out, overwrite=True)
-    how = {"scale": "correlation", "association": "pearson", "constant": "refuse", "missing": "refuse"}
-    data = prepare(jgl.datasets.load_rppa(), {**how, "weights": "equal"})
-    session.say(data.describe())
-    say_if_compiling(session)
-    began = time.perf_counter()
-    grid = jgl.lambda_grid(data.source, n_lambdas=N_LAMBDAS, ratios=RATIOS, min_ratio=MIN_RATIO)
-    with counting(session, "choosing penalties by ebic") as show:
-        selection = jgl.select(data.samples, grid=grid, callback=show, **data.preparation)
-    session.say(f"Penalties chosen and networks solved in {time.perf_counter() - began:.1f} s.\n")
-    networks = jgl.JointNetworks.from_solution(selection.solution)
-    result = Result(data, selection.solution, networks, selection)
     with target.building() as folder:
+        how = {"scale": "correlation", "association": "pearson", "constant": "refuse", "missing": "refuse"}
+        data = prepare(jgl.datasets.load_rppa(), {**how, "weights": "equal"})
+        session.say(data.describe())
+        say_if_compiling(session)
+        began = time.perf_counter()
+        grid = jgl.lambda_grid(data.source, n_lambdas=N_LAMBDAS, ratios=RATIOS, min_ratio=MIN_RATIO)
+        with counting(session, "choosing penalties by ebic") as show:
+            selection = jgl.select(data.samples, grid=grid, callback=show, **data.preparation)
+        session.say(f"Penalties chosen and networks solved in {time.perf_counter() - began:.1f} s.\n")
+        networks = jgl.JointNetworks.from_solution(selection.solution)
+        result = Result(data, selection.solution, networks, selection)
         write_result(folder, result, Contents(title="Protein networks of six cancers"), session)
     tell(session, result, target, explain=False)
     return OK if selection.solution.status else NOT_CONVERGED

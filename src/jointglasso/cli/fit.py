@@ -61,11 +61,11 @@ def fit(session: Session, /, **options: Any) -> int:
     """
     _check(options)
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
-    data = read_data(options)
-    session.say(data.describe())
-    result = _solve(session, data, options)
     contents = Contents(options["parquet"], options["exports"], options["figures"], options["title"])
-    with target.building() as folder:
+    with target.building() as folder:  # before the solve: a place that cannot be written is known at once
+        data = read_data(options)
+        session.say(data.describe())
+        result = _solve(session, data, options)
         write_result(folder, result, contents, session)
     tell(session, result, target)
     if "interrupt" in result.solution.status.reason:

@@ -42,11 +42,11 @@ def path(session: Session, /, **options: Any) -> int:
       jointglasso path cells.csv --label condition --lambda1 0.5,0.4,0.3 --lambda2 0.1 --out path
     """
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
-    data = read_data(options)
-    session.say(data.describe())
-    points = _points(options, data)
-    say_if_compiling(session)
     with target.building() as folder:
+        data = read_data(options)
+        session.say(data.describe())
+        points = _points(options, data)
+        say_if_compiling(session)
         (folder / "solutions").mkdir()
         facts = _walk(session, folder, points, _solutions(session, data, points, options))
         write_table(folder / "path.csv", _columns(facts))

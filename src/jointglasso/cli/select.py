@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,17 +38,18 @@ def select(session: Session, /, **options: Any) -> int:
       jointglasso select cells.csv --label condition --criterion cv --out choice
     """
     target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
-    data = read_data(options)
-    session.say(data.describe())
-    found = choose(session, data, options["criterion"], options)
-    session.say()
-    _show(session, found)
-    session.say("\n" + name_options(found.explain()))
-    if target is not None:
-        with target.building() as folder:
+    with nullcontext() if target is None else target.building() as folder:
+        data = read_data(options)
+        session.say(data.describe())
+        found = choose(session, data, options["criterion"], options)
+        session.say()
+        _show(session, found)
+        session.say("\n" + name_options(found.explain()))
+        if folder is not None:
             write_selection(folder, found)
             _draw(session, folder, found)
             write_parameters(folder, session, data, chosen={"lambda1": found.lambda1, "lambda2": found.lambda2})
+    if target is not None:
         session.say(f"Written to {target.given}.")
         session.answer(out=target.path)
     chosen = f"--lambda1 {found.lambda1:.6g} --lambda2 {found.lambda2:.6g}"

@@ -6,7 +6,9 @@ import errno
 import json
 import math
 import shlex
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -103,7 +105,7 @@ class Command(click.Command):
         as_json, debug = ctx.params.pop("as_json"), ctx.params.pop("debug")
         ctx.obj = Session(as_json=as_json, command_line=ctx.meta["jointglasso.typed"], arguments=ctx.params)
         try:
-            with _warnings_as_notes():
+            with _warnings_as_notes(), _asked_to_end_like_interrupted():
                 code = super().invoke(ctx) or OK
         except click.UsageError as error:
             if as_json:
@@ -148,8 +150,29 @@ def _answer_error(text: str, code: int) -> None:
 
 
 @contextmanager
+def _asked_to_end_like_interrupted() -> Iterator[None]:
+    """Let a polite request to end, and a terminal that goes away, do what Ctrl-C does: clean up, keep what is wanted.
+
+    What is ignored stays ignored, as after nohup. Only the main thread receives signals.
+    """
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
+    if threading.current_thread() is not threading.main_thread():
+        before = {}
+    for number, handler in before.items():
+        if handler is signal.SIG_DFL:
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def _warnings_as_notes() -> Iterator[None]:
     """Show each warning once, as a line on the standard error."""
+    from jointglasso.cli.folder import FolderWarning
     from jointglasso.io import TableWarning
     from jointglasso.solution import ConvergenceWarning
 
@@ -157,7 +180,7 @@ def _warnings_as_notes() -> Iterator[None]:
         click.echo(f"Warning: {in_options(str(message))}", err=True)
 
     with warnings.catch_warnings():
-        for category in (TableWarning, ConvergenceWarning):
+        for category in (TableWarning, ConvergenceWarning, FolderWarning):
             warnings.simplefilter("always", category)
         warnings.showwarning = show
         yield

@@ -1,0 +1,261 @@
+"""Result folders: complete or not there, replaced in one step, and nothing of the user's lost, whatever happens."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import pytest
+
+from jointglasso.cli import folder as folders
+from jointglasso.cli.folder import FolderWarning, ResultFolder
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def build(target, *, overwrite=True, **files):
+    """A result with a mark and the files given by name; a double underscore stands for a folder."""
+    with ResultFolder(target, overwrite=overwrite).building() as folder:
+        (folder / "parameters.json").write_text('{"versions": {"jointglasso": "0"}}')
+        for name, text in files.items():
+            place = folder / name.replace("__", "/")
+            place.parent.mkdir(exist_ok=True)
+            place.write_text(text)
+    return target
+
+
+@pytest.fixture(params=["exchange", "two steps"])
+def system(request, monkeypatch):
+    """Systems that exchange two folders in one step, and those that cannot."""
+    if request.param == "two steps":
+        monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
+    return request.param
+
+
+def test_the_mark_lists_the_files_of_a_result(tmp_path):
+    target = build(tmp_path / "r", classes__a="1", edges="2")
+    kept = json.loads((target / "parameters.json").read_text())
+    assert kept["files"] == ["classes/a", "edges", "parameters.json"] and kept["versions"] == {"jointglasso": "0"}
+
+
+def test_a_new_result_replaces_the_old_one_and_keeps_what_is_not_its_own(tmp_path, system):
+    target = build(tmp_path / "r", edges="old", classes__a="old", classes__b="old")
+    (target / "notes.txt").write_text("mine")
+    (target / "classes" / "mine.txt").write_text("mine too")
+    (target / "deep" / "er").mkdir(parents=True)
+    (target / "deep" / "er" / "x").write_text("far down")
+    (target / "link").symlink_to("notes.txt")
+    with warnings.catch_warnings(action="error"):
+        build(target, edges="new", classes__a="new")
+    found = contents(target)
+    assert {name: text for name, text in found.items() if name != "parameters.json"} == {
+        "edges": "new", "classes/a": "new",
+        "notes.txt": "mine", "classes/mine.txt": "mine too", "deep/er/x": "far down", "link": "mine",
+    }  # fmt: skip
+    assert (target / "link").is_symlink()
+    assert json.loads(found["parameters.json"])["files"] == ["classes/a", "edges", "parameters.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_foreign_files_survive_a_second_replacement(tmp_path):
+    target = build(tmp_path / "r", edges="old")
+    (target / "notes.txt").write_text("mine")
+    build(target, edges="new")
+    build(target, edges="newer")
+    assert contents(target)["notes.txt"] == "mine"
+
+
+def test_disks_without_links_get_copies(tmp_path, monkeypatch):
+    def none(*arguments, **options):
+        raise OSError("no links here")
+
+    target = build(tmp_path / "r", edges="old")
+    (target / "notes.txt").write_text("mine")
+    monkeypatch.setattr(os, "link", none)
+    build(target, edges="new")
+    assert contents(target)["notes.txt"] == "mine" and [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_foreign_file_gives_way_to_a_new_one_of_its_name_and_is_kept_beside_it(tmp_path):
+    target = build(tmp_path / "r", edges="old")
+    (target / "table.csv").write_text("mine")
+    (target / "figures").write_text("a file where a folder will be")
+    with pytest.warns(FolderWarning) as told:
+        build(target, edges="new", figures__a="new", **{"table.csv": "new"})
+    found = contents(target)
+    assert found["table.csv"] == "new" and found["table.before.csv"] == "mine"
+    assert found["figures/a"] == "new" and found["figures.before"] == "a file where a folder will be"
+    assert sorted(str(warning.message) for warning in told) == [
+        f"{target}: figures was not written by jointglasso and is now called figures.before.",
+        f"{target}: table.csv was not written by jointglasso and is now called table.before.csv.",
+    ]
+
+
+def test_what_comes_while_a_folder_is_replaced_is_kept_and_told(tmp_path, monkeypatch, system):
+    target = build(tmp_path / "r", edges="old")
+    sync = folders._sync
+
+    def late(folder):
+        sync(folder)
+        (target / "late.txt").write_text("just saved")
+
+    monkeypatch.setattr(folders, "_sync", late)
+    with pytest.warns(FolderWarning, match="while it was being replaced are in"):
+        build(target, edges="new")
+    (left,) = (path for path in tmp_path.iterdir() if path.name != "r")
+    assert contents(left) == {"late.txt": "just saved"} and contents(target)["edges"] == "new"
+
+
+def test_a_result_that_lists_no_files_is_not_replaced(tmp_path):
+    target = tmp_path / "r"
+    target.mkdir()
+    (target / "parameters.json").write_text('{"versions": {"jointglasso": "0"}}')
+    with pytest.raises(ValueError, match="lists its files"):
+        ResultFolder(target, overwrite=True)
+
+
+def test_a_list_cannot_reach_outside_the_folder(tmp_path):
+    target = build(tmp_path / "r", edges="old")
+    (tmp_path / "precious").write_text("mine")
+    kept = json.loads((target / "parameters.json").read_text())
+    kept["files"] += ["../precious", str(tmp_path / "precious")]
+    (target / "parameters.json").write_text(json.dumps(kept))
+    build(target, edges="new")
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path):
+    target = tmp_path / "r"
+    with pytest.raises(ValueError, match="exists and is not empty"), ResultFolder(target).building() as folder:
+        (folder / "edges").write_text("new")
+        target.mkdir()
+        (target / "theirs").write_text("first")
+    assert contents(target) == {"theirs": "first"} and [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    target = build(tmp_path / "r", edges="old")
+    renamed = []
+    rename = os.rename
+
+    def second_fails(old, new):
+        renamed.append(old)
+        if len(renamed) == 2:
+            raise OSError(5, "broken disk")
+        rename(old, new)
+
+    monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(os, "rename", second_fails)
+    with pytest.raises(OSError, match="broken"):
+        build(target, edges="new")
+    assert contents(target)["edges"] == "old" and [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot exchange folders")
+def test_there_is_no_moment_without_a_result(tmp_path, monkeypatch):
+    """Killed at any call of the system, the name of the result leads to the old one or the new one."""
+    target = build(tmp_path / "r", edges="old")
+    seen = set()
+
+    def look(frame, event, argument):
+        sys.setprofile(None)
+        seen.add((target / "edges").read_text() if (target / "edges").exists() else "nothing")
+        sys.setprofile(look)
+
+    sys.setprofile(look)  # called before and after every call
+    try:
+        build(target, edges="new")
+    finally:
+        sys.setprofile(None)
+    assert seen == {"old", "new"}
+
+
+def test_a_result_hidden_by_a_kill_between_two_renames_gets_its_name_back(tmp_path):
+    target = build(tmp_path / "r", edges="old")
+    os.rename(target, tmp_path / ".r.abcd_123.old")
+    with pytest.warns(FolderWarning, match="has its name again"), pytest.raises(ValueError, match="add --overwrite"):
+        ResultFolder(target)
+    assert contents(target)["edges"] == "old"
+
+
+def test_leftovers_of_a_killed_run_are_told_and_left_alone(tmp_path):
+    target = build(tmp_path / "r", edges="old")
+    (tmp_path / ".r.abcd_123.tmp").mkdir()
+    (tmp_path / ".r.2.abcd_123.old").mkdir()  # of another folder, r.2
+    with pytest.warns(FolderWarning, match="left by a run that was killed") as told:
+        ResultFolder(target, overwrite=True)
+    assert len(told) == 1 and (tmp_path / ".r.abcd_123.tmp").is_dir()
+
+
+def test_a_failure_leaves_no_new_folders(tmp_path):
+    with pytest.raises(RuntimeError), ResultFolder(tmp_path / "a" / "b" / "r").building():
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+# The command line
+
+
+#: Runs `fit` with a solve that waits to be ended.
+WAITING = """
+import sys, time
+import jointglasso.cli.fit as fit
+from jointglasso.cli import main
+def wait(*_):
+    time.sleep(60)
+fit._solve = wait
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def data(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text("a,b,c\n1,2,3\n2,1,5\n4,4,1\n0,1,1\n")
+    return file
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_run_that_is_asked_to_end_leaves_nothing_behind(tmp_path, data, name):
+    out = tmp_path / "results" / "networks"
+    arguments = ["fit", data, "--lambda1", "0.2", "--lambda2", "0.1", "--out", out]
+    child = subprocess.Popen([sys.executable, "-c", WAITING, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("results/.networks.*.tmp")):  # made before the solve
+        assert time.monotonic() < deadline and child.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    child.send_signal(getattr(signal, name))
+    _, told = child.communicate(timeout=30)
+    assert child.returncode == 3 and told == "Interrupted: no result was written.\n"
+    assert list(tmp_path.iterdir()) == [data]
+
+
+def test_a_place_that_cannot_be_written_is_known_before_the_solve(tmp_path, data):
+    out = data / "networks"  # below a file
+    arguments = ["fit", data, "--lambda1", "0.2", "--lambda2", "0.1", "--out", out]
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING, *map(str, arguments)], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 2 and f"Could not write {out}" in done.stderr and "samples" not in done.stdout
+
+
+def test_nohup_is_respected():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        from jointglasso.cli.session import _asked_to_end_like_interrupted
+
+        with _asked_to_end_like_interrupted():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGHUP)
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(1)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
