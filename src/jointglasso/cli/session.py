@@ -155,33 +155,32 @@ def _asked_to_end_like_interrupted() -> Iterator[None]:
 
     What is ignored stays ignored, as after nohup. Only the main thread receives signals.
     """
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
-        before = {}
-    for number, handler in before.items():
-        if handler is signal.SIG_DFL:
-            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        ours = []
+    for number in ours:
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
     """Show each warning once, as a line on the standard error."""
-    from jointglasso.cli.folder import FolderWarning
-    from jointglasso.io import TableWarning
-    from jointglasso.solution import ConvergenceWarning
+    shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        click.echo(f"Warning: {in_options(str(message))}", err=True)
+        text = in_options(str(message))
+        if text not in shown:
+            shown.add(text)
+            click.echo(f"Warning: {text}", err=True)
 
     with warnings.catch_warnings():
-        for category in (TableWarning, ConvergenceWarning, FolderWarning):
-            warnings.simplefilter("always", category)
+        warnings.simplefilter("always", UserWarning)  # ours are all of this kind
         warnings.showwarning = show
         yield
 
