@@ -29,6 +29,7 @@ LAYERS = [
     ("engine",),
     ("networks",),
     ("estimators", "selection"),
+    ("inference",),
     ("anndata", "plots"),
     ("report", "experiments", "cli", "progress_bar", "warm", "__main__"),
 ]

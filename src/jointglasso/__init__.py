@@ -25,6 +25,8 @@ _HOME = {
     "solve_path": "engine",
     "JointGraphicalLasso": "estimators",
     "JointGraphicalLassoCV": "estimators",
+    "Inference": "inference",
+    "infer": "inference",
     "JointNetworks": "networks",
     "PairWeights": "penalties",
     "JointProblem": "problem",
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
         JointGraphicalLasso as JointGraphicalLasso,
         JointGraphicalLassoCV as JointGraphicalLassoCV,
     )
+    from jointglasso.inference import Inference as Inference, infer as infer
     from jointglasso.networks import JointNetworks as JointNetworks
     from jointglasso.penalties import PairWeights as PairWeights
     from jointglasso.problem import JointProblem as JointProblem

@@ -47,6 +47,15 @@ def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
         if y is not None:
             raise ValueError("y is given although X is a covariance source, which knows its classes: leave y out.")
         return SelectionData(X, None, [], preparation)
+    samples, rows = read_samples(X, y)
+    return SelectionData(preparation(samples).source, samples, rows, preparation)
+
+
+def read_samples(X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:
+    """Samples by class of a table with labels or a dict of tables, and the rows of the table in each class.
+
+    The rows of a dict count through its tables, one after another.
+    """
     if isinstance(X, Mapping):
         if y is not None:
             raise ValueError("y is given although the tables in X are already by class: leave y out.")
@@ -54,13 +63,9 @@ def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
     elif not isinstance(X, ClassSamples):
         X, names = read_table(X)
     if isinstance(X, ClassSamples):
-        samples = X
-        ends = np.cumsum([0, *samples.sizes])
-        rows = [np.arange(first, last) for first, last in pairwise(ends)]
-    else:
-        samples = ClassSamples.from_labels(X, y, names)
-        rows = list(rows_by_class(len(X), y).values())
-    return SelectionData(preparation(samples).source, samples, rows, preparation)
+        ends = np.cumsum([0, *X.sizes])
+        return X, [np.arange(first, last) for first, last in pairwise(ends)]
+    return ClassSamples.from_labels(X, y, names), list(rows_by_class(len(X), y).values())
 
 
 def read_table(X: Any) -> tuple[FloatArray, tuple[str, ...] | None]:

@@ -1,0 +1,313 @@
+"""Coverage, level and false discoveries of `jointglasso.infer` on simulated data with a known truth.
+
+    python benchmarks/simulations.py [inference | tails | real] [--repetitions 40] [--seed 0] [--data FOLDER]
+
+`inference`: 95 % intervals of edges and non-edges, level of tests at 0.05 and 0.001, false discovery rate at 0.1 and
+power, by design; edges within classes, differences between the first two, heterogeneity of all.
+`tails`: the same for data that are not Gaussian, by standard error and association.
+`real`: one class of real data is halved at random; a difference that is found is false.
+Beside it in every table: the textbook test of partial correlations (inverse of S, Fisher's z), where p < n.
+
+(Not called `statistics.py`: a script of that name hides the module of Python's own library.)
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+import jointglasso as jgl
+from common import describe_machine, print_header, print_row
+from jointglasso.inference.fdr import q_values
+
+Matrices = list[np.ndarray]
+
+
+# Truths
+
+
+def scale_free(p: int, rng: np.random.Generator) -> set[tuple[int, int]]:
+    """Every new variable joins one that is there already, those with many neighbours more likely."""
+    edges, ends = {(0, 1)}, [0, 1]
+    for new in range(2, p):
+        old = int(rng.choice(ends))
+        edges.add((old, new))
+        ends += [old, new]
+    return edges
+
+
+def band(p: int, rng: np.random.Generator) -> set[tuple[int, int]]:
+    return {(i, i + d) for d in (1, 2) for i in range(p - d)}
+
+
+def hub(p: int, rng: np.random.Generator) -> set[tuple[int, int]]:
+    return {(i - i % 10, i) for i in range(p) if i % 10}
+
+
+def random_graph(p: int, rng: np.random.Generator) -> set[tuple[int, int]]:
+    pairs = np.column_stack(np.triu_indices(p, 1))
+    return {(int(i), int(j)) for i, j in pairs[rng.choice(len(pairs), 3 * p // 2, replace=False)]}
+
+
+def empty(p: int, rng: np.random.Generator) -> set[tuple[int, int]]:
+    return set()
+
+
+GRAPHS: dict[str, Callable[[int, np.random.Generator], set[tuple[int, int]]]] = {
+    "scale-free": scale_free, "band": band, "hub": hub, "random": random_graph, "noise": empty,
+}  # fmt: skip
+
+
+def truths(graph: str, p: int, n_classes: int, rng: np.random.Generator, moved: float = 0.2) -> Matrices:
+    """Precision matrices of variables of variance 1: one graph, of which every class has moved some edges."""
+    base = sorted(GRAPHS[graph](p, rng))
+    pairs = np.column_stack(np.triu_indices(p, 1))
+    values = {edge: rng.uniform(0.25, 0.6) * rng.choice([-1, 1]) for edge in base}
+    out = []
+    for _ in range(n_classes):
+        own = dict(values)
+        for edge in base:
+            if rng.random() < moved:
+                del own[edge]
+                i, j = pairs[rng.integers(len(pairs))]
+                own.setdefault((int(i), int(j)), rng.uniform(0.25, 0.6) * rng.choice([-1, 1]))
+        Theta = np.zeros((p, p))
+        for (i, j), value in own.items():
+            Theta[i, j] = Theta[j, i] = value
+        smallest = np.linalg.eigvalsh(Theta)[0]
+        Theta += (max(-smallest, 0.0) + 0.3) * np.eye(p)
+        deviation = np.sqrt(np.diagonal(np.linalg.inv(Theta)))
+        out.append(Theta * np.outer(deviation, deviation))
+    return out
+
+
+def partial(Theta: np.ndarray) -> np.ndarray:
+    scale = 1.0 / np.sqrt(np.diagonal(Theta))
+    return (-Theta * np.outer(scale, scale))[np.triu_indices(len(Theta), 1)]
+
+
+# Samples
+
+
+def normal(Theta: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.standard_normal((n, len(Theta))) @ np.linalg.cholesky(np.linalg.inv(Theta)).T
+
+
+def student(Theta: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Multivariate t with 5 degrees of freedom: the same graph of correlations, heavy tails."""
+    return normal(Theta, n, rng) / np.sqrt(rng.chisquare(5, (n, 1)) / 5)
+
+
+def exponentials(Theta: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.exp(normal(Theta, n, rng))
+
+
+def cubes(Theta: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    return normal(Theta, n, rng) ** 3
+
+
+Sampler = Callable[[np.ndarray, int, np.random.Generator], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Design:
+    graph: str
+    p: int
+    sizes: tuple[int, ...]
+    sampler: Sampler = normal
+
+    def __str__(self) -> str:
+        sizes = "/".join(map(str, dict.fromkeys(self.sizes)))
+        kind = "" if self.sampler is normal else f", {self.sampler.__name__}"
+        return f"{self.graph} p{self.p} K{len(self.sizes)} n{sizes}{kind}"
+
+    def draw(self, rng: np.random.Generator) -> tuple[Matrices, dict[str, np.ndarray]]:
+        found = truths(self.graph, self.p, len(self.sizes), rng)
+        samples = {
+            f"c{k}": self.sampler(Theta, n, rng) for k, (Theta, n) in enumerate(zip(found, self.sizes, strict=True))
+        }
+        return found, samples
+
+
+DESIGNS = [
+    Design("scale-free", 50, (100, 100)),
+    Design("scale-free", 100, (400, 400)),
+    Design("band", 100, (100, 300)),
+    Design("random", 100, (200, 200, 200)),
+    Design("hub", 100, (200, 200)),
+    Design("noise", 100, (100, 100)),
+]
+
+TAILS = [
+    Design("scale-free", 50, (150, 150)),
+    Design("scale-free", 50, (150, 150), student),
+    Design("scale-free", 60, (120, 240), student),
+    Design("scale-free", 50, (150, 150), exponentials),
+    Design("hub", 80, (200, 100), cubes),
+    Design("noise", 100, (50, 200)),
+]
+
+
+# What is counted
+
+
+@dataclass
+class Count:
+    """Shares over repetitions: of intervals that cover, of tests that reject, of discoveries that are false."""
+
+    edges: list[float] = field(default_factory=list)
+    non_edges: list[float] = field(default_factory=list)
+    level: list[float] = field(default_factory=list)
+    strict: list[float] = field(default_factory=list)
+    false: list[float] = field(default_factory=list)
+    power: list[float] = field(default_factory=list)
+
+    def add(self, truth: np.ndarray, p: np.ndarray, covered: np.ndarray | None = None) -> None:
+        """One class or comparison: the truth is 0 where the hypothesis holds."""
+        null = truth == 0
+        if covered is not None:
+            self.edges += [covered[~null].mean()] if (~null).any() else []
+            self.non_edges.append(covered[null].mean())
+        self.level.append((p[null] <= 0.05).mean())
+        self.strict.append((p[null] <= 0.001).mean())
+        found = q_values(p, len(p)) <= 0.1
+        self.false.append(found[null].sum() / max(1, found.sum()))
+        self.power += [found[~null].mean()] if (~null).any() else []
+
+    def row(self) -> list[str]:
+        lists = (self.edges, self.non_edges, self.level, self.strict, self.false, self.power)
+        digits = (3, 3, 3, 4, 3, 2)
+        return [f"{np.mean(part):.{d}f}" if part else "-" for part, d in zip(lists, digits, strict=True)]
+
+
+COLUMNS = ["edges", "non-edges", "level .05", "level .001", "FDR .1", "power"]
+
+
+def in_order(table, names: list[str]):
+    """A table of `Inference` in the order of the upper triangle."""
+    place = {name: i for i, name in enumerate(names)}
+    return table.assign(i=table.a.map(place), j=table.b.map(place)).sort_values(["i", "j"])
+
+
+def score(truth: Matrices, found: jgl.Inference, edges: Count, differences: Count, Q: Count) -> None:
+    """Add one repetition to the counts."""
+    names, rho = list(found.variable_names), [partial(Theta) for Theta in truth]
+    table = found.edges()
+    for k, name in enumerate(found.class_names):
+        mine = in_order(table[table["class"] == name], names)
+        edges.add(rho[k], mine.p.to_numpy(), ((mine.low <= rho[k]) & (rho[k] <= mine.high)).to_numpy())
+    if len(truth) < 2:
+        return
+    table = found.differences()
+    mine = in_order(table[(table.class_1 == "c0") & (table.class_2 == "c1")], names)
+    gap = np.where(np.isclose(rho[0], rho[1], atol=1e-9), 0.0, rho[0] - rho[1])
+    differences.add(gap, mine.p.to_numpy(), ((mine.low <= gap) & (gap <= mine.high)).to_numpy())
+    spread = np.ptp(rho, axis=0)
+    Q.add(np.where(spread < 1e-9, 0.0, spread), in_order(found.heterogeneity(), names).p.to_numpy())
+
+
+def textbook(truth: Matrices, samples: dict[str, np.ndarray], count: Count) -> None:
+    """Partial correlations from the inverse of S, Fisher's z, the number of variables taken off."""
+    for Theta, X in zip(truth, samples.values(), strict=True):
+        n, p = X.shape
+        if n < p + 10:
+            return
+        rho, error = partial(np.linalg.inv(np.corrcoef(X.T))), 1.0 / np.sqrt(n - p - 1.0)
+        z, true = np.arctanh(rho), partial(Theta)
+        covered = np.abs(z - np.arctanh(true)) <= stats.norm.ppf(0.975) * error
+        count.add(true, 2.0 * stats.norm.sf(np.abs(z) / error), covered)
+
+
+def repeat(design: Design, repetitions: int, seed: int) -> Iterator[tuple[Matrices, dict[str, np.ndarray]]]:
+    for number in range(repetitions):
+        yield design.draw(np.random.default_rng([seed, number, design.p, *design.sizes]))
+
+
+def inference_table(repetitions: int, seed: int) -> None:
+    """Intervals, levels and false discoveries on Gaussian data."""
+    print_header("design", "what", *COLUMNS)
+    for design in DESIGNS:
+        counts = {what: Count() for what in ("edges", "differences", "Q", "gaussian se", "textbook")}
+        for truth, samples in repeat(design, repetitions, seed):
+            score(truth, jgl.infer(samples), *(counts[what] for what in ("edges", "differences", "Q")))
+            score(truth, jgl.infer(samples, se="gaussian"), counts["gaussian se"], Count(), Count())
+            textbook(truth, samples, counts["textbook"])
+        for what, count in counts.items():
+            print_row(str(design), what, *(count.row() if count.level else ["-"] * len(COLUMNS)))
+
+
+def tails_table(repetitions: int, seed: int) -> None:
+    """False discoveries of edges and of differences on data that are not Gaussian."""
+    print_header("design", "standard errors", "association", *COLUMNS, "FDR .1 of differences")
+    for design in TAILS:
+        ways = [("gaussian", "pearson"), ("moderated", "pearson"), ("moderated", "nonparanormal")]
+        counts = {way: (Count(), Count(), Count()) for way in ways}
+        for truth, samples in repeat(design, repetitions, seed):
+            for se, association in ways:
+                score(truth, jgl.infer(samples, se=se, association=association), *counts[se, association])
+        for (se, association), (edges, differences, _) in counts.items():
+            print_row(str(design), se, association, *edges.row(), f"{np.mean(differences.false):.3f}")
+
+
+# Real data
+
+
+def real_classes(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Large classes of real data, a few dozen variables of each."""
+    import pandas as pd
+
+    cells = pd.read_csv(folder / "sachs2005_14conditions.csv.gz")
+    for name in ("cd3cd28", "pma", "u0126"):
+        yield f"Sachs {name}", np.log(cells[cells.condition == name].drop(columns="condition").to_numpy(float))
+    arrays = np.load(folder / "tcga_rppa_6cancers.npz")
+    complete = ~np.isnan(arrays["X"]).any(axis=0)
+    for name in ("KIRC", "OV"):
+        yield f"RPPA {name}", arrays["X"][arrays["y"] == name][:, complete][:, ::4]
+    prices = pd.read_csv(folder / "sp500_2003_2008_prices.csv.gz").select_dtypes("number").to_numpy()
+    yield "S&P 500 returns", np.diff(np.log(prices), axis=0)[:, ::10]
+    arrays = np.load(folder / "immgen_gse15907_top623.npz")
+    yield "ImmGen T", arrays["X"][arrays["y"] == "T"][:, ::15]
+    arrays = np.load(folder / "gravier2010_breast.npz")
+    yield "Gravier good", arrays["X"][arrays["y"] == "good"][:, ::60]
+
+
+def real_table(splits: int, seed: int, folder: Path) -> None:
+    """Share of random halvings of one class that find a difference at FDR 0.1."""
+    ways = [("gaussian", "pearson"), ("moderated", "pearson"), ("moderated", "nonparanormal")]
+    print_header("class", "n", "p", *(f"{se}, {association}" for se, association in ways))
+    for name, X in real_classes(folder):
+        rng = np.random.default_rng(seed)
+        halves = [rng.permutation(len(X)) < len(X) // 2 for _ in range(splits)]
+        shares = []
+        for se, association in ways:
+            found = [
+                len(jgl.infer({"c0": X[half], "c1": X[~half]}, se=se, association=association).differences(fdr=0.1)) > 0
+                for half in halves
+            ]
+            shares.append(f"{np.mean(found):.2f}")
+        print_row(name, str(len(X)), str(X.shape[1]), *shares)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", nargs="?", default="inference", choices=["inference", "tails", "real"])
+    parser.add_argument("--repetitions", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    options = parser.parse_args()
+    describe_machine()
+    if options.table == "inference":
+        inference_table(options.repetitions, options.seed)
+    elif options.table == "tails":
+        tails_table(options.repetitions, options.seed)
+    else:
+        real_table(options.repetitions, options.seed, options.data)
+
+
+if __name__ == "__main__":
+    main()

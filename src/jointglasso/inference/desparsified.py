@@ -1,0 +1,99 @@
+"""The desparsified estimate ``T = 2 Theta - Theta S Theta`` of one class, pair by pair.
+
+With residuals ``U = Z Theta`` it is ``T_ij = 2 theta_ij - u_i' u_j / n``: a sparse product, then scalar products of the
+columns wanted, and no p x p matrix. Off the support only ``u_i' u_j`` is left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._typing import FloatArray, IntArray
+
+#: T_ii is kept above this share of theta_ii, so that a partial correlation exists.
+SMALLEST = 0.1
+
+#: Numbers of residuals that are gathered together.
+PIECE = 2_000_000
+
+
+class Residuals:
+    """Residuals of one class, one row a variable, and what follows from them.
+
+    Parameters
+    ----------
+    scores : array (n, p)
+        Centred samples with ``S = scores' scores / n``.
+    Theta : sparse matrix (p, p)
+        Maximum likelihood estimate on the support.
+    """
+
+    def __init__(self, scores: FloatArray, Theta: Any) -> None:
+        self.Theta = sparse.csr_array(Theta)
+        self.U: FloatArray = np.asarray(sparse.csr_array(Theta.T) @ np.ascontiguousarray(scores.T))
+        square = np.einsum("in,in->i", self.U, self.U) / self.n_samples
+        theta = self.Theta.diagonal()
+        plain = 2.0 * theta - square
+        self.floored: IntArray = np.flatnonzero(plain < SMALLEST * theta)
+        self.diagonal: FloatArray = np.maximum(plain, SMALLEST * theta)
+        """T_ii of each variable."""
+        self.rms: FloatArray = np.sqrt(square)
+        upper = sparse.triu(self.Theta, 1).tocoo()
+        self.rows, self.columns = upper.row.astype(np.int64), upper.col.astype(np.int64)
+        self.theta: FloatArray = upper.data
+        self.on_support: FloatArray = -upper.data / np.sqrt(theta[self.rows] * theta[self.columns])
+        """Partial correlations of Theta at the pairs `rows`, `columns` of the support."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples n."""
+        return int(self.U.shape[1])
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables p."""
+        return int(self.U.shape[0])
+
+    @property
+    def scaled(self) -> FloatArray:
+        """Rows whose scalar products are the partial correlations of all pairs off the support."""
+        scaled: FloatArray = self.U / np.sqrt(self.n_samples * self.diagonal)[:, None]
+        return scaled
+
+    @property
+    def standard(self) -> FloatArray:
+        """Residuals with root mean square 1."""
+        return np.divide(self.U, self.rms[:, None], out=np.zeros_like(self.U), where=self.rms[:, None] > 0)
+
+    def all_pairs(self) -> FloatArray:
+        """Partial correlations from T as a p x p matrix; the diagonal means nothing."""
+        scaled = self.scaled
+        rho: FloatArray = scaled @ scaled.T
+        shift = 2.0 * self.theta / np.sqrt(self.diagonal[self.rows] * self.diagonal[self.columns])
+        rho[self.rows, self.columns] -= shift
+        rho[self.columns, self.rows] -= shift
+        return _inside(rho)
+
+    def pairs(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """Partial correlations from T of some pairs."""
+        scale = 1.0 / np.sqrt(self.diagonal)
+        out = np.empty(len(rows))
+        step = max(1, PIECE // self.n_samples)
+        for first in range(0, len(rows), step):
+            i, j = rows[first : first + step], columns[first : first + step]
+            product = np.einsum("en,en->e", self.U[i], self.U[j]) / self.n_samples
+            out[first : first + step] = (product - 2.0 * self.theta_of(i, j)) * scale[i] * scale[j]
+        return _inside(out)
+
+    def theta_of(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """Entries of Theta."""
+        return np.asarray(self.Theta[rows, columns], dtype=float).ravel() if len(rows) else np.zeros(0)
+
+
+def _inside(rho: FloatArray) -> FloatArray:
+    """Keep estimates within (-1, 1), which sampling can take T out of."""
+    limit = 1.0 - 1e-12
+    return np.clip(rho, -limit, limit, out=rho)

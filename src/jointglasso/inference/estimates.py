@@ -1,0 +1,115 @@
+"""Estimates and standard errors of all pairs, or of those that a test could find among very many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from jointglasso._threads import map_on_threads
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.inference.data import InferenceData
+from jointglasso.inference.desparsified import Residuals
+from jointglasso.inference.scan import pairs_beyond, sampled_pairs
+from jointglasso.inference.standard_errors import all_factors, factors, moderated
+
+#: Pairs up to which all of them are kept.
+ALL_PAIRS = 2_000_000
+
+#: Pairs from which the mean factor of a class is taken where not all are looked at.
+SAMPLED = 20_000
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """z = atanh(partial correlation) of some pairs in every class."""
+
+    rows: IntArray
+    columns: IntArray
+    """(m,): variables of each pair, rows < columns."""
+    z: FloatArray
+    error: FloatArray
+    """(m, K): estimate and standard error."""
+    degrees: FloatArray
+    """(K,): degrees of freedom behind the standard errors of each class."""
+    factor: FloatArray
+    """(K,): mean over the pairs of the variance relative to Gaussian data."""
+    limit: float
+    """Pairs with a p-value up to this in any test are all there; 1 where every pair is."""
+
+
+def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: float | None) -> Estimates:
+    """Estimate all pairs, or with `keep` those whose p-value can be below it."""
+    if keep is None:
+        rows, columns = _every_pair(data.n_variables)
+        found = [_whole_class(data, residuals[k], k, se) for k in range(len(residuals))]
+        z = np.column_stack([np.arctanh(rho[rows, columns]) for rho, _, _ in found])
+        g = np.column_stack([factor[rows, columns] for _, factor, _ in found])
+        mean = np.array([average for _, _, average in found])
+    else:
+        rows, columns = pairs_beyond(data, residuals, keep)
+        listed = map_on_threads(lambda k: _some_pairs(data, residuals[k], k, se, rows, columns), range(len(residuals)))
+        z, g = (np.column_stack(part) for part in list(zip(*listed, strict=True))[:2])
+        mean = np.array([average for _, _, average in listed])
+    error = np.sqrt(g / (data.sizes - 3.0))
+    return Estimates(rows, columns, z, error, degrees_of_freedom(data, se), mean, 1.0 if keep is None else keep)
+
+
+def degrees_of_freedom(data: InferenceData, se: str) -> FloatArray:
+    """Of each class: n - 2 for Gaussian standard errors, n / 2 for moderated ones, subjects less 1 where given."""
+    if data.subjects is not None:
+        return data.units - 1.0
+    return data.sizes - 2.0 if se == "gaussian" else data.sizes / 2.0
+
+
+def mean_factor(residuals: Residuals, subjects: IntArray | None) -> float:
+    """Mean over the pairs of a class of the variance relative to Gaussian data, from a sample of the pairs."""
+    i, j = sampled_pairs(residuals.n_variables, SAMPLED)
+    return float(factors(residuals, i, j, residuals.pairs(i, j), subjects).mean())
+
+
+def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | None:
+    """P-value up to which pairs are worth keeping: None for all of them, where these are not too many.
+
+    It is where Benjamini and Hochberg's procedure would stop at a false discovery rate of 0.2 with Gaussian standard
+    errors, judged by a sample of the pairs, and at least where a hundred thousand are expected by chance.
+    """
+    n_pairs = data.n_variables * (data.n_variables - 1) // 2
+    if n_pairs <= ALL_PAIRS:
+        return None
+    limit = 1e5 / n_pairs
+    for k, part in enumerate(residuals):
+        rho = part.pairs(*sampled_pairs(data.n_variables, 50 * SAMPLED))
+        p = np.sort(2.0 * stats.norm.sf(np.abs(np.arctanh(rho)) * np.sqrt(data.sizes[k] - 3.0)))
+        below = p <= 0.2 * np.arange(1, len(p) + 1) / len(p)
+        limit = max(limit, float(p[below].max(initial=0.0)))
+    return limit
+
+
+def _every_pair(n_variables: int) -> tuple[IntArray, IntArray]:
+    return np.triu_indices(n_variables, 1)
+
+
+def _whole_class(data: InferenceData, residuals: Residuals, k: int, se: str) -> tuple[FloatArray, FloatArray, float]:
+    """Partial correlations, factors of the variance (p, p), and their mean."""
+    rho = residuals.all_pairs()
+    np.fill_diagonal(rho, 0.0)
+    if se == "gaussian":
+        return rho, np.ones_like(rho), 1.0
+    g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
+    p = len(g)
+    mean = float((g.sum() - np.trace(g)) / max(1, p * (p - 1)))
+    return rho, moderated(g, mean), mean
+
+
+def _some_pairs(
+    data: InferenceData, residuals: Residuals, k: int, se: str, rows: IntArray, columns: IntArray
+) -> tuple[FloatArray, FloatArray, float]:
+    """Estimates z and factors of some pairs, and the mean factor of a sample of all."""
+    rho = residuals.pairs(rows, columns)
+    if se == "gaussian":
+        return np.arctanh(rho), np.ones_like(rho), 1.0
+    subjects = None if data.subjects is None else data.subjects[k]
+    mean = mean_factor(residuals, subjects)
+    return np.arctanh(rho), moderated(factors(residuals, rows, columns, rho, subjects), mean), mean

@@ -1,0 +1,253 @@
+"""What inference found, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.inference import tests
+from jointglasso.inference.estimates import Estimates
+from jointglasso.inference.fdr import q_values
+from jointglasso.networks import JointNetworks
+from jointglasso.validation import check_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Rows of the table that `print` shows.
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Partial correlations of all pairs in all classes, with intervals, p-values and false discovery rates.
+
+    Attributes
+    ----------
+    class_names, variable_names : tuple of str
+        As in the data.
+    sizes : array (K,)
+        Samples of each class, less the covariates that were regressed out.
+    se : str
+        "moderated" or "gaussian"; "by subject" where samples belong to subjects.
+    association : str
+        "pearson" or "nonparanormal".
+    support_edges : tuple of int
+        Pairs of the support step in each class.
+    diagonals : list of arrays (p,)
+        T_ii of each class, on the scale of correlations.
+    estimates : Estimates
+        z and its standard error for every pair that is kept, as arrays.
+    notes : tuple of str
+        What a reader of the tables must know; empty if all is well.
+
+    Notes
+    -----
+    Tables are sorted by p-value. q is the smallest false discovery rate (Benjamini and Hochberg) at which the row
+    would be a discovery among all pairs of its class, or of its comparison. With very many variables only pairs with
+    a p-value up to ``estimates.limit`` in some test are kept; q still counts all pairs.
+    """
+
+    class_names: tuple[str, ...]
+    variable_names: tuple[str, ...]
+    sizes: FloatArray
+    se: str
+    association: str
+    support_edges: tuple[int, ...]
+    diagonals: list[FloatArray]
+    estimates: Estimates
+    notes: tuple[str, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.class_names)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs of variables, kept or not."""
+        p = len(self.variable_names)
+        return p * (p - 1) // 2
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether standard errors rest on Gaussian data."""
+        return self.se == "gaussian"
+
+    @cached_property
+    def p_values(self) -> FloatArray:
+        """(m, K): p-value of every kept pair in every class."""
+        found = self.estimates
+        return tests.edge_p_values(found.z, found.error, found.degrees, gaussian=self.gaussian)
+
+    @cached_property
+    def q_values(self) -> FloatArray:
+        """(m, K): q-values, each class by itself."""
+        return np.column_stack([q_values(p, self.n_pairs) for p in self.p_values.T])
+
+    def edges(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
+        """Table of the partial correlations.
+
+        Parameters
+        ----------
+        fdr : float, optional
+            Only rows with q up to this; all by default.
+        level : float, default 0.95
+            Level of the intervals, each by itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `class`, `a`, `b`, `estimate`, `low`, `high`, `p`, `q`.
+        """
+        found, half = self.estimates, self._half_widths(level)
+        parts = [
+            {
+                "estimate": np.tanh(found.z[:, k]),
+                "low": np.tanh(found.z[:, k] - half[:, k]),
+                "high": np.tanh(found.z[:, k] + half[:, k]),
+                "p": self.p_values[:, k],
+                "q": self.q_values[:, k],
+            }
+            for k in range(self.n_classes)
+        ]
+        return self._table(parts, {"class": list(self.class_names)}, fdr)
+
+    def differences(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
+        """Table of the differences between each two classes.
+
+        The difference is that of the partial correlations, its interval that of Zou (2007); tests are made on the
+        scale of z, so that at the edge of significance the two may disagree. Parameters as in `edges`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `class_1`, `class_2`, `a`, `b`, `difference`, `low`, `high`, `p`, `q`.
+        """
+        self._require_classes("Differences")
+        found, half = self.estimates, self._half_widths(level)
+        pairs = [(a, b) for a in range(self.n_classes) for b in range(a + 1, self.n_classes)]
+        parts = []
+        for a, b in pairs:
+            both = [a, b]
+            difference, low, high = tests.difference_interval(found.z[:, both], half[:, both])
+            p = tests.difference_p_values(
+                found.z[:, both], found.error[:, both], found.degrees[both], gaussian=self.gaussian
+            )
+            values = (difference, low, high, p, q_values(p, self.n_pairs))
+            parts.append(dict(zip(("difference", "low", "high", "p", "q"), values, strict=True)))
+        names = {f"class_{n + 1}": [self.class_names[pair[n]] for pair in pairs] for n in (0, 1)}
+        return self._table(parts, names, fdr)
+
+    def heterogeneity(self, *, fdr: float | None = None) -> pd.DataFrame:
+        """Table of the test that a partial correlation is the same in all classes.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `a`, `b`, `statistic` (chi-square with K - 1 degrees of freedom), `p`, `q`.
+        """
+        self._require_classes("Heterogeneity")
+        return self._across(tests.heterogeneity, fdr)
+
+    def common(self, *, fdr: float | None = None) -> pd.DataFrame:
+        """Table of the test of a common effect: the mean over the classes, each weighted by how sure it is.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `a`, `b`, `statistic` (normal, with the sign of the effect), `p`, `q`.
+        """
+        return self._across(tests.common, fdr)
+
+    def any_class(self, *, fdr: float | None = None) -> pd.DataFrame:
+        """Table of the test that a pair is an edge in at least one class (chi-square with K degrees of freedom)."""
+        return self._across(tests.any_class, fdr)
+
+    def graph(self, fdr: float = 0.1) -> JointNetworks:
+        """Networks of the edges with q up to `fdr` in their class; their values are the desparsified estimates."""
+        _check_rate(fdr)
+        found, p = self.estimates, len(self.variable_names)
+        matrices = []
+        for k, diagonal in enumerate(self.diagonals):
+            chosen = self.q_values[:, k] <= fdr
+            i, j = found.rows[chosen], found.columns[chosen]
+            value = -np.tanh(found.z[chosen, k]) * np.sqrt(diagonal[i] * diagonal[j])
+            every = np.arange(p)
+            entries = np.concatenate([value, value, diagonal])
+            places = np.concatenate([i, j, every]), np.concatenate([j, i, every])
+            matrices.append(sparse.csc_array((entries, places), shape=(p, p)))
+        return JointNetworks(matrices, self.class_names, self.variable_names)
+
+    def __repr__(self) -> str:
+        edges = ", ".join(
+            f"{name}: {count}"
+            for name, count in zip(self.class_names, (self.q_values <= 0.1).sum(axis=0).tolist(), strict=True)
+        )
+        return f"Inference({len(self.variable_names)} variables; edges at FDR 0.1 by class {{{edges}}})"
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name} {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
+        counts = (self.q_values <= 0.1).sum(axis=0).tolist()
+        by_class = ", ".join(f"{name} {count}" for name, count in zip(self.class_names, counts, strict=True))
+        lines = [
+            f"Partial correlations of {len(self.variable_names):,} variables in {self.n_classes} class"
+            f"{'' if self.n_classes == 1 else 'es'} (samples: {sizes})",
+            f"{self.association} correlations, {self.se} standard errors",
+            f"Edges at FDR 0.1: {by_class}",
+        ]
+        if self.n_classes > 1:
+            lines.append(f"Differences at FDR 0.1: {len(self.differences(fdr=0.1))}")
+        table = self.edges().head(SHOWN)
+        lines += ["", table.to_string(index=False, float_format=lambda value: f"{value:.3g}")]
+        lines += ["", *self.notes] if self.notes else []
+        return "\n".join(lines)
+
+    def _half_widths(self, level: float) -> FloatArray:
+        """(m, K): of the intervals of z."""
+        if not check_positive("level", level) < 1.0:
+            raise ValueError(f"level={level:g} must be between 0 and 1, such as 0.95.")
+        degrees = np.full(self.n_classes, np.inf) if self.gaussian else self.estimates.degrees
+        return tests.student_quantile(level, degrees) * self.estimates.error
+
+    def _across(
+        self, test: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]], fdr: float | None
+    ) -> pd.DataFrame:
+        statistic, p = test(self.estimates.z, self.estimates.error)
+        return self._table([{"statistic": statistic, "p": p, "q": q_values(p, self.n_pairs)}], {}, fdr)
+
+    def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
+        """Stack parts of equal columns, one for each class or comparison; keep those with small q; sort by p."""
+        chosen = [np.arange(len(part["p"])) if fdr is None else _discoveries(part["q"], fdr) for part in parts]
+        p = np.concatenate([part["p"][rows] for part, rows in zip(parts, chosen, strict=True)])
+        order = np.argsort(p, kind="stable")
+        which = np.repeat(np.arange(len(parts)), [len(rows) for rows in chosen])[order]
+        pair = np.concatenate(chosen)[order]
+        variables = np.array(self.variable_names, dtype=object)
+        columns: dict[str, Any] = {name: np.array(values, dtype=object)[which] for name, values in names.items()}
+        columns |= {"a": variables[self.estimates.rows[pair]], "b": variables[self.estimates.columns[pair]]}
+        for name in parts[0]:
+            stacked = np.concatenate([part[name][rows] for part, rows in zip(parts, chosen, strict=True)])
+            columns[name] = stacked[order]
+        return require("pandas", "pandas").DataFrame(columns)
+
+    def _require_classes(self, what: str) -> None:
+        if self.n_classes < 2:
+            raise ValueError(f"{what} are between classes, and there is only one: give labels y of at least two.")
+
+
+def _discoveries(q: FloatArray, fdr: float) -> IntArray:
+    return np.flatnonzero(q <= _check_rate(fdr))
+
+
+def _check_rate(fdr: float) -> float:
+    if not check_positive("fdr", fdr) <= 1.0:
+        raise ValueError(f"fdr={fdr:g} is a share: give a number above 0 and up to 1, such as 0.1.")
+    return float(fdr)

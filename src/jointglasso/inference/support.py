@@ -1,0 +1,86 @@
+"""Where edges may be: a weak joint penalty, then maximum likelihood on what it leaves.
+
+The penalty is ``s = c sqrt(log p / mean n)``, half of it shared between the classes (omega = 1/2), with the diagonal
+free and classes weighted by ``sqrt(n_k / mean n)``, since the noise of S_k is of order ``1 / sqrt(n_k)``. This is no
+choice of a graph: a graph chosen by a criterion is too sparse a support, and intervals built on it miss the truth.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._typing import FloatArray
+from jointglasso.covariance import CovarianceSource
+from jointglasso.engine import solve
+from jointglasso.selection.relaxed import refit
+from jointglasso.solution import ConvergenceWarning, Solution
+
+#: Share of the penalty that the classes have in common.
+OMEGA = 0.5
+
+#: Share of each variance added where the likelihood has no maximum on the support.
+RIDGE = 1e-2
+
+#: Relative duality gap of the support step: the support needs no more.
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Support:
+    """Maximum likelihood estimates on the support."""
+
+    precision: list[Any]
+    """Sparse matrices, on the scale of correlations."""
+    notes: tuple[str, ...]
+    """What a reader of the results must know, in sentences."""
+
+
+def find_support(
+    source: CovarianceSource, sizes: FloatArray, *, strength: float, weights: Any, options: dict[str, Any]
+) -> Support:
+    """Support step and refit; `strength` is c, `sizes` the number of samples behind each class."""
+    s = strength * float(np.sqrt(np.log(max(source.n_variables, 2)) / sizes.mean()))
+    weights = np.sqrt(sizes / sizes.mean()) if weights is None else weights
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        solution = solve(
+            source,
+            (1.0 - OMEGA) * s,
+            OMEGA * s,
+            weights=weights,
+            penalize_diagonal=False,
+            **{"tol": TOLERANCE, **options},
+        )
+    notes = [] if solution.status else [f"The support step stopped early: {solution.status.reason}"]
+    return refitted(source, solution, notes)
+
+
+def refitted(source: CovarianceSource, support: Solution | Sequence[Any], notes: Sequence[str] = ()) -> Support:
+    """Maximum likelihood on a support, with a ridge on the components where there is none."""
+    found = refit(source, support, on_failure="keep")
+    if not found.failures:
+        return Support(found.precision, tuple(notes))
+    ridged = refit(source, support, ridge=RIDGE, on_failure="keep")
+    precision = []
+    for k, class_name in enumerate(source.class_names):
+        names = {name for failure in found.failures if failure.class_name == class_name for name in failure.variables}
+        _, label = sparse.csgraph.connected_components(found.precision[k], directed=False)
+        inside = np.isin(source.variable_names, list(names))
+        failed = np.isin(label, label[inside])  # whole components, though names may repeat
+        keep, take = sparse.diags_array((~failed).astype(float)), sparse.diags_array(failed.astype(float))
+        precision.append(sparse.csc_array(keep @ found.precision[k] @ keep + take @ ridged.precision[k] @ take))
+    told = [_words(failure.class_name, len(failure.variables)) for failure in found.failures]
+    return Support(precision, (*notes, *told))
+
+
+def _words(class_name: str, n_variables: int) -> str:
+    return (
+        f"Class {class_name!r} has too few samples for the support of {n_variables} variables that hang together: a "
+        f"ridge of {RIDGE:g} was added there, and its intervals are too narrow or off centre."
+    )

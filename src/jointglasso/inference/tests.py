@@ -1,0 +1,86 @@
+"""Tests of one class and across classes, from z = atanh(partial correlation) and its standard error.
+
+`edges` and `differences` refer to Student's t, `heterogeneity`, `any_class` and `common` to chi-square and the normal
+distribution. All take arrays (m, K) and give arrays (m,) or (m, K).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from jointglasso._typing import FloatArray
+
+
+def edge_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray, *, gaussian: bool) -> FloatArray:
+    """Two-sided p-values of partial correlation 0.
+
+    Gaussian standard errors: ``rho sqrt((n - 2) / (1 - rho^2))`` against t with n - 2 `degrees` of freedom, since
+    normal quantiles of z find too much. Others: z by its standard error against t.
+    """
+    # rho / sqrt(1 - rho^2) is sinh(z).
+    statistic = np.abs(np.sinh(z)) * np.sqrt(degrees) if gaussian else np.abs(z) / error
+    p: FloatArray = 2.0 * stats.t.sf(statistic, degrees)
+    return p
+
+
+def difference_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray, *, gaussian: bool) -> FloatArray:
+    """Two-sided p-values that two classes (m, 2) have the same partial correlation.
+
+    The degrees are those of Welch and Satterthwaite, infinite for Gaussian standard errors.
+    """
+    square = error**2
+    total = square.sum(axis=1)
+    freedom = np.full(len(z), np.inf) if gaussian else total**2 / (square**2 / degrees).sum(axis=1)
+    statistic = np.abs(z[:, 0] - z[:, 1]) / np.sqrt(total)
+    p: FloatArray = 2.0 * student_tail(statistic, freedom)
+    return p
+
+
+def difference_interval(z: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Difference ``rho_1 - rho_2`` of two classes (m, 2) and its interval, from half-widths of the intervals of z.
+
+    The interval joins those of the classes as Zou (2007) does for correlations: its distance to each side is the root
+    of the sum of squares of the two distances that lead there.
+    """
+    rho, low, high = np.tanh(z), np.tanh(z - half), np.tanh(z + half)
+    difference = rho[:, 0] - rho[:, 1]
+    down = np.hypot(rho[:, 0] - low[:, 0], high[:, 1] - rho[:, 1])
+    up = np.hypot(high[:, 0] - rho[:, 0], rho[:, 1] - low[:, 1])
+    return difference, difference - down, difference + up
+
+
+def heterogeneity(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Statistic Q of K equal partial correlations, and its p-value from chi-square with K - 1 degrees of freedom."""
+    weight = 1.0 / error**2
+    mean = (weight * z).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
+    Q = (weight * (z - mean) ** 2).sum(axis=1)
+    return Q, stats.chi2.sf(Q, z.shape[1] - 1)
+
+
+def any_class(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Statistic of partial correlation 0 in all K classes, and its p-value from chi-square with K degrees."""
+    total = ((z / error) ** 2).sum(axis=1)
+    return total, stats.chi2.sf(total, z.shape[1])
+
+
+def common(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Statistic of a mean effect over the classes, with its sign, and its two-sided normal p-value."""
+    weight = 1.0 / error**2
+    statistic = (weight * z).sum(axis=1) / np.sqrt(weight.sum(axis=1))
+    return statistic, 2.0 * stats.norm.sf(np.abs(statistic))
+
+
+def student_tail(statistic: FloatArray, degrees: FloatArray) -> FloatArray:
+    """Upper tail of Student's t; normal where the degrees are infinite."""
+    finite = np.isfinite(degrees)
+    tail: FloatArray = np.where(finite, stats.t.sf(statistic, np.where(finite, degrees, 1.0)), stats.norm.sf(statistic))
+    return tail
+
+
+def student_quantile(level: float, degrees: FloatArray) -> FloatArray:
+    """Half-width of a two-sided interval of `level`, in standard errors."""
+    upper = 0.5 + level / 2.0
+    finite = np.isfinite(degrees)
+    quantile: FloatArray = np.where(finite, stats.t.ppf(upper, np.where(finite, degrees, 1.0)), stats.norm.ppf(upper))
+    return quantile

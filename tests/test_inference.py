@@ -1,0 +1,364 @@
+"""Inference: the formulas, by other ways to compute them; tables; and what bad input is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse, stats
+
+import jointglasso as jgl
+from jointglasso.inference import tests as across
+from jointglasso.inference.data import read_inference_data
+from jointglasso.inference.desparsified import Residuals
+from jointglasso.inference.estimates import estimate
+from jointglasso.inference.fdr import q_values
+from jointglasso.inference.standard_errors import all_factors, factors, influence
+from jointglasso.inference.support import OMEGA, find_support, refitted
+
+
+def chain(strength, n, p=12, seed=0):
+    """Samples of a chain of variables."""
+    Theta = np.eye(p) + strength * (np.eye(p, k=1) + np.eye(p, k=-1))
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, p)) @ np.linalg.cholesky(np.linalg.inv(Theta)).T
+
+
+@pytest.fixture(scope="module")
+def data():
+    samples = {"a": chain(0.4, 80), "b": chain(-0.3, 120, seed=1)}
+    return read_inference_data(samples, None, association="pearson", missing="refuse", groups=None, covariates=None)
+
+
+@pytest.fixture(scope="module")
+def residuals(data):
+    found = find_support(data.source, data.sizes, strength=1.0, weights=None, options={})
+    assert found.notes == ()
+    return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, found.precision, strict=True)]
+
+
+def upper(matrix):
+    return matrix[np.triu_indices(len(matrix), 1)]
+
+
+# Formulas
+
+
+def test_the_support_step_is_the_stated_problem(data, residuals):
+    s = np.sqrt(np.log(12) / 100)
+    weights = np.sqrt(np.array([80, 120]) / 100)
+    plain = jgl.solve(
+        data.source, (1 - OMEGA) * s, OMEGA * s, weights=weights, penalize_diagonal=False, screening="none", tol=1e-8
+    )
+    for Theta, part in zip(plain.precision, residuals, strict=True):
+        np.testing.assert_array_equal((abs(Theta) > 1e-9).toarray(), part.Theta.toarray() != 0)
+
+
+def test_the_refit_agrees_with_the_correlations_on_the_support(data, residuals):
+    for k, part in enumerate(residuals):
+        W = np.linalg.inv(part.Theta.toarray())
+        on = part.Theta.toarray() != 0
+        S = data.source.block(k, np.arange(12))
+        np.testing.assert_allclose(W[on], S[on], atol=1e-7)
+
+
+def test_streamed_and_dense_estimates_are_the_formula(data, residuals):
+    for k, part in enumerate(residuals):
+        S, Theta = data.source.block(k, np.arange(12)), part.Theta.toarray()
+        T = 2 * Theta - Theta @ S @ Theta
+        scale = 1 / np.sqrt(np.diagonal(T))
+        rho = upper(-T * np.outer(scale, scale))
+        np.testing.assert_allclose(part.diagonal, np.diagonal(T), atol=1e-12)
+        np.testing.assert_allclose(upper(part.all_pairs()), rho, atol=1e-12)
+        np.testing.assert_allclose(part.pairs(*np.triu_indices(12, 1)), rho, atol=1e-12)
+
+
+def test_the_exact_inverse_is_left_as_it_is():
+    X = chain(0.4, 200)
+    S = np.cov(X.T, bias=True)
+    part = Residuals(X - X.mean(axis=0), sparse.csc_array(np.linalg.inv(S)))
+    scale = 1 / np.sqrt(np.diagonal(np.linalg.inv(S)))
+    rho = upper(-np.linalg.inv(S) * np.outer(scale, scale))
+    np.testing.assert_allclose(part.pairs(*np.triu_indices(12, 1)), rho, atol=1e-10)
+
+
+def test_factors_by_moments_are_those_of_single_samples(residuals):
+    i, j = np.triu_indices(12, 1)
+    subjects = np.arange(80) // 4
+    part = residuals[0]
+    rho = part.all_pairs()
+    np.fill_diagonal(rho, 0.0)
+    for given in (None, subjects):
+        np.testing.assert_allclose(
+            all_factors(part, rho, given)[i, j], factors(part, i, j, rho[i, j], given), rtol=1e-10
+        )
+
+
+def test_the_influence_is_that_of_moving_a_little_weight_to_one_sample():
+    """Derivative of the partial correlation of two variables given a third, by finite differences."""
+    X = chain(0.4, 300, p=3)
+    X -= X.mean(axis=0)
+
+    def estimate_with(weights):
+        S = (X * weights[:, None]).T @ X
+        Theta = np.linalg.inv(S)
+        return -Theta[0, 1] / np.sqrt(Theta[0, 0] * Theta[1, 1])
+
+    even = np.full(300, 1 / 300)
+    rho = estimate_with(even)
+    slopes = []
+    for sample in range(20):
+        moved = even * (1 - 1e-6)
+        moved[sample] += 1e-6
+        slopes.append((estimate_with(moved) - rho) / 1e-6)
+    part = Residuals(X, sparse.csc_array(np.linalg.inv(X.T @ X / 300)))
+    V = part.standard
+    found = influence(V[:1], V[1:2], np.array([rho]), np.array([rho]))[0, :20]
+    np.testing.assert_allclose(found, slopes, atol=1e-4)
+
+
+def test_factors_of_many_gaussian_samples_are_one_and_of_heavy_tails_more():
+    rng = np.random.default_rng(0)
+    X = chain(0.4, 100_000, p=5)
+    options = {"association": "pearson", "missing": "refuse", "groups": None, "covariates": None}
+    for samples, low, high in ((X, 0.95, 1.05), (X / np.sqrt(rng.chisquare(6, (len(X), 1)) / 6), 1.5, 3.0)):
+        given = read_inference_data(samples, None, **options)
+        part = Residuals(given.scores[0], refitted(given.source, [np.linalg.inv(np.corrcoef(samples.T))]).precision[0])
+        g = factors(part, *np.triu_indices(5, 1), part.pairs(*np.triu_indices(5, 1)))
+        assert low < g.min() <= g.max() < high
+
+
+def test_standard_errors_are_moderated_towards_the_mean_and_at_least_gaussian(data, residuals):
+    i, j = np.triu_indices(12, 1)
+    found = estimate(data, residuals, "moderated", None)
+    for k, part in enumerate(residuals):
+        g = factors(part, i, j, np.tanh(found.z[:, k]))
+        expected = np.maximum(1, (g + g.mean()) / 2) / (data.sizes[k] - 3)
+        np.testing.assert_allclose(found.error[:, k] ** 2, expected, rtol=1e-10)
+    plain = estimate(data, residuals, "gaussian", None)
+    np.testing.assert_allclose(plain.error, np.broadcast_to(1 / np.sqrt(data.sizes - 3), plain.error.shape))
+    assert (found.error >= plain.error * (1 - 1e-12)).all()
+    np.testing.assert_array_equal(found.degrees, [40, 60])
+    np.testing.assert_array_equal(plain.degrees, [78, 118])
+
+
+def test_gaussian_p_values_are_those_of_a_correlation_test():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 30))
+    r, p = stats.pearsonr(x, y)
+    found = across.edge_p_values(np.arctanh([[r]]), np.ones((1, 1)), np.array([28.0]), gaussian=True)
+    np.testing.assert_allclose(found, [[p]], rtol=1e-10)
+
+
+def test_tests_across_classes_agree_with_plain_sums():
+    rng = np.random.default_rng(0)
+    z, error = rng.normal(size=(7, 3)), rng.uniform(0.1, 0.4, (7, 3))
+    Q, p = across.heterogeneity(z, error)
+    for row in range(7):
+        weights = 1 / error[row] ** 2
+        mean = np.average(z[row], weights=weights)
+        np.testing.assert_allclose(Q[row], sum(weights * (z[row] - mean) ** 2))
+        np.testing.assert_allclose(p[row], stats.chi2.sf(Q[row], 2))
+    total, _ = across.any_class(z, error)
+    effect, _ = across.common(z, error)
+    np.testing.assert_allclose(total, Q + effect**2)  # Pythagoras
+    two = across.difference_p_values(z[:, :2], error[:, :2], np.array([20.0, 50.0]), gaussian=True)
+    np.testing.assert_allclose(two, across.heterogeneity(z[:, :2], error[:, :2])[1])  # t^2 is Q for two classes
+    welch = across.difference_p_values(z[:, :2], error[:, :2], np.array([20.0, 20.0]), gaussian=False)
+    assert (welch > two).all()
+
+
+def test_q_values_are_those_of_scipy_and_small_ones_need_no_others():
+    p = np.random.default_rng(0).uniform(size=200) ** 3
+    np.testing.assert_allclose(q_values(p, 200), stats.false_discovery_control(p))
+    small = np.sort(p)[:80]
+    assert (q_values(small, 200) >= stats.false_discovery_control(p)[np.argsort(p)[:80]] - 1e-12).all()
+
+
+# The result
+
+
+@pytest.fixture(scope="module")
+def table():
+    X = pd.DataFrame(np.vstack([chain(0.45, 150), chain(0.0, 100, seed=1)]), columns=[f"g{i}" for i in range(12)])
+    return X, ["case"] * 150 + ["control"] * 100
+
+
+@pytest.fixture(scope="module")
+def found(table):
+    return jgl.infer(*table)
+
+
+def test_tables_have_the_stated_columns_and_every_pair(found):
+    assert list(found.edges()) == ["class", "a", "b", "estimate", "low", "high", "p", "q"]
+    assert list(found.differences()) == ["class_1", "class_2", "a", "b", "difference", "low", "high", "p", "q"]
+    assert list(found.heterogeneity()) == list(found.common()) == ["a", "b", "statistic", "p", "q"]
+    assert len(found.edges()) == 2 * 66
+    assert len(found.differences()) == len(found.common()) == 66
+    for frame in (found.edges(), found.differences(), found.common()):
+        assert frame.p.is_monotonic_increasing
+    assert (found.edges().q <= 0.1).sum() == len(found.edges(fdr=0.1))
+
+
+def test_true_edges_and_differences_are_found_by_name(found):
+    chained = {(f"g{i}", f"g{i + 1}") for i in range(11)}
+    edges = found.edges(fdr=0.05)
+    assert set(zip(edges.a, edges.b, strict=True)) >= chained
+    assert set(edges["class"]) == {"case"}
+    assert (edges.estimate.abs() > 0.2).all()
+    assert ((edges.low < edges.estimate) & (edges.estimate < edges.high)).all()
+    different = found.differences(fdr=0.1)
+    assert set(zip(different.a, different.b, strict=True)) <= chained
+    assert len(different) >= 5
+
+
+def test_intervals_and_p_values_agree(found):
+    edges = found.edges()
+    outside = (edges.low > 0) | (edges.high < 0)
+    np.testing.assert_array_equal(outside, edges.p < 0.05)
+    wide = found.edges(level=0.99)
+    np.testing.assert_array_equal((wide.low > 0) | (wide.high < 0), wide.p < 0.01)
+
+
+def test_the_graph_holds_the_discoveries_with_their_values(found):
+    networks = found.graph(fdr=0.05)
+    edges = found.edges(fdr=0.05)
+    drawn = networks.edges().sort_values(["variable1", "variable2"])
+    merged = drawn.merge(edges, left_on=["class", "variable1", "variable2"], right_on=["class", "a", "b"])
+    assert len(merged) == len(edges) == len(drawn)
+    np.testing.assert_allclose(merged.partial_correlation, merged.estimate, atol=1e-12)
+
+
+def test_order_of_classes_and_scale_of_variables_do_not_matter(table, found):
+    X, y = table
+    scaled = X * np.linspace(0.01, 100, 12) + 7
+    renamed = jgl.infer(scaled, ["z case" if label == "case" else label for label in y])
+    assert renamed.class_names == ("control", "z case")
+    first, second = found.edges(), renamed.edges()
+    second["class"] = second["class"].str.removeprefix("z ")
+    merged = first.merge(second, on=["class", "a", "b"])
+    assert len(merged) == 132
+    np.testing.assert_allclose(merged.estimate_x, merged.estimate_y, atol=1e-5)
+    np.testing.assert_allclose(merged.p_x, merged.p_y, rtol=1e-2)
+
+
+def test_few_pairs_are_the_small_p_values_of_all(table, found):
+    few = jgl.infer(*table, keep=0.02)
+    assert len(few.estimates.rows) < 66
+    for name in ("edges", "differences", "heterogeneity", "common", "any_class"):
+        whole, part = getattr(found, name)(), getattr(few, name)()
+        keys = [column for column in whole if column in ("class", "class_1", "class_2", "a", "b")]
+        merged = whole[whole.p <= 0.02].merge(part, on=keys, how="left")
+        assert len(merged)
+        # The mean factor comes from a sample of the pairs, so p-values agree up to that.
+        np.testing.assert_allclose(merged.p_x, merged.p_y, rtol=0.02)
+    np.testing.assert_allclose(found.edges(fdr=0.05).q, few.edges(fdr=0.05).q, rtol=0.02)
+
+
+def test_print_is_a_short_table(found):
+    text = str(found)
+    assert "Edges at FDR 0.1: case" in text
+    assert len(text.splitlines()) < 25
+    assert "12 variables" in repr(found)
+
+
+def test_one_class_has_edges_but_no_differences():
+    found = jgl.infer(chain(0.4, 60))
+    assert set(found.edges()["class"]) == {"all"}
+    with pytest.raises(ValueError, match="only one"):
+        found.differences()
+
+
+def test_normal_scores_do_not_see_the_margins(table):
+    X, y = table
+    plain, bent = (jgl.infer(values, y, association="nonparanormal").edges() for values in (X, np.exp(X)))
+    pd.testing.assert_frame_equal(plain, bent)
+
+
+# Subjects, batches, missing values
+
+
+def test_a_batch_that_shifts_some_variables_is_taken_out():
+    X = chain(0.0, 120, seed=5)
+    batch = np.repeat(["m", "t", "w"], 40)
+    shifted = X.copy()
+    shifted[:, :4] += (3.0 * (batch == "m") - 2.0 * (batch == "w"))[:, None]
+    assert len(jgl.infer(shifted).edges(fdr=0.1)) >= 4
+    found = jgl.infer(shifted, covariates=batch)
+    assert len(found.edges(fdr=0.1)) == 0
+    np.testing.assert_array_equal(found.sizes, [118])
+    age = pd.DataFrame({"age": np.arange(120.0), "batch": batch})
+    np.testing.assert_array_equal(jgl.infer(shifted, covariates=age).sizes, [117])
+
+
+def test_repeated_measures_widen_the_intervals():
+    rng = np.random.default_rng(0)
+    subject = np.repeat(np.arange(40), 4)
+    X = chain(0.4, 160) + 1.0 * rng.normal(size=(40, 12))[subject]
+    plain, honest = jgl.infer(X), jgl.infer(X, groups=subject)
+    assert honest.se == "by subject"
+    assert (honest.estimates.degrees == 39).all()
+    assert honest.estimates.error.mean() > 1.1 * plain.estimates.error.mean()
+    np.testing.assert_allclose(honest.estimates.z, plain.estimates.z)
+
+
+def test_incomplete_samples_go_with_their_subjects_and_covariates(table):
+    X, y = table
+    holes = X.copy()
+    holes.iloc[3, 2] = holes.iloc[200, 5] = np.nan
+    subject, batch = np.arange(250), np.arange(250.0) % 7
+    kept = np.delete(np.arange(250), [3, 200])
+    given = jgl.infer(holes, y, missing="complete", groups=subject, covariates=batch)
+    cut = jgl.infer(X.iloc[kept], np.array(y)[kept], groups=subject[kept], covariates=batch[kept])
+    pd.testing.assert_frame_equal(given.edges(), cut.edges())
+
+
+def test_a_support_that_is_too_dense_for_the_samples_gets_a_ridge_and_a_word():
+    rng = np.random.default_rng(0)
+    samples = {"a": rng.normal(size=(15, 30)), "b": rng.normal(size=(60, 30))}
+    found = jgl.infer(samples, strength=0.15)
+    assert any("ridge" in note and "'a'" in note for note in found.notes)
+    assert np.isfinite(found.estimates.z).all()
+    assert "ridge" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"association": "spearman"}, "take 'nonparanormal'"),
+        ({"missing": "pairwise"}, "take 'complete'"),
+        ({"se": "robust"}, "choose one of 'moderated', 'gaussian'"),
+        ({"groups": [1, 2]}, "groups has 2 rows, but there are 250 samples"),
+        ({"groups": np.zeros((250, 2))}, "give one label for each sample"),
+        ({"groups": ["s"] * 250}, "'case' has 1 subjects"),
+        ({"covariates": np.full(250, np.nan)}, "missing values in class 'case'"),
+        ({"covariates": {"case": np.zeros(150)}}, "the classes are"),
+        ({"groups": np.arange(250), "se": "gaussian"}, "independent samples only"),
+        ({"keep": 2.0}, "no p-value"),
+        ({"strength": 0.0}, "strength=0 must be"),
+    ],
+)
+def test_bad_options_are_told_in_one_sentence(table, options, words):
+    with pytest.raises(ValueError, match=words):
+        jgl.infer(*table, **options)
+
+
+def test_bad_data_are_told_in_one_sentence(table):
+    X, y = table
+    with pytest.raises(ValueError, match="'tiny' has 5 samples; inference needs at least 8"):
+        jgl.infer(X.iloc[:155], ["case"] * 150 + ["tiny"] * 5)
+    with pytest.raises(ValueError, match="one variable"):
+        jgl.infer(X[["g1"]], y)
+    with pytest.raises(ValueError, match="constant in class 'case'"):
+        jgl.infer(X.assign(g1=1.0), y)
+    holes = X.copy()
+    holes.iloc[3, 2] = np.nan
+    with pytest.raises(ValueError, match=r"1 missing values \(NaN\)"):
+        jgl.infer(holes, y)
+
+
+def test_bad_rates_and_levels_are_told(found):
+    with pytest.raises(ValueError, match="fdr=2 is a share"):
+        found.edges(fdr=2.0)
+    with pytest.raises(ValueError, match=r"level=95 must be between 0 and 1"):
+        found.edges(level=95)
