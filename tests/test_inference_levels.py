@@ -9,7 +9,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.inference import support
-from jointglasso.selection import Refit
+from jointglasso.solution.refit import Refit
 from simulations import DESIGNS, Count, Design, exponentials, repeat, score, student, truths
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource
@@ -23,9 +22,6 @@ from jointglasso.solution import ConvergenceWarning, Solution
 
 #: Share of the penalty that the classes have in common.
 OMEGA = 0.5
-
-#: Share of each variance added where the likelihood has no maximum on the support.
-RIDGE = 1e-2
 
 #: Relative duality gap of the support step: the support needs no more.
 TOLERANCE = 1e-5
@@ -63,24 +59,13 @@ def find_support(
 
 def refitted(source: CovarianceSource, support: Solution | Sequence[Any], notes: Sequence[str] = ()) -> Support:
     """Maximum likelihood on a support, with a ridge on the components where there is none."""
-    found = refit(source, support, on_failure="keep")
-    if not found.failures:
-        return Support(found.precision, tuple(notes))
-    ridged = refit(source, support, ridge=RIDGE, on_failure="keep")
-    precision = []
-    for k, class_name in enumerate(source.class_names):
-        names = {name for failure in found.failures if failure.class_name == class_name for name in failure.variables}
-        _, label = sparse.csgraph.connected_components(found.precision[k], directed=False)
-        inside = np.isin(source.variable_names, list(names))
-        failed = np.isin(label, label[inside])  # whole components, though names may repeat
-        keep, take = sparse.diags_array((~failed).astype(float)), sparse.diags_array(failed.astype(float))
-        precision.append(sparse.csc_array(keep @ found.precision[k] @ keep + take @ ridged.precision[k] @ take))
-    told = [_words(failure.class_name, len(failure.variables)) for failure in found.failures]
-    return Support(precision, (*notes, *told))
+    found = refit(source, support, on_failure="ridge")
+    told = [_words(failure.class_name, len(failure.variables), found.ridge) for failure in found.failures]
+    return Support(found.precision, (*notes, *told))
 
 
-def _words(class_name: str, n_variables: int) -> str:
+def _words(class_name: str, n_variables: int, ridge: float) -> str:
     return (
         f"Class {class_name!r} has too few samples for the support of {n_variables} variables that hang together: a "
-        f"ridge of {RIDGE:g} was added there, and its intervals are too narrow or off centre."
+        f"ridge of {ridge:g} was added there, and its intervals are too narrow or off centre."
     )
