@@ -25,7 +25,7 @@ LAYERS = [
     ("screening",),
     ("blocks",),
     ("solution",),
-    ("certificate", "solvers"),
+    ("certificate", "rounding", "solvers"),
     ("engine",),
     ("networks",),
     ("estimators", "selection"),

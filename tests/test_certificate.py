@@ -75,7 +75,8 @@ def assert_sound(solution: jgl.Solution, problem: Problem) -> None:
 def assert_usable(solution: jgl.Solution, problem: Problem) -> None:
     """However early a solve is stopped, it returns a point of the feasible set with its objective."""
     assert all(np.linalg.eigvalsh(Theta.toarray())[0] > 0 for Theta in solution.precision), "not positive definite"
-    assert solution.objective == pytest.approx(objective(solution.precision, *problem.arguments), rel=1e-11)
+    value = objective(solution.precision, *problem.arguments)
+    assert solution.objective == pytest.approx(value, rel=1e-11, abs=solution.certificate.rounding)
     assert math.isfinite(solution.certificate.gap)
 
 
@@ -151,7 +152,7 @@ def test_penalties_out_of_all_proportion_are_survived(screening, solver, factor)
     assert not math.isnan(solution.certificate.gap) and solution.certificate.gap >= 0
     assert all(np.linalg.eigvalsh(Theta.toarray())[0] > 0 for Theta in solution.precision)
     if factor < 1:
-        assert solution.n_edges == [0, 0] and solution.certificate.gap <= 1e-12
+        assert solution.n_edges == [0, 0] and solution.certificate.gap <= 1e-11
 
 
 # --- the parts of a certificate --------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ inverse of Theta and R is zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,15 @@ _DENSE_ADVANTAGE = 0.01
 #: Big blocks, where that is expensive, make do with a sixth.
 _NEAR, NEAR_IF_BIG, _BIG = 0.01, 0.2, 256
 
+#: No norm above this is near.
+LARGEST_NEAR = max(_NEAR, NEAR_IF_BIG)
+
+#: No block has a gap below this, times its weight, unless its gap was found by squares.
+SURELY_NEAR = _NEAR - math.log1p(_NEAR)
+
+#: What rounding adds to a subgradient, in units of the numbers it is the difference of, and to the budget it uses.
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
 #: Blocks up to this size are multiplied by compiled code: in any case, and if R is sparse.
 _SMALL, _MEDIUM = 16, 512
 
@@ -50,6 +60,8 @@ class Bounds:
     """W in flat storage."""
     factor: Factorization
     """Of Theta; its inverse is near the dual point when near the optimum."""
+    rounding: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """How far the objective of each group may be off, once that is known; the gap has its own share in it then."""
 
     @property
     def inverse(self) -> FloatArray:
@@ -200,13 +212,21 @@ def certain_edges(
     r, s = gap_radii(gap[system.block_group], system.block_weight)
     with np.errstate(invalid="ignore", divide="ignore"):
         reach = system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s))
-    present = np.abs(system.gather(theta)) > reach
+    entries = system.gather(theta)
+    present = np.abs(entries) > (1.0 + _ROUNDING) * reach
     largest = largest_subgradient(system, dual, gap)
     absent = penalty.below(largest, system.entry_factor)
     if cuts_proved:
         used = penalty.used(largest, system.pair_start, system.pair_factor)
-        absent |= system.of_entries(used < penalty.budget(system.pair_factor))
-    return CertainEdges(present & ~absent, absent)
+        absent |= system.of_entries(used_at_most(used, system) < penalty.budget(system.pair_factor))
+    # An edge lies on the boundary of the dual ball: no rounding may decide on which side.
+    absent &= entries == 0.0
+    return CertainEdges(present, absent)
+
+
+def used_at_most(used: FloatArray, system: BlockSystem) -> FloatArray:
+    """Parts of dual budgets, computed as sums of squares, that are not below the exact ones."""
+    return np.asarray(used * (1.0 + (1.0 + system.n_classes) * _ROUNDING))
 
 
 def largest_subgradient(
@@ -214,14 +234,14 @@ def largest_subgradient(
 ) -> FloatArray:
     """Bound on ``w |W* - S|`` of some entries, W* optimal, given the gap (G,) of the dual point of each group.
 
-    ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known.
+    ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known. Raised by what rounding may do to it.
     """
     r, _ = gap_radii(gap[system.block_group], system.block_weight)
     largest = system.products_of_members(np.sqrt(dual[system.diagonal]), r, entries)
     at = system.upper[entries]
-    apart = dual[at]
-    apart -= system.S[at]
-    largest += np.abs(apart, out=apart)
+    W, S = dual[at], system.S[at]
+    largest += np.abs(W - S)
+    largest += _ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
     return system.weigh(largest, entries)
 
 
@@ -261,7 +281,7 @@ def _block_gaps(
     *,
     exactly: bool = False,
 ) -> FloatArray:
-    """``tr(R Theta) - log det(I + R Theta)`` of each block, never negative; infinite where W is not definite.
+    """``tr(R Theta) - log det(I + R Theta)`` of each block, or somewhat more; infinite where W is not definite.
 
     R is given where Theta may be non-zero. Where it is not zero at forbidden places either it must be done `exactly`,
     by a second factorisation: the trace alone does not see them.
@@ -274,7 +294,9 @@ def _block_gaps(
     if far.any():
         exact = trace - log_determinants(system, dual, far) - factor.logdet
         usable = np.isfinite(exact)
-        gaps[usable] = np.maximum(exact[usable], 0.0)
+        root = np.maximum(np.sqrt(squares[usable]), _NEAR)
+        # All of the squares in one eigenvalue would give the smallest gap; what is below it is rounding.
+        gaps[usable] = np.maximum(exact[usable], root - np.log1p(root))
     return gaps
 
 

@@ -76,6 +76,10 @@ class Outcome:
     """(G,): objective of each of its groups."""
     gap: FloatArray
     """(G,): gap of each group as a problem of its own."""
+    rounding: FloatArray
+    """(G,): how far the objective of each group may be off."""
+    raised: FloatArray
+    """(G,): part of the gap that is there because of rounding."""
     n_iter: int
     stopped_by: str
     methods: list[str]

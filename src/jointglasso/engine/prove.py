@@ -14,7 +14,11 @@ from jointglasso.engine.recheck import respects_cuts
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.screen import Screen
 from jointglasso.problem import JointProblem
+from jointglasso.rounding import with_rounding
 from jointglasso.solution import Certificate
+
+#: Relative rounding of NumPy's pairwise sums of logarithms.
+_SUMS = 32 * float(np.finfo(np.float64).eps)
 
 
 def certify(
@@ -24,25 +28,39 @@ def certify(
 
     The outcomes come back with what the certificate proves about their entries.
     """
-    doubtful = 0
+    doubtful = screen.ties()
     if not all(outcome.proved for outcome in outcomes):
         outcomes = _bound_whole(problem, runner, outcomes)
-        doubtful = screen.doubtful_cuts()
+        doubtful += screen.doubtful_cuts()
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     inside = sum(o.n_entries for o in outcomes)
     present, absent = sum(o.n_present for o in outcomes), sum(o.n_absent for o in outcomes)
+    cut = n_classes * p * (p - 1) // 2 - inside
+    doubtful = min(doubtful, cut)  # some may be counted twice
     group_gaps = np.zeros(runner.blocks.n_groups)
     for outcome in outcomes:
-        group_gaps[runner.groups[outcome.number]] = outcome.gap
+        # The objective may be as much too small as the dual value too large.
+        group_gaps[runner.groups[outcome.number]] = outcome.gap + 2.0 * outcome.rounding
+    objective = runner.settled + math.fsum(float(o.objective.sum()) for o in outcomes)
+    rounding = math.fsum(float(o.rounding.sum()) for o in outcomes) + _rounding_of_sums(problem, outcomes)
     certificate = Certificate(
-        objective=runner.settled + math.fsum(float(o.objective.sum()) for o in outcomes),
-        gap=math.fsum(float(o.gap.sum()) for o in outcomes),
+        objective=objective + rounding,
+        gap=math.fsum(float(o.gap.sum()) for o in outcomes) + 2.0 * rounding,
+        rounding=math.fsum(float(o.raised.sum()) for o in outcomes) + 2.0 * rounding,
         group_gaps=group_gaps[runner.blocks.by_cost],
         edges_present=present,
-        edges_absent=absent + n_classes * p * (p - 1) // 2 - inside - doubtful,
+        edges_absent=absent + cut - doubtful,
         edges_undetermined=inside - present - absent + doubtful,
     )
     return outcomes, certificate
+
+
+def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:
+    """Bound on the rounding of the variables that are alone in their class, and of the sum over the groups."""
+    terms = sum(float(np.abs(o.objective).sum()) for o in outcomes)
+    for k, weight in enumerate(problem.weights):
+        terms += weight * float((1.0 + np.abs(np.log(problem.optimal_variance(k)))).sum())
+    return _SUMS * float(terms)
 
 
 def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome]) -> list[Outcome]:
@@ -84,15 +102,9 @@ def _with_radius(
 
 
 def _bounds_with_cuts(problem: JointProblem, opened: Opened) -> Bounds:
-    system, theta, dual, spent = opened.system, opened.theta, opened.bounds.dual, opened.spent
-    if not spent.any() or respects_cuts(system, theta, dual, spent, problem.penalty):
-        return opened.bounds
-    return bound_groups(
-        system,
-        theta,
-        problem.penalty,
-        problem.diagonal_penalty,
-        factor=opened.bounds.factor,
-        spent=spent,
-        rescue=True,
-    )
+    system, theta, bounds, spent = opened.system, opened.theta, opened.bounds, opened.spent
+    if spent.any() and not respects_cuts(system, theta, bounds.dual, spent, problem.penalty):
+        bounds = bound_groups(
+            system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, spent=spent, rescue=True
+        )
+    return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)

@@ -11,7 +11,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.certificate import Bounds, largest_subgradient
+from jointglasso.certificate import Bounds, largest_subgradient, used_at_most
 from jointglasso.penalties import UNIFORM, PairPenalty
 
 
@@ -73,10 +73,10 @@ def groups_with_unproved_cuts(system: BlockSystem, bounds: Bounds, spent: FloatA
         return np.empty(0, dtype=np.int64)
     waiting = _Waiting(system, spent)
     largest = largest_subgradient(system, bounds.dual, bounds.gap, waiting.entries)
-    used, budget = waiting.used(largest, penalty), penalty.budget(waiting.factor)
+    used, budget = used_at_most(waiting.used(largest, penalty), system), penalty.budget(waiting.factor)
     # The pair is zero where it is held if its entries stay inside the dual ball, or each of them below lambda1 ...
     per_entry = np.repeat(waiting.factor, np.diff(waiting.start)) if len(waiting.factor) else UNIFORM
     maybe_nonzero = (used >= budget) & waiting.any_of(~penalty.below(largest, per_entry))
     # ... and may be cut in the others if all of them together fit into the ball.
-    unproved = waiting.pairs[maybe_nonzero | (used + waiting.spent > budget)]
+    unproved = waiting.pairs[maybe_nonzero | (used + used_at_most(waiting.spent, system) >= budget)]
     return np.unique(system.block_group[system.entry_block[system.pair_start[unproved]]])

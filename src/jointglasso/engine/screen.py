@@ -18,11 +18,14 @@ from jointglasso.screening.rules import partition_of_pairs
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 
 
+_EPS = float(np.finfo(np.float64).eps)
+
+
 class Screen:
     """The current partition of a problem; `pairs` is the scan of its covariances, where that was done before."""
 
     def __init__(self, problem: JointProblem, rule: str, pairs: PairTable | None = None) -> None:
-        self.rule, self.pair_weights = rule, problem.pair_weights
+        self.rule, self.pair_weights, self.penalty = rule, problem.pair_weights, problem.penalty
         self.dynamic: DynamicScreen | None = None
         self.pairs = pairs
         source, penalty = problem.source, problem.penalty
@@ -62,6 +65,22 @@ class Screen:
             return 0
         safe = hybrid_partition(self.dynamic.pairs)
         return _n_inside(safe, self.pair_weights) - _n_inside(self.partition, self.pair_weights)
+
+    def ties(self) -> int:
+        """Entries that were cut although rounding alone kept their pair inside the dual ball: not proved to be zero.
+
+        Scaling the covariances of a pair up by a few units of the last place is more than rounding can do to them.
+        """
+        pairs, penalty = self.pairs, self.penalty
+        if pairs is None:
+            return 0
+        weak = np.flatnonzero(~pairs.strong)
+        raised = pairs.weighted[weak] * (1.0 + (8.0 + self.partition.n_classes) * _EPS)
+        factor = pairs.factor[weak] if len(pairs.factor) else pairs.factor
+        tied = penalty.strong(raised, factor)
+        factor = factor[tied] if len(factor) else factor
+        i, j, labels = pairs.rows[weak[tied]], pairs.columns[weak[tied]], self.partition.labels
+        return int((penalty.above(raised[tied], factor) & (labels[:, i] != labels[:, j]).T).sum())
 
     def first_partition_at(self, penalty: GroupPenalty) -> Partition | None:
         """Partition with which a solve at a larger penalty would begin; None where nothing is screened."""

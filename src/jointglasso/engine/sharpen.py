@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.certificate import Bounds
 from jointglasso.engine.executors import Tell
 from jointglasso.engine.items import BATCHED_BLOCK
 from jointglasso.engine.recheck import groups_with_unproved_cuts, violated_pairs
+from jointglasso.rounding import with_rounding
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 
 #: Iterations of the attempts to prove the cuts of a dynamic screen by a sharper solution, of which one is nearly always
@@ -19,16 +21,18 @@ _SHARPENINGS, _FEW_GROUPS, _SMALL_SHARE = (1, 100, 100), 4, 0.25
 
 def prove_cuts(
     task: SolverTask, method: GroupSolver, result: SolverResult, spent: FloatArray, tell: Tell
-) -> tuple[SolverResult, tuple[IntArray, IntArray], bool]:
+) -> tuple[SolverResult, Bounds, tuple[IntArray, IntArray], bool]:
     """Which waiting pairs fail the optimality conditions, and whether the gap proves that none does.
 
-    Where nothing fails but the gap is too wide to prove it, the groups in question are solved more sharply. Big groups
-    are not: there it would cost as much again as the solve itself, for a proof about single entries; the gap of the
-    whole problem is certified without.
+    Also the bounds of the result with what rounding may add to them: they are what the proof stands on. Where nothing
+    fails but the gap is too wide to prove it, the groups in question are solved more sharply. Big groups are not: there
+    it would cost as much again as the solve itself, for a proof about single entries; the gap of the whole problem is
+    certified without.
     """
     system, penalty = task.system, task.penalty
-    violated = violated_pairs(system, result.theta, result.bounds, spent, penalty)
-    blurred = groups_with_unproved_cuts(system, result.bounds, spent, penalty)
+    bounds = _rounded(task, result)
+    violated = violated_pairs(system, result.theta, bounds, spent, penalty)
+    blurred = groups_with_unproved_cuts(system, bounds, spent, penalty)
     worth_it = system.size.max(initial=0) <= BATCHED_BLOCK and not method.lockstep
     for most in _SHARPENINGS:
         left = task.max_iter - result.n_iter
@@ -37,10 +41,14 @@ def prove_cuts(
         sharper = _sharpened(task, method, result, blurred, min(most, left), tell)
         if sharper is result:
             continue
-        result = sharper
-        violated = violated_pairs(system, result.theta, result.bounds, spent, penalty)
-        blurred = groups_with_unproved_cuts(system, result.bounds, spent, penalty)
-    return result, violated, not len(blurred)
+        result, bounds = sharper, _rounded(task, sharper)
+        violated = violated_pairs(system, result.theta, bounds, spent, penalty)
+        blurred = groups_with_unproved_cuts(system, bounds, spent, penalty)
+    return result, bounds, violated, not len(blurred)
+
+
+def _rounded(task: SolverTask, result: SolverResult) -> Bounds:
+    return with_rounding(task.system, result.theta, task.penalty, task.diagonal_penalty, result.bounds)
 
 
 def _sharpened(

@@ -84,15 +84,17 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
     task, result = _resumed(_task(item, shared, system, tell), item.saved)
     if result is None:
         result = _unsolved(task) if tell() else shared.method.solve(task)
-    result, violated, proved = prove_cuts(task, shared.method, result, spent, tell)
+    result, bounds, violated, proved = prove_cuts(task, shared.method, result, spent, tell)
     present = absent = np.zeros(len(system.upper), dtype=bool)
     if proved:  # otherwise nothing can be said before the gap of the whole is known
-        edges = certain_edges(system, result.theta, result.bounds.dual, result.bounds.gap, shared.problem.penalty)
+        edges = certain_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
         present, absent = edges.present, edges.absent
     return Outcome(
         number=item.number,
-        objective=result.bounds.objective,
-        gap=result.bounds.gap,
+        objective=bounds.objective,
+        gap=bounds.gap,
+        rounding=bounds.rounding,
+        raised=np.where(np.isfinite(result.bounds.gap), bounds.gap - result.bounds.gap, 0.0),
         n_iter=result.n_iter,
         stopped_by=result.stopped_by,
         methods=result.methods,

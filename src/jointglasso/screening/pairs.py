@@ -149,7 +149,8 @@ class _TileScan:
             i, j, values, factor = i[allowed], j[allowed], values[allowed], factor[allowed]
         weighted = values * self.weights
         above, strong = self.penalty.above(weighted, factor), self.penalty.strong(weighted, factor)
-        keep = strong if self.strong_only else above.any(axis=1)
+        # A pair that rounding alone may have kept inside the dual ball stays known.
+        keep = self.penalty.strong(weighted * (1.0 + 1e-14), factor) if self.strong_only else above.any(axis=1)
         factor = factor[keep] if len(factor) else factor
         return i[keep], j[keep], weighted[keep], above[keep], strong[keep], factor
 

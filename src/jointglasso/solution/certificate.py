@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from jointglasso._typing import FloatArray
@@ -15,7 +16,8 @@ class ConvergenceWarning(UserWarning):
 class Certificate:
     """Proof of optimality: a dual feasible point of the whole problem, screened pairs included.
 
-    The true optimum F* satisfies ``dual_objective <= F* <= objective``; `gap` is their difference.
+    The true optimum F* satisfies ``dual_objective <= F* <= objective``; `gap` is their difference. Both hold in exact
+    arithmetic: what rounding may have done to them is included.
     """
 
     objective: float
@@ -28,16 +30,18 @@ class Certificate:
     """Entries proved to be zero in the exact solution, those cut by the screen included."""
     edges_undetermined: int
     """Entries that this gap is too wide to decide."""
+    rounding: float = 0.0
+    """Part of `gap` that is there because objective and dual value are computed in double precision."""
 
     @property
     def dual_objective(self) -> float:
         """Lower bound on the optimum."""
-        return self.objective - self.gap
+        return self.objective - self.gap if math.isfinite(self.gap) else -math.inf
 
     @property
     def relative_gap(self) -> float:
         """``gap / max(1, |objective|)``: what `tol` bounds."""
-        return self.gap / max(1.0, abs(self.objective))
+        return self.gap / max(1.0, abs(self.objective)) if math.isfinite(self.gap) else math.inf
 
 
 @dataclass(frozen=True)
