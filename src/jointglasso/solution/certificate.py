@@ -23,7 +23,8 @@ class Certificate:
     objective: float
     gap: float
     group_gaps: FloatArray
-    """Gap of each independent group, in the order of ``partition.groups()``; they add up to `gap`."""
+    """Gap of each independent group, in the order of ``partition.groups()``; they add up to `gap`, but for the
+    rounding of the sum."""
     edges_present: int
     """Entries i < j, over all classes, proved to be non-zero in the exact solution."""
     edges_absent: int
