@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_state import block_of
 
 
