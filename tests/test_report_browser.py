@@ -2,6 +2,7 @@
 
 import os
 import time
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,10 @@ def networks():
 
 @pytest.fixture
 def page(open_report, networks):
-    return open_report(protein_solution(), networks=networks)
+    """A report with all edges shown."""
+    page = open_report(protein_solution(), networks=networks)
+    page.click("#show-all")
+    return page
 
 
 def by_class(edges, networks):
@@ -77,6 +81,7 @@ def n_pairs(edges):
 
 def test_panels_and_counts_are_those_of_the_networks(page, networks):
     assert page.counts() == by_class(networks.edges(), networks)
+    assert page.texts("#shown") == [f"All {n_pairs(networks.edges())} joined pairs shown."]
     assert page.texts("#subtitle") == [f"6 classes · 40 variables · {n_pairs(networks.edges())} joined pairs"]
     assert len(set(page.picture(panel) for panel in range(6))) == 6
 
@@ -93,20 +98,65 @@ def test_hubs_and_comparison_are_those_of_the_networks(page, networks):
     assert [row[6] for row in shown] == [f"{value:.2f}" for value in expected["jaccard"]]
 
 
-def test_differential_edges_are_all_there_and_sorted(page, networks):
-    page.settle()
-    differential = networks.edges().query("differential")
-    table = differential.pivot(index=["variable1", "variable2"], columns="class", values="partial_correlation")
-    spread = np.maximum(table.max(axis=1), table.fillna(0).max(axis=1)) - np.minimum(
-        table.min(axis=1), table.fillna(0).min(axis=1)
-    )
-    while page.run(
-        "const b = document.querySelector('#differential > .plain'); if (!b.hidden) b.click(); return !b.hidden"
-    ):
+def partial_correlations(networks):
+    """One row for each joined pair, one column for each class, 0 where there is no edge."""
+    edges = networks.edges()
+    table = edges.pivot(index=["variable1", "variable2"], columns="class", values="partial_correlation")
+    return table.reindex(columns=list(networks.class_names)).fillna(0.0)
+
+
+def all_rows(page, section):
+    more = f"const b = document.querySelector('{section} > .plain'); if (!b.hidden) b.click(); return !b.hidden"
+    while page.run(more):
         pass
-    rows = page.table("#differential")
+    return page.table(section)
+
+
+def signed(text):
+    return float(text.replace("−", "-").replace("–", "0"))
+
+
+def test_differences_are_all_there_and_sorted_by_size(page, networks):
+    page.settle()
+    table = partial_correlations(networks)
+    spread = table.max(axis=1) - table.min(axis=1)
+    rows = all_rows(page, "#differential")
+    # Edges of all classes with one sign differ too: none may be missing.
     assert {(row[0], row[1]) for row in rows} == set(table.index)
+    assert any(row[2] == "in all" for row in rows)
     assert [float(row[-1]) for row in rows] == pytest.approx(sorted(spread, reverse=True), abs=6e-4)
+
+
+def test_differences_are_between_the_classes_that_are_ticked(page, networks):
+    for position in (0, 1, 4, 5):
+        page.click(f"#classes [data-position='{position}']")
+    table = partial_correlations(networks)[["LGG", "LUAD"]]
+    difference = (table["LGG"] - table["LUAD"])[table.ne(0).any(axis=1)]
+    rows = all_rows(page, "#differential")
+    assert page.texts("#differential thead button")[3:] == ["LGG", "LUAD", "LGG − LUAD"]
+    assert len(rows) == len(difference)
+    for row in rows:
+        assert signed(row[-1]) == pytest.approx(difference[row[0], row[1]], abs=6e-4)
+    # What is differential among these two: in one of them only, or with both signs.
+    page.set("#change", "differential")
+    joined = table[(table.ne(0).sum(axis=1) == 1) | (table.prod(axis=1) < 0)]
+    assert page.counts() == {name: int(joined[name].ne(0).sum()) for name in ("LGG", "LUAD")}
+
+
+def test_the_difference_of_two_classes_is_drawn(page, networks):
+    page.click("input[value=difference]")
+    assert page.texts("figcaption strong") == ["BLCA minus KIRC"]
+    page.set("#second-class", 4)
+    assert page.texts("figcaption strong") == ["BLCA minus OV"]
+    assert page.texts("#legend span")[:2] == ["higher in BLCA", "higher in OV"]
+    table = partial_correlations(networks)
+    size = (table["BLCA"] - table["OV"]).abs()
+    page.set("#difference", 0.1, "input")
+    assert page.counts() == {"BLCA minus OV": int((size >= 0.1).sum())}
+    page.set("#first-class", 4)  # the other one of the two: they change places
+    assert page.texts("figcaption strong") == ["OV minus BLCA"]
+    page.click("input[value=side]")
+    assert len(page.counts()) == 6
 
 
 def test_facts_are_on_the_page(page):
@@ -127,9 +177,43 @@ def test_the_policy_stops_requests_and_the_tests_would_see_them(page):
 # Filters
 
 
+def strong(networks, least):
+    """Edges of pairs that are strong in some class: a weak one must not look as if it were missing."""
+    edges = networks.edges()
+    size = edges["partial_correlation"].abs().groupby([edges["variable1"], edges["variable2"]]).transform("max")
+    return edges[size >= least]
+
+
+def test_a_dense_network_starts_with_its_strongest_edges(open_report, driver):
+    solution = protein_solution(174, 0.3, 0.03)
+    networks = JointNetworks.from_solution(solution)
+    page = open_report(solution)
+    n_shown = int(page.texts("#shown")[0].split()[0])
+    assert n_pairs(networks.edges()) > 1000 and 100 <= n_shown <= 200
+    least = float(page.texts("#strength-value")[0])
+    assert page.counts() == by_class(strong(networks, least), networks)
+    page.click("#show-all")
+    assert page.counts() == by_class(networks.edges(), networks)
+    page.click("#reset")
+    assert int(page.texts("#shown")[0].split()[0]) == n_shown
+
+
+def test_a_found_variable_tells_of_neighbours_that_are_hidden(page, networks):
+    page.set("#strength", 0.2, "input")
+    name = networks.hubs(1).index[0]
+    page.find("#search").send_keys(name + "\ue007")
+    page.settle()
+    n_all = networks.neighbours(name)["variable"].nunique()
+    n_shown = len(page.texts("#details .neighbours button"))
+    assert f"{n_all - n_shown} more neighbour" in page.find("#details").text
+    page.run("[...document.querySelectorAll('#details button')].at(-1).click()")
+    page.settle()
+    assert len(page.texts("#details .neighbours button")) == n_all
+
+
 def test_filter_by_strength(page, networks):
     page.set("#strength", 0.1, "input")
-    kept = networks.edges().query("abs(partial_correlation) >= 0.1")
+    kept = strong(networks, 0.1)
     assert 0 < len(kept) < len(networks.edges())
     assert page.counts() == by_class(kept, networks)
     assert page.texts("#strength-value") == ["0.10"]
@@ -161,18 +245,21 @@ def test_filter_by_change(page, networks):
 
 def test_tables_follow_the_filters(page, networks):
     page.set("#strength", 0.15, "input")
-    kept = networks.edges().query("abs(partial_correlation) >= 0.15")
+    kept = strong(networks, 0.15)
     ends = pd.concat([kept["variable1"], kept["variable2"]]).value_counts()
     assert int(page.table("#hubs")[0][-1]) == ends.iloc[0]
 
 
-def test_reset_brings_everything_back(page, networks):
+def test_reset_brings_the_beginning_back(page, networks):
+    page.click("#reset")
+    before, words = page.counts(), page.texts("#shown")
     page.set("#strength", 0.2, "input")
     page.click("#kinds [data-position='2']")
     page.click("#classes [data-position='0']")
     page.click("input[value=overlay]")
     page.click("#reset")
-    assert page.counts() == by_class(networks.edges(), networks)
+    assert page.counts() == before and page.texts("#shown") == words
+    page.click("#show-all")
     assert page.texts("[data-scope]")[0] == "All edges are counted."
 
 
@@ -465,14 +552,38 @@ def test_downloaded_edges_are_those_of_the_networks(page, networks):
 
 def test_downloads_of_what_is_shown(page, networks):
     page.set("#strength", 0.1, "input")
-    found = pd.read_csv(page.download("edges-shown.csv", "Edges shown"))
-    assert len(found) == len(networks.edges().query("abs(partial_correlation) >= 0.1"))
-    page.click("#reset")
+    file = "edges-shown-strength-at-least-0.10-in-some-class.csv"
+    assert len(pd.read_csv(page.download(file, "Edges shown"))) == len(strong(networks, 0.1))
+    page.click("#show-all")
     degrees = pd.read_csv(page.download("degrees.csv", "Degrees"), index_col="variable")
     pd.testing.assert_frame_equal(degrees, networks.degrees(), check_index_type=False)
     comparison = pd.read_csv(page.download("comparison.csv", "Classes compared"))
     pd.testing.assert_frame_equal(comparison, networks.compare())
-    assert page.download("networks.png", "Picture").read_bytes()[:4] == b"\x89PNG"
+    assert page.download("networks.png", "Picture (PNG)").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_hidden_classes_are_left_out_of_the_downloads(page, networks):
+    page.click("#classes [data-position='0']")
+    kept = list(networks.class_names[1:])
+    ending = "-only-" + "-".join(kept) + ".csv"
+    degrees = pd.read_csv(page.download(f"degrees{ending}", "Degrees"), index_col="variable")
+    pd.testing.assert_frame_equal(degrees, networks.degrees()[kept], check_index_type=False)
+    comparison = pd.read_csv(page.download(f"comparison{ending}", "Classes compared"))
+    expected = networks.compare().query("class1 != 'BLCA'").reset_index(drop=True)
+    pd.testing.assert_frame_equal(comparison, expected)
+    differences = pd.read_csv(page.download(f"differences{ending}", "Differences"))
+    assert list(differences.columns) == ["variable1", "variable2", *kept, "difference"]
+
+
+def test_the_picture_as_svg_holds_panels_names_and_legend(page, networks):
+    svg = ElementTree.parse(page.download("networks.svg", "Picture (SVG)")).getroot()
+    words = {node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")}
+    counts = by_class(networks.edges(), networks)
+    assert {f"{name} ({count} edges)" for name, count in counts.items()} <= words
+    assert {"positive", "negative", "thicker: stronger"} <= words
+    assert len(words & set(networks.variable_names)) > 10
+    n_lines = sum(path.get("stroke-opacity") != "1" for path in svg.iter("{http://www.w3.org/2000/svg}path"))
+    assert n_lines >= sum(counts.values())
 
 
 # Hostile and odd input

@@ -51,6 +51,19 @@ class EdgeList:
         return np.bincount(self.pair, minlength=self.n_pairs)
 
     @cached_property
+    def strength_of_pair(self) -> FloatArray:
+        """Largest size of the partial correlation of each pair over the classes."""
+        if not len(self):
+            return np.zeros(0)
+        return np.asarray(np.maximum.reduceat(np.abs(self.partial_correlation), self.starts))
+
+    def readable_strength(self, most: int) -> float:
+        """Strength in some class from which on about `most` pairs are left: 0 where there are hardly more anyhow."""
+        if self.n_pairs <= 1.25 * most:
+            return 0.0
+        return float(np.partition(self.strength_of_pair, -most)[-most])
+
+    @cached_property
     def sign_differs(self) -> BoolArray:
         """Whether a pair is positive in one class and negative in another."""
         positive = np.bincount(self.pair, weights=self.precision > 0, minlength=self.n_pairs)

@@ -22,6 +22,7 @@ from jointglasso.networks.checks import (
 )
 from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
 from jointglasso.networks.export import export
+from jointglasso.networks.groups import find_communities
 from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
@@ -215,6 +216,28 @@ class JointNetworks:
         count = table.sum(axis=1)
         order = np.argsort(-count, kind="stable")[: check_count("n", n, 0)]
         return order[count[order] > 0]
+
+    def communities(self, resolution: float = 1.0) -> pd.Series:
+        """Find groups of variables with more edges inside than between them.
+
+        Parameters
+        ----------
+        resolution : float, default 1
+            The larger, the more and smaller the communities.
+
+        Returns
+        -------
+        pandas.Series
+            Number of the community of each variable, 1 for the biggest; 0 for variables without an edge.
+
+        Notes
+        -----
+        The modularity of the sums of |partial correlation| over the classes, by the Leiden method where igraph is
+        installed, else by networkx's Louvain method; the same networks always give the same communities.
+        """
+        pandas = require("pandas", "networks")
+        index = pandas.Index(self._variable_names, name="variable", dtype=object)
+        return pandas.Series(find_communities(self, resolution), index=index, name="community")
 
     def neighbours(self, variable: str | int, class_name: str | None = None) -> pd.DataFrame:
         """List the edges of one variable.

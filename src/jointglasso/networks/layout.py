@@ -35,13 +35,16 @@ _SPACING = 1.0
 _ASPECT = 1.25
 
 
-def common_layout(precision: Sequence[Any]) -> FloatArray:
+def common_layout(precision: Sequence[Any], strength: float = 0.0) -> FloatArray:
     """Coordinates (p, 2) of the variables, the same for all classes.
 
     Parameters
     ----------
     precision : sequence of K sparse matrices (p, p)
         Precision matrices, or any symmetric matrices whose off-diagonal non-zeros are the edges.
+    strength : float, default 0
+        Edges whose partial correlation is smaller than this in every class do not shape the picture: variables that
+        have only such edges stand near their neighbours.
 
     Returns
     -------
@@ -49,7 +52,8 @@ def common_layout(precision: Sequence[Any]) -> FloatArray:
         Variables near each other are about 1 apart; variables without an edge stand in rows below the rest, where the
         second coordinate counts downwards as on screens.
     """
-    weights = union_weights(precision)
+    everything = union_weights(precision)
+    weights = _strong(everything, precision, strength) if strength > 0 else everything
     _, component = connected_components(weights, directed=False)
     order = np.argsort(component, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(component[order])) + 1)
@@ -57,7 +61,9 @@ def common_layout(precision: Sequence[Any]) -> FloatArray:
     connected = [nodes for nodes in members if len(nodes) > 1]
     pieces = [_layout_component(weights[nodes][:, nodes]) for nodes in connected]
     alone = np.array([nodes[0] for nodes in members if len(nodes) == 1], dtype=np.int64)
-    return _pack(weights.shape[0], connected, pieces, alone)
+    tied = np.diff(everything.indptr)[alone] > 0
+    place = _pack(weights.shape[0], connected, pieces, alone[~tied])
+    return _beside_neighbours(place, alone[tied], everything) if tied.any() else place
 
 
 def union_weights(precision: Sequence[Any]) -> Any:
@@ -65,13 +71,51 @@ def union_weights(precision: Sequence[Any]) -> Any:
     n_variables = precision[0].shape[0]
     total = sparse.csr_array((n_variables, n_variables))
     for matrix in precision:
-        entries = sparse.coo_array(matrix)
-        off_diagonal = (entries.row != entries.col) & (entries.data != 0)
-        row, column = entries.row[off_diagonal], entries.col[off_diagonal]
-        scale = np.sqrt(np.asarray(matrix.diagonal(), dtype=float))
-        strength = np.abs(entries.data[off_diagonal]) / (scale[row] * scale[column])
-        total = total + sparse.csr_array((strength, (row, column)), shape=total.shape)
+        total = total + _strengths(matrix)
     return sparse.csr_array(total)
+
+
+def _strengths(matrix: Any) -> Any:
+    """|partial correlation| of one class, a sparse matrix without diagonal."""
+    entries = sparse.coo_array(matrix)
+    off_diagonal = (entries.row != entries.col) & (entries.data != 0)
+    row, column = entries.row[off_diagonal], entries.col[off_diagonal]
+    scale = np.sqrt(np.asarray(matrix.diagonal(), dtype=float))
+    strength = np.abs(entries.data[off_diagonal]) / (scale[row] * scale[column])
+    return sparse.csr_array((strength, (row, column)), shape=matrix.shape)
+
+
+def _strong(weights: Any, precision: Sequence[Any], strength: float) -> Any:
+    """Keep the weights of pairs that are strong in some class."""
+    strongest = _strengths(precision[0])
+    for matrix in precision[1:]:
+        strongest = strongest.maximum(_strengths(matrix))
+    strongest.data = (strongest.data >= strength).astype(np.float64)
+    kept = sparse.csr_array(weights.multiply(strongest))
+    kept.eliminate_zeros()
+    return kept
+
+
+def _beside_neighbours(place: FloatArray, loose: IntArray, weights: Any) -> FloatArray:
+    """Place the loose variables among their neighbours, those tied most firmly to placed ones first, then push apart."""
+    placed = np.ones(len(place), dtype=bool)
+    placed[loose] = False
+    middle = place[placed].mean(axis=0) if placed.any() else np.zeros(2)
+    waiting = loose
+    while len(waiting):
+        ties = weights[waiting] * placed
+        total = np.asarray(ties.sum(axis=1)).ravel()
+        ready = total > 0
+        if not ready.any():  # tied to one another only
+            place[waiting] = middle
+            break
+        place[waiting[ready]] = (ties @ place)[ready] / total[ready, None]
+        placed[waiting[ready]] = True
+        waiting = waiting[~ready]
+    place[loose] += np.random.default_rng(0).normal(scale=0.7 * _SPACING, size=(len(loose), 2))
+    free = np.zeros(len(place))
+    free[loose] = 1.0
+    return _parted(place, free, n_rounds=30)
 
 
 def _layout_component(weights: Any) -> FloatArray:
@@ -198,16 +242,23 @@ def _repulsion_by_cells(position: FloatArray, mass: FloatArray) -> FloatArray:
 def _spaced(position: FloatArray) -> FloatArray:
     """Scale to the usual distance between neighbours, then push apart the pairs that are still too near."""
     nearest = cKDTree(position).query(position, k=2)[0][:, 1]
-    position = position * (_SPACING / max(float(np.median(nearest)), 1e-9))
-    for _ in range(12):
-        close = cKDTree(position).query_pairs(0.8 * _SPACING, output_type="ndarray")
+    position = position * (_SPACING / max(float(np.quantile(nearest, 0.8)), 1e-9))
+    # Leaves crowd around their hubs while the rest of the page is empty: take some of that room.
+    n_rounds = 40 if len(position) <= _EXACT_LIMIT else 12
+    return _parted(position, np.ones(len(position)), n_rounds)
+
+
+def _parted(position: FloatArray, free: FloatArray, n_rounds: int) -> FloatArray:
+    """Push apart pairs nearer than the usual distance; variables of which `free` is 0 stay where they are."""
+    for _ in range(n_rounds):
+        close = cKDTree(position).query_pairs(_SPACING, output_type="ndarray")
         if not len(close):
             break
         first, second = close.T
         gap = position[first] - position[second]
         length = np.sqrt((gap**2).sum(axis=1))
-        shift = gap * (0.35 * (0.8 * _SPACING - length) / np.maximum(length, 1e-6))[:, None]
-        position = position + _opposite_sums(first, second, shift, len(position))
+        shift = gap * (0.35 * (_SPACING - length) / np.maximum(length, 1e-6))[:, None]
+        position = position + free[:, None] * _opposite_sums(first, second, shift, len(position))
     return position
 
 

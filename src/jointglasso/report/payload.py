@@ -9,6 +9,7 @@ import numpy as np
 
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import EdgeList, lookup
+from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
 from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 #: Units of the stored coordinates between variables near each other; whole numbers keep the file small.
 _GRID = 50
 
+#: Pairs that one picture can hold so that a reader sees structure; the page starts with as many of the strongest.
+READABLE = 150
+
 
 def make_payload(
     solution: Solution,
@@ -25,6 +29,8 @@ def make_payload(
     *,
     selection: Any = None,
     stability: Any = None,
+    groups: Any = "auto",
+    texts: Mapping[Any, str] | None = None,
     title: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     notes: str | Sequence[str] | None = None,
@@ -45,11 +51,15 @@ def make_payload(
         selection_facts(selection),
         note_facts(notes),
     ]
+    strength = networks.edge_list.readable_strength(READABLE)
     return {
         "title": title or _usual_title(networks),
         "classes": list(networks.class_names),
         "variables": list(networks.variable_names),
-        "layout": _coordinates(networks),
+        "texts": _texts(networks, texts),
+        "groups": _groups(networks, groups),
+        "start_strength": strength,
+        "layout": _coordinates(networks, strength),
         "pairs": _pairs(networks.edge_list),
         "edges": _edges(networks.edge_list, _stability(networks, stability), _certified(networks, solution)),
         "diagonal": [matrix.diagonal().tolist() for matrix in networks.precision],
@@ -65,8 +75,23 @@ def _usual_title(networks: JointNetworks) -> str:
     return f"Networks of {networks.n_classes} classes"
 
 
-def _coordinates(networks: JointNetworks) -> dict[str, Any]:
-    place = np.rint(common_layout(networks.precision) * _GRID).astype(np.int64)
+def _texts(networks: JointNetworks, given: Mapping[Any, str] | None) -> list[str] | None:
+    """What is said about each variable, such as the wording of an item; empty where nothing is."""
+    if given is None:
+        return None
+    texts = [""] * networks.n_variables
+    for variable, text in given.items():
+        texts[networks.position(variable)] = str(text)
+    return texts
+
+
+def _groups(networks: JointNetworks, given: Any) -> dict[str, Any] | None:
+    groups = node_groups(networks, given)
+    return groups and {"title": groups.title, "names": list(groups.names), "of": groups.of.tolist()}
+
+
+def _coordinates(networks: JointNetworks, strength: float) -> dict[str, Any]:
+    place = np.rint(common_layout(networks.precision, strength) * _GRID).astype(np.int64)
     return {"spacing": _GRID, "x": place[:, 0].tolist(), "y": place[:, 1].tolist()}
 
 

@@ -225,5 +225,5 @@ def _show(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
-    return str(value)
+        return "–" if np.isnan(value) else f"{value:.6g}"
+    return "–" if value is None else str(value)

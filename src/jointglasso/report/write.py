@@ -20,7 +20,7 @@ from jointglasso.report.payload import make_payload
 from jointglasso.solution import Solution
 
 #: The script of the page, in the order in which its parts need each other.
-_SCRIPTS = ("model.js", "tables.js", "drawing.js", "stage.js", "main.js")
+_SCRIPTS = ("model.js", "tables.js", "drawing.js", "stage.js", "picture.js", "search.js", "downloads.js", "main.js")
 
 
 def write_report(
@@ -30,6 +30,8 @@ def write_report(
     networks: JointNetworks | None = None,
     selection: Any = None,
     stability: Any = None,
+    groups: Any = "auto",
+    texts: Mapping[Any, str] | None = None,
     title: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     notes: str | Sequence[str] | None = None,
@@ -52,6 +54,11 @@ def write_report(
         How the penalties were chosen: the result itself, a table of the candidates, or names and values.
     stability : result of `edge_stability` or sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1; by default that of `networks`.
+    groups : mapping, sequence, "communities", "none" or "auto"
+        Groups of the variables, shown in colour: a mapping from variables to groups, a sequence with the group of each
+        variable, or communities found in the networks, by default wherever igraph or networkx is installed.
+    texts : mapping, optional
+        What to say about a variable, by its name, such as the wording of a questionnaire's item.
     title : str, optional
         Heading of the report.
     parameters : mapping, optional
@@ -68,7 +75,7 @@ def write_report(
     --------
     >>> jgl.write_report("networks.html", solution, title="Six cancers")  # doctest: +SKIP
     """
-    _check_arguments(solution, networks, parameters)
+    _check_arguments(solution, networks, parameters, texts)
     if networks is None:
         networks = JointNetworks.from_solution(solution)
     payload = make_payload(
@@ -76,6 +83,8 @@ def write_report(
         networks,
         selection=selection,
         stability=stability,
+        groups=groups,
+        texts=texts,
         title=title,
         parameters=parameters,
         notes=notes,
@@ -85,11 +94,12 @@ def write_report(
     return target
 
 
-def _check_arguments(solution: Any, networks: Any, parameters: Any) -> None:
+def _check_arguments(solution: Any, networks: Any, parameters: Any, texts: Any) -> None:
     expected = {
         "solution": (solution, Solution, "what solve returned"),
         "networks": (networks, JointNetworks | None, "a JointNetworks"),
         "parameters": (parameters, Mapping | None, "a mapping of names to values"),
+        "texts": (texts, Mapping | None, "a mapping of variables to words"),
     }
     for name, (value, kind, words) in expected.items():
         if not isinstance(value, kind):

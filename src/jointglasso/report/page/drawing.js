@@ -1,38 +1,43 @@
 // Drawing of one network on a canvas. Everything that depends on the filters is prepared once, not at every frame.
 
-const WIDTHS = [0.7, 1.2, 2, 3.2];
-const CLASS_COLOURS = 8;
+/** Width and opacity of lines from the weakest to the strongest edges: weak ones are thin and faint. */
+const LINES = [[0.7, 0.3], [1.1, 0.45], [1.7, 0.65], [2.5, 0.8], [3.5, 0.9]];
+const CLASS_COLOURS = 8, GROUP_COLOURS = 12;
+
+/** What a panel shows, where it is not the network of one class. */
+const OVERLAY = -1, DIFFERENCE = -2;
 
 /** Colours of the page's current theme, for the canvases. */
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   const read = (name) => style.getPropertyValue(name).trim();
   return {
-    background: read("--panel"), text: read("--text"), node: read("--node"), pale: read("--pale"), focus: read("--focus"),
+    background: read("--panel"), text: read("--text"), quiet: read("--quiet"), node: read("--node"), pale: read("--pale"), focus: read("--focus"),
     sign: { positive: read("--positive"), negative: read("--negative"), mixed: read("--mixed") },
     kind: [read("--shared"), read("--partly"), read("--specific")],
     common: [read("--in-all"), read("--in-some")],
     class: Array.from({ length: CLASS_COLOURS }, (_, k) => read(`--class-${k}`)),
+    group: Array.from({ length: GROUP_COLOURS }, (_, k) => read(`--group-${k}`)),
   };
 }
 
-/** Some pairs of one picture in buckets of equal colour and width: {colour, width, pairs}. */
+/** Some pairs of one picture in buckets of equal colour and width: {colour, width, opacity, pairs}. */
 function makeBuckets(model, pairs, classIndex, state) {
   const buckets = new Map();
   for (const pair of pairs) {
-    const shown = summaryOf(model, pair, classIndex);
+    const shown = summaryOf(model, pair, classIndex, state);
     if (!shown.count) continue;
-    const width = Math.min(WIDTHS.length - 1, Math.floor((shown.strength / model.strongest) * WIDTHS.length));
-    const colour = edgeColour(model, pair, shown, state);
-    const key = `${width} ${colour}`;
-    if (!buckets.has(key)) buckets.set(key, { colour, width: WIDTHS[width], pairs: [] });
+    const level = Math.min(LINES.length - 1, Math.floor(Math.sqrt(shown.strength / model.strongest) * LINES.length));
+    const colour = edgeColour(model, pair, shown, classIndex, state);
+    const key = `${level} ${colour}`;
+    if (!buckets.has(key)) buckets.set(key, { colour, width: LINES[level][0], opacity: LINES[level][1], pairs: [] });
     buckets.get(key).pairs.push(pair);
   }
   return [...buckets.values()].sort((a, b) => a.width - b.width);
 }
 
-/** What is shown of a pair in one class, or in all of them where `classIndex` is -1. */
-function summaryOf(model, pair, classIndex) {
+/** What is shown of a pair in one class, in all of them or as the difference of two. */
+function summaryOf(model, pair, classIndex, state) {
   const shown = { count: 0, strength: 0, positive: false, negative: false, classIndex: -1 };
   for (let edge = model.start[pair]; edge < model.start[pair + 1]; edge++) {
     if (!model.passes[edge] || (classIndex >= 0 && model.edgeClass[edge] !== classIndex)) continue;
@@ -42,11 +47,14 @@ function summaryOf(model, pair, classIndex) {
     else shown.negative = true;
     shown.classIndex = model.edgeClass[edge];
   }
-  return shown;
+  if (classIndex !== DIFFERENCE || !shown.count) return shown;
+  const difference = model.difference(pair, state.compared);
+  return { ...shown, strength: Math.abs(difference), positive: difference > 0, negative: difference < 0 };
 }
 
-function edgeColour(model, pair, shown, { colourBy, colours }) {
+function edgeColour(model, pair, shown, classIndex, { colourBy, colours }) {
   const kind = model.kind[pair];
+  if (classIndex === DIFFERENCE) return shown.positive ? colours.sign.positive : colours.sign.negative;
   if (colourBy === "kind") return colours.kind[kind];
   if (colourBy === "class") {
     return kind === SPECIFIC || model.nClasses === 1 ? colours.class[shown.classIndex % CLASS_COLOURS] : colours.common[kind];
@@ -55,11 +63,36 @@ function edgeColour(model, pair, shown, { colourBy, colours }) {
   return shown.positive ? colours.sign.positive : colours.sign.negative;
 }
 
+/** Variables by the colour of their group. */
+function byGroup(model, variables, { colours, showGroups }) {
+  if (!model.groups || !showGroups) return [[colours.node, variables]];
+  const piles = new Map();
+  for (const variable of variables) {
+    const group = model.groups.of[variable];
+    const colour = group < 0 || group >= GROUP_COLOURS ? colours.node : colours.group[group];
+    if (!piles.has(colour)) piles.set(colour, []);
+    piles.get(colour).push(variable);
+  }
+  return [...piles];
+}
+
 /** What belongs to a variable or pair that is in focus or under the pointer. */
 function highlightOf(model, { variable, pair }) {
   if (variable >= 0) return { variables: [variable], pairs: model.incident[variable] };
   if (pair >= 0) return { variables: [model.first[pair], model.second[pair]], pairs: [pair] };
   return { variables: [], pairs: [] };
+}
+
+/** Smallest rectangle around some variables: left, top, right, bottom. */
+function boundsOf(model, variables) {
+  const bounds = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const variable of variables) {
+    bounds[0] = Math.min(bounds[0], model.x[variable]);
+    bounds[1] = Math.min(bounds[1], model.y[variable]);
+    bounds[2] = Math.max(bounds[2], model.x[variable]);
+    bounds[3] = Math.max(bounds[3], model.y[variable]);
+  }
+  return bounds;
 }
 
 /** Where the picture is seen from; all panels share one camera. */
@@ -71,19 +104,12 @@ class Camera {
     this.fitScale = 1;
   }
 
-  /** Show the listed variables in a panel of the given size. */
-  fit(model, variables, width, height, limit = Infinity) {
-    const margin = 28;
-    let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-    for (const variable of variables) {
-      left = Math.min(left, model.x[variable]);
-      right = Math.max(right, model.x[variable]);
-      top = Math.min(top, model.y[variable]);
-      bottom = Math.max(bottom, model.y[variable]);
-    }
+  /** Show the listed variables in a panel of the given size, with `margin` on both sides for names. */
+  fit(model, variables, width, height, margin, limit = Infinity) {
+    const [left, top, right, bottom] = boundsOf(model, variables);
     if (left > right) return;
-    const room = (size) => Math.max(20, size - 2 * margin);
-    this.scale = Math.min(room(width) / Math.max(right - left, 1e-9), room(height) / Math.max(bottom - top, 1e-9), limit);
+    const room = (size, edge) => Math.max(20, size - 2 * edge);
+    this.scale = Math.min(room(width, margin) / Math.max(right - left, 1e-9), room(height, 22) / Math.max(bottom - top, 1e-9), limit);
     this.x = width / 2 - (this.scale * (left + right)) / 2;
     this.y = height / 2 - (this.scale * (top + bottom)) / 2;
   }
@@ -106,14 +132,14 @@ class Painter {
   }
 
   /** Radius of a variable without edges at the scale where everything fits: small where they stand close. */
-  get size() { return Math.min(2.6, Math.max(0.45, 0.09 * this.model.spacing * this.camera.fitScale)); }
+  get size() { return Math.min(3.4, Math.max(0.45, 0.19 * this.model.spacing * this.camera.fitScale)); }
 
   screenX(variable) { return this.model.x[variable] * this.camera.scale + this.camera.x; }
   screenY(variable) { return this.model.y[variable] * this.camera.scale + this.camera.y; }
 
   radius(variable) {
     const zoom = Math.sqrt(Math.min(Math.max(this.camera.scale / this.camera.fitScale, 1), 9));
-    return zoom * this.size * (1 + 0.35 * Math.sqrt(this.state.degree[variable]));
+    return zoom * this.size * Math.min(3, 0.8 + 0.3 * Math.sqrt(this.state.degree[variable]));
   }
 
   strokeEdges(context, bucket, width, height, thinness = 1) {
@@ -150,23 +176,26 @@ class Painter {
 
   /** The network of a panel; pale where a variable is in focus. */
   paintBase(context, panel, width, height) {
-    const { state } = this, dimmed = state.focus.variable >= 0 || state.focus.pair >= 0;
+    const { state, model } = this, dimmed = state.focus.variable >= 0 || state.focus.pair >= 0;
     // Edges per pixel: where there are many, thin and pale ones leave the structure visible.
     const crowd = panel.nShown / (width * height * (this.camera.scale / this.camera.fitScale) ** 2);
-    const crowded = Math.min(1, Math.max(0, (crowd - 0.005) / 0.03));
-    context.globalAlpha = dimmed ? 0.1 : 0.75 - 0.35 * crowded;
-    for (const bucket of panel.buckets) this.strokeEdges(context, bucket, width, height, 1 - 0.4 * crowded);
+    const crowded = Math.min(1, Math.max(0, (crowd - 0.004) / 0.03));
+    for (const bucket of panel.buckets) {
+      context.globalAlpha = dimmed ? 0.08 : bucket.opacity * (1 - 0.4 * crowded);
+      this.strokeEdges(context, bucket, width, height, 1 - 0.4 * crowded);
+    }
     context.globalAlpha = dimmed ? 0.25 : 1;
     const ring = this.size > 1 ? state.colours.background : null;
     this.fillNodes(context, panel.absent, state.colours.pale, null);
-    this.fillNodes(context, panel.present, state.colours.node, ring);
+    for (const [colour, variables] of byGroup(model, panel.present, state)) this.fillNodes(context, variables, colour, ring);
     context.globalAlpha = 1;
-    if (!dimmed && state.showLabels) this.paintLabels(context, this.hubLabels(panel, width, height), new Labels(width, height));
+    if (!dimmed && state.showLabels) this.paintLabels(context, this.#named(panel, width, height), this.#labels(panel, width, height));
   }
 
-  hubLabels(panel, width, height) {
+  /** Variables of a panel that are in view, those with most edges first. */
+  #named(panel, width, height) {
     const closeness = Math.min(6, Math.max(1, this.camera.scale / this.camera.fitScale));
-    const limit = Math.max(4, Math.round(((width * height) / 16000 - 2) * closeness ** 1.5));
+    const limit = Math.max(20, Math.round(((width * height) / 3000) * closeness));
     const inView = [];
     for (const variable of this.state.byDegree) {
       if (inView.length >= 3 * limit) break;
@@ -174,6 +203,13 @@ class Painter {
       if (x > 0 && y > 0 && x < width && y < height && panel.degree[variable]) inView.push(variable);
     }
     return { variables: inView, limit };
+  }
+
+  /** Free places for names; variables must stay visible too, unless they are very many. */
+  #labels(panel, width, height) {
+    const many = panel.present.length > 800;
+    const discs = many ? [] : [...panel.present, ...panel.absent].map((v) => [this.screenX(v), this.screenY(v), this.radius(v)]);
+    return new Labels(width, height, discs);
   }
 
   /** What is in focus or under the pointer. */
@@ -186,13 +222,16 @@ class Painter {
     const buckets = makeBuckets(model, pairs, panel.classIndex, state);
     const around = new Set();
     for (const bucket of buckets) {
+      context.globalAlpha = Math.max(0.6, bucket.opacity);
       this.strokeEdges(context, { ...bucket, width: bucket.width + 1 }, width, height);
       bucket.pairs.forEach((pair) => around.add(model.first[pair]).add(model.second[pair]));
     }
+    context.globalAlpha = 1;
     chosen.forEach((variable) => around.delete(variable));
-    this.fillNodes(context, around, state.colours.node, state.colours.background);
+    for (const [colour, variables] of byGroup(model, [...around], state)) this.fillNodes(context, variables, colour, state.colours.background);
     this.fillNodes(context, chosen, state.colours.focus, state.colours.background);
-    const labels = new Labels(width, height);
+    const discs = [...chosen, ...around].map((v) => [this.screenX(v), this.screenY(v), this.radius(v)]);
+    const labels = new Labels(width, height, discs);
     this.paintLabels(context, { variables: [...chosen], limit: 4 }, labels, true);
     const byDegree = [...around].sort((a, b) => state.degree[b] - state.degree[a]);
     this.paintLabels(context, { variables: byDegree, limit: 80 }, labels);
@@ -219,36 +258,44 @@ class Painter {
   }
 
   #width(context, text) {
-    if (!this.textWidths.has(text)) this.textWidths.set(text, context.measureText(text).width);
-    return this.textWidths.get(text);
+    const key = `${context.font} ${text}`;
+    if (!this.textWidths.has(key)) this.textWidths.set(key, context.measureText(text).width);
+    return this.textWidths.get(key);
   }
 }
 
-/** Free places for names: beside a variable, never over another name, within the panel. */
+/** Free places for names: around a variable, never over another name or variable, within the panel. */
 class Labels {
-  constructor(width, height) {
+  constructor(width, height, discs) {
     this.width = width;
     this.height = height;
+    this.discs = discs;
     this.taken = [];
   }
 
   place(x, y, radius, textWidth, always) {
-    const sides = [x + radius + 3, x - radius - 3 - textWidth];
-    for (const left of sides) {
-      const box = { left: left - 2, right: left + textWidth + 2, top: y - 7, bottom: y + 7 };
-      if (this.#free(box) || (always && left === sides[0])) {
-        this.taken.push(box);
-        return { x: left, y };
-      }
-    }
-    return null;
+    const aside = radius + 3, above = radius + 8, near = 0.7 * radius + 2;
+    const places = [
+      [x + aside, y], [x - aside - textWidth, y], [x - textWidth / 2, y - above], [x - textWidth / 2, y + above],
+      [x + near, y - near - 5], [x + near, y + near + 5], [x - near - textWidth, y - near - 5], [x - near - textWidth, y + near + 5],
+    ];
+    if (always) places.unshift(...places.splice(2, 2)); // beside it run its edges
+    let found = places.find(([left, middle]) => this.#free(boxOf(left, middle, textWidth), x, y));
+    if (!found && always) found = [Math.min(Math.max(places[0][0], 3), this.width - textWidth - 3), Math.min(Math.max(y, 9), this.height - 9)];
+    if (!found) return null;
+    this.taken.push(boxOf(...found, textWidth));
+    return { x: found[0], y: found[1] };
   }
 
-  #free(box) {
+  #free(box, x, y) {
     if (box.left < 0 || box.right > this.width || box.top < 0 || box.bottom > this.height) return false;
-    return this.taken.every((other) => box.right < other.left || box.left > other.right || box.bottom < other.top || box.top > other.bottom);
+    if (!this.taken.every((other) => box.right < other.left || box.left > other.right || box.bottom < other.top || box.top > other.bottom)) return false;
+    return this.discs.every(([discX, discY, radius]) => (discX === x && discY === y)
+      || Math.hypot(Math.max(box.left - discX, 0, discX - box.right), Math.max(box.top + 2 - discY, 0, discY - box.bottom + 2)) >= radius);
   }
 }
+
+const boxOf = (left, middle, width) => ({ left: left - 2, right: left + width + 2, top: middle - 7, bottom: middle + 7 });
 
 function shorten(text, length) {
   const letters = Array.from(text);

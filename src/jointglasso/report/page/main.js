@@ -2,6 +2,9 @@
 
 const byId = (id) => document.getElementById(id);
 
+/** Pairs that one picture can hold so that a reader sees structure. */
+const READABLE = 150;
+
 class Page {
   constructor(data) {
     this.data = data;
@@ -14,7 +17,7 @@ class Page {
     this.#fillHead();
     this.#fillControls();
     this.#makeTables();
-    this.#makeDownloads();
+    this.downloads = new Downloads(this);
     byId("facts").append(...data.facts.map(factCard));
     this.#listen();
     this.applyFilters({ rebuild: true });
@@ -23,7 +26,9 @@ class Page {
   #startState() {
     return {
       mode: "side", colourBy: "sign", colourChosen: false, showIsolated: this.model.nPairs === 0, showLabels: true,
-      classes: this.model.classes.map(() => true), kinds: KINDS.map(() => true), change: "all", strength: 0, stability: 0,
+      showGroups: Boolean(this.model.groups), compared: [0, this.model.nClasses > 1 ? 1 : 0], shown: [],
+      classes: this.model.classes.map(() => true), kinds: KINDS.map(() => true), change: "all",
+      strength: this.data.start_strength, difference: 0, stability: 0,
       focus: NOTHING, hover: NOTHING, colours: readColours(), degree: [], degreeByClass: [], byDegree: [],
     };
   }
@@ -44,15 +49,44 @@ class Page {
     const { model, state } = this;
     byId("classes").replaceChildren(...model.classes.map((name, k) => this.#check(name, `--class-${k % CLASS_COLOURS}`, "class", k)));
     byId("kinds").replaceChildren(...KINDS.map((name, kind) => this.#check(name, ["--shared", "--partly", "--specific"][kind], "kind", kind)));
-    // With two classes nothing is partly shared.
-    byId("kinds").children[PARTLY_SHARED].hidden = model.nClasses === 2;
     if (model.nClasses === 1) ["kind-field", "comparison", "differential"].forEach((id) => { byId(id).hidden = true; });
     if (model.nClasses === 1) document.querySelector("#mode-field .segments").hidden = true;
     byId("stability-field").hidden = !model.stability;
-    byId("strength").max = (Math.ceil(model.strongest * 100) / 100).toFixed(2);
-    this.#countKinds();
+    byId("groups-field").hidden = !model.groups;
+    if (model.groups) byId("groups-word").textContent = model.groups.title.toLowerCase();
+    for (const id of ["first-class", "second-class"]) {
+      byId(id).replaceChildren(...model.classes.map((name, k) => make("option", { text: name, attributes: { value: k } })));
+    }
+    this.#sizeSliders();
+    this.#showControls();
     this.#showLegend();
     state.colours = readColours();
+  }
+
+  /** Steps as fine as the values need. */
+  #sizeSliders() {
+    const { strongest } = this.model, decimals = strongest >= 0.3 ? 2 : strongest >= 0.03 ? 3 : 4, step = 10 ** -decimals;
+    this.decimals = { strength: decimals, difference: decimals, stability: 2 };
+    for (const [name, most] of [["strength", strongest], ["difference", 2 * strongest]]) {
+      byId(name).step = step.toFixed(decimals);
+      byId(name).max = (Math.ceil(most / step) * step).toFixed(decimals);
+    }
+  }
+
+  /** Put the state into the controls. */
+  #showControls() {
+    const { state } = this;
+    for (const name of ["strength", "difference", "stability"]) {
+      byId(name).value = state[name];
+      state[name] = Number(byId(name).value); // as near as the steps of the slider allow
+      byId(`${name}-value`).textContent = state[name].toFixed(this.decimals[name]);
+    }
+    const comparing = state.mode === "difference";
+    byId("compared").hidden = byId("difference-field").hidden = !comparing;
+    byId("strength-field").hidden = byId("class-field").hidden = byId("colour-field").hidden = comparing;
+    byId("first-class").value = state.compared[0];
+    byId("second-class").value = state.compared[1];
+    byId("colour").value = state.colourBy;
   }
 
   #check(name, colour, group, position) {
@@ -68,7 +102,10 @@ class Page {
   }
 
   #countKinds() {
-    const counts = KINDS.map((_, kind) => this.model.kind.reduce((sum, value) => sum + (value === kind ? 1 : 0), 0));
+    const { model, state } = this, counts = KINDS.map(() => 0);
+    for (let pair = 0; pair < model.nPairs; pair++) if (state.shown.some((k) => model.edgeAt(pair, k) >= 0)) counts[model.kind[pair]]++;
+    // With two classes nothing is partly shared.
+    byId("kinds").children[PARTLY_SHARED].hidden = state.shown.length === 2;
     byId("kinds").querySelectorAll(".count").forEach((cell, kind) => { cell.textContent = formatCount(counts[kind]); });
   }
 
@@ -76,36 +113,53 @@ class Page {
     const { model } = this;
     const link = (variable) => makeButton(model.variables[variable], () => this.chooseVariable(variable), "link");
     const number = (label, value, text = (row) => formatCount(value(row))) => ({ label, value, cell: text, number: true });
-    this.hubs = new SortableTable(byId("hubs"), "Hubs", [
+    this.hubs = new SortableTable(byId("hubs"), "Hubs", []);
+    this.hubColumns = (shown) => [
       { label: "Variable", value: (v) => model.variables[v], cell: link },
-      ...model.classes.map((name, k) => number(name, (v) => this.state.degreeByClass[k][v])),
-      number("Sum", (v) => this.state.degree[v] && model.classes.reduce((sum, _, k) => sum + this.state.degreeByClass[k][v], 0)),
-    ], { sortBy: model.nClasses + 1 });
+      ...shown.map((k) => number(model.classes[k], (v) => this.state.degreeByClass[k][v])),
+      number("Sum", (v) => shown.reduce((sum, k) => sum + this.state.degreeByClass[k][v], 0)),
+    ];
     this.comparison = new SortableTable(byId("comparison"), "Classes compared", [
       { label: "Class", value: (row) => row.one, cell: (row) => model.classes[row.one] },
       { label: "and class", value: (row) => row.two, cell: (row) => model.classes[row.two] },
       number("Common", (row) => row.common), number("Only first", (row) => row.onlyFirst), number("Only second", (row) => row.onlySecond),
       number("Sign flips", (row) => row.signFlips), number("Jaccard", (row) => row.jaccard, (row) => formatShare(row.jaccard)),
     ], { pageSize: 15 });
-    this.differential = new SortableTable(byId("differential"), "Differential edges", [
+    this.differential = new SortableTable(byId("differential"), "Differences between the classes", [], { pageSize: 15 });
+    this.differenceColumns = (shown) => [
       { label: "Variable", value: (pair) => model.variables[model.first[pair]], cell: (pair) => link(model.first[pair]) },
       { label: "and variable", value: (pair) => model.variables[model.second[pair]], cell: (pair) => link(model.second[pair]) },
-      { label: "Kind", value: (pair) => KINDS[model.kind[pair]], cell: (pair) => KINDS[model.kind[pair]] + (model.flips[pair] ? ", sign changes" : "") },
-      ...model.classes.map((name, k) => number(name, (pair) => this.#value(pair, k), (pair) => signedValue(model, model.edgeAt(pair, k)))),
-      number("Difference", (pair) => model.spread(pair), (pair) => model.spread(pair).toFixed(3)),
-    ], { pageSize: 15, sortBy: model.nClasses + 3 });
+      { label: "Edge", value: (pair) => this.#presence(pair), cell: (pair) => this.#presence(pair) },
+      ...shown.map((k) => number(model.classes[k], (pair) => model.valueAt(pair, k), (pair) => signedValue(model, model.edgeAt(pair, k)))),
+      ...this.#tested(number),
+      number(shown.length === 2 ? `${model.classes[shown[0]]} − ${model.classes[shown[1]]}` : "Difference",
+        (pair) => Math.abs(model.difference(pair, shown)), (pair) => differenceText(model.difference(pair, shown), shown.length)),
+    ];
   }
 
-  #value(pair, classIndex) {
-    const edge = this.model.edgeAt(pair, classIndex);
-    return edge < 0 ? 0 : this.model.partial[edge];
+  /** Columns of tests of the differences, where some were made. */
+  #tested(number) {
+    const { tests } = this.data;
+    const column = (label, values) => number(label, (pair) => (values[pair] === null ? -2 : -values[pair]), (pair) => formatSmall(values[pair]));
+    return tests ? [column("p", tests.p), column("q", tests.q)] : [];
+  }
+
+  /** In which of the classes shown a pair is joined. */
+  #presence(pair) {
+    const { model, state } = this;
+    if (model.flips[pair]) return "sign changes";
+    const held = state.shown.filter((k) => model.edgeAt(pair, k) >= 0);
+    if (held.length === state.shown.length) return state.shown.length === 2 ? "in both" : "in all";
+    return held.length === 1 ? `only ${model.classes[held[0]]}` : `in ${held.length} of ${state.shown.length}`;
   }
 
   // Following the state
 
   applyFilters({ rebuild = false } = {}) {
     const { model, state } = this;
-    model.apply(state);
+    const filter = this.#filter();
+    state.shown = model.classes.map((_, k) => k).filter((k) => filter.classes[k]);
+    model.apply(filter);
     state.degreeByClass = model.degrees();
     state.degree = Uint32Array.from({ length: model.nVariables }, (_, v) => model.incident[v].reduce((sum, pair) => sum + model.pairPasses(pair), 0));
     state.byDegree = Array.from(state.degree.keys()).sort((a, b) => state.degree[b] - state.degree[a]);
@@ -117,10 +171,36 @@ class Page {
     this.#showTables();
   }
 
+  /** What the state asks for: the difference of two classes is about these alone, and about its own size. */
+  #filter() {
+    const { state } = this;
+    if (state.mode !== "difference") return { ...state, difference: 0 };
+    return { ...state, classes: state.classes.map((_, k) => state.compared.includes(k)), strength: 0 };
+  }
+
+  /** The filters in words, those that leave nothing out excepted. */
+  filterWords() {
+    const { model, state } = this, comparing = state.mode === "difference";
+    const value = (name) => state[name].toFixed(this.decimals[name]);
+    return [
+      state.shown.length < model.nClasses && !comparing && `only ${state.shown.map((k) => model.classes[k]).join(", ") || "no class"}`,
+      !comparing && state.strength > 0 && `|partial correlation| at least ${value("strength")}${state.shown.length > 1 ? " in some class" : ""}`,
+      comparing && `|${state.compared.map((k) => model.classes[k]).join(" − ")}| ${state.difference > 0 ? `at least ${value("difference")}` : "not 0"}`,
+      state.stability > 0 && `stability at least ${value("stability")}`,
+      state.kinds.includes(false) && `without ${KINDS.filter((_, kind) => !state.kinds[kind]).join(" and ")} edges`,
+      state.change !== "all" && { differential: "differential edges only", sign: "sign changes only" }[state.change],
+    ].filter(Boolean);
+  }
+
   #showCounts() {
-    const shown = this.model.shownByClass();
-    byId("classes").querySelectorAll(".count").forEach((cell, k) => { cell.textContent = formatCount(shown[k]); });
+    const counts = this.model.shownByClass();
+    byId("classes").querySelectorAll(".count").forEach((cell, k) => { cell.textContent = formatCount(counts[k]); });
+    this.#countKinds();
     const all = this.model.passes.every((passes) => passes);
+    const { nPairs } = this.model, pairs = `joined ${nPairs === 1 ? "pair" : "pairs"}`;
+    byId("shown").textContent = all ? `All ${formatCount(nPairs)} ${pairs} shown.`
+      : `${formatCount(this.model.nPairsShown())} of ${formatCount(nPairs)} ${pairs} shown: ${this.filterWords().join("; ")}.`;
+    byId("show-all").hidden = all || this.state.mode === "difference";
     document.querySelectorAll("[data-scope]").forEach((part) => { part.textContent = all ? "All edges are counted." : "Only edges that pass the filters are counted."; });
   }
 
@@ -129,28 +209,46 @@ class Page {
     clearTimeout(this.tableTimer);
     this.tableTimer = setTimeout(() => {
       const { model, state } = this;
+      const columns = state.shown.join(" ");
+      if (columns !== this.columnsShown) {
+        this.columnsShown = columns;
+        this.hubs.setColumns(this.hubColumns(state.shown));
+        this.differential.setColumns(this.differenceColumns(state.shown));
+      }
       this.hubs.show([...state.degree.keys()].filter((variable) => state.degree[variable] > 0));
-      this.comparison.show(model.comparisons(model.classes.map((_, k) => k).filter((k) => state.classes[k])));
-      this.differential.show(this.stage.allPairs.filter((pair) => model.isDifferential(pair) && model.pairPasses(pair)));
+      this.comparison.show(model.comparisons(state.shown));
+      this.differential.show(this.stage.allPairs.filter((pair) => model.pairPasses(pair) && model.difference(pair, state.shown) !== 0));
     }, 60);
   }
 
-  #showLegend() {
-    const { model, state } = this;
-    const entries = {
+  /** Entries of the legend: {variable, text} for lines, with `disc` for groups of variables. */
+  legend() {
+    const { model, state } = this, [one, two] = state.compared.map((k) => model.classes[k]);
+    const lines = state.mode === "difference" ? [["--positive", `higher in ${one}`], ["--negative", `higher in ${two}`]] : {
       sign: [["--positive", "positive"], ["--negative", "negative"], ...(state.mode === "overlay" ? [["--mixed", "differs by class"]] : [])],
       kind: [["--shared", "shared: in all classes"], ...(model.nClasses > 2 ? [["--partly", "partly shared"]] : []), ["--specific", "specific: in one class"]],
       class: [...(model.nClasses > 1 ? [["--in-all", "in all classes"]] : []),
         ...(model.nClasses > 2 ? [["--in-some", "in several"]] : []),
         ...model.classes.map((name, k) => [`--class-${k % CLASS_COLOURS}`, model.nClasses > 1 ? `only ${name}` : name])],
     }[state.colourBy];
-    const swatches = entries.map(([colour, text]) => {
-      const line = make("i", { className: "line" });
-      line.style.setProperty("--colour", `var(${colour})`);
-      return make("span", {}, [line, text]);
+    const entries = lines.map(([variable, text]) => ({ variable, text }));
+    entries.push({ text: state.mode === "difference" ? "thicker: larger difference" : "thicker: stronger" });
+    if (!model.groups || !state.showGroups) return entries;
+    const { title, names, of } = model.groups;
+    const named = names.slice(0, GROUP_COLOURS).map((name, k) => ({ variable: `--group-${k}`, text: k ? name : `${title} ${name}`, disc: true }));
+    const others = of.some((group) => group < 0 || group >= GROUP_COLOURS);
+    return [...entries, ...named, ...(others ? [{ variable: "--node", text: "other", disc: true }] : [])];
+  }
+
+  #showLegend() {
+    const marks = this.legend().map(({ variable, text, disc }) => {
+      if (!variable) return make("span", { className: "quiet", text });
+      const mark = make("i", { className: disc ? "disc" : "line" });
+      mark.style.setProperty("--colour", `var(${variable})`);
+      return make("span", {}, [mark, text]);
     });
-    byId("networks").dataset.colour = state.colourBy;
-    byId("legend").replaceChildren(...swatches, make("span", { className: "quiet", text: "thicker: stronger" }));
+    byId("networks").dataset.colour = this.state.colourBy;
+    byId("legend").replaceChildren(...marks);
   }
 
   // Focus
@@ -180,8 +278,17 @@ class Page {
     const head = make("div", { className: "details-head" }, [make("h2", { text: title }), makeButton("Close", () => this.choose(NOTHING), "plain")]);
     details.replaceChildren(head);
     const onChoose = (other) => this.chooseVariable(other);
-    if (variable >= 0) details.append(variableValues(model, state.degreeByClass, variable), neighbourList(model, variable, onChoose));
+    if (variable >= 0 && model.texts[variable]) details.append(make("p", { text: model.texts[variable] }));
+    if (variable >= 0) details.append(variableValues(model, state.degreeByClass, variable), neighbourList(model, variable, onChoose), ...this.#hiddenNeighbours(variable));
     else details.append(make("p", { className: "quiet", text: pairWords(model, pair) }), pairValues(model, pair));
+  }
+
+  /** A line about neighbours that the filters hide, with a way to see them. */
+  #hiddenNeighbours(variable) {
+    const hidden = this.model.incident[variable].filter((pair) => !this.model.pairPasses(pair)).length;
+    if (!hidden) return [];
+    const words = `${formatCount(hidden)} more ${hidden === 1 ? "neighbour is" : "neighbours are"} hidden by the filters.`;
+    return [make("p", { className: "quiet hint", text: words }), makeButton("Show all edges", () => this.showAll(), "plain")];
   }
 
   #showNeighbours(variable) {
@@ -200,6 +307,7 @@ class Page {
     const { model } = this;
     const title = variable >= 0 ? model.variables[variable] : pairName(model, pair);
     tip.replaceChildren(make("strong", { text: title }));
+    if (variable >= 0 && model.texts[variable]) tip.append(make("div", { text: model.texts[variable] }));
     if (pair >= 0) tip.append(make("div", { className: "quiet", text: pairWords(model, pair) }), pairValues(model, pair));
     else tip.append(variableValues(model, this.state.degreeByClass, variable));
     const left = Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8);
@@ -214,17 +322,25 @@ class Page {
     const { state, stage } = this;
     document.querySelectorAll("input[name=mode]").forEach((radio) => radio.addEventListener("change", () => this.setMode(radio.value)));
     this.#onChange("colour", (select) => { state.colourBy = select.value; state.colourChosen = true; this.#showLegend(); stage.refresh(); });
+    this.#onChange("groups", (box) => { state.showGroups = box.checked; this.#showLegend(); stage.refresh(); });
+    ["first-class", "second-class"].forEach((id, place) => this.#onChange(id, (select) => this.compare(place, Number(select.value))));
     this.#onChange("isolated", (box) => { state.showIsolated = box.checked; stage.refresh(); stage.fit(); });
     this.#onChange("labels", (box) => { state.showLabels = box.checked; stage.draw(); });
     this.#onChange("change", (select) => { state.change = select.value; this.applyFilters(); });
-    for (const name of ["strength", "stability"]) {
+    for (const name of ["strength", "difference", "stability"]) {
       byId(name).addEventListener("input", () => this.#slide(name));
     }
+    byId("show-all").addEventListener("click", () => this.showAll());
+    byId("more").addEventListener("click", () => {
+      const open = document.querySelector(".side").classList.toggle("open");
+      byId("more").setAttribute("aria-expanded", String(open));
+      byId("more").textContent = open ? "Fewer filters" : "More filters";
+    });
     byId("zoom-in").addEventListener("click", () => stage.zoomMiddle(1.4));
     byId("zoom-out").addEventListener("click", () => stage.zoomMiddle(1 / 1.4));
     byId("fit").addEventListener("click", () => { this.choose(NOTHING); stage.fit(); });
     byId("reset").addEventListener("click", () => this.reset());
-    this.search = new SearchBox(byId("search"), byId("matches"), this.model.variables, (variable) => this.chooseVariable(variable));
+    this.search = new SearchBox(byId("search"), byId("matches"), this.model, (variable) => this.chooseVariable(variable));
     this.#listenToTheme();
     document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !byId("details").hidden) this.choose(NOTHING); });
   }
@@ -235,7 +351,7 @@ class Page {
 
   #slide(name) {
     this.state[name] = Number(byId(name).value);
-    byId(`${name}-value`).textContent = this.state[name].toFixed(2);
+    byId(`${name}-value`).textContent = this.state[name].toFixed(this.decimals[name]);
     // Many events a frame while the handle moves: one filtering for each frame is enough.
     if (this.sliding) return;
     this.sliding = requestAnimationFrame(() => { this.sliding = 0; this.applyFilters(); });
@@ -244,20 +360,49 @@ class Page {
   setMode(mode) {
     const { state } = this;
     state.mode = mode;
-    if (!state.colourChosen) {
-      state.colourBy = mode === "overlay" ? "class" : "sign";
-      byId("colour").value = state.colourBy;
-    }
+    if (!state.colourChosen) state.colourBy = mode === "overlay" ? "class" : "sign";
+    if (mode === "difference") this.#startComparison();
+    this.#showControls();
     this.#showLegend();
     this.applyFilters({ rebuild: true });
   }
 
+  /** Begin with the first two classes that are ticked, and with as many differences as can be read. */
+  #startComparison() {
+    const { model, state } = this;
+    const ticked = model.classes.map((_, k) => k).filter((k) => state.classes[k]);
+    if (!state.comparisonChosen && ticked.length > 1) state.compared = ticked.slice(0, 2);
+    state.difference = readableSize(this.stage.allPairs.map((pair) => model.difference(pair, state.compared)), READABLE);
+  }
+
+  /** Compare other classes; choosing the other one of the two swaps them. */
+  compare(place, classIndex) {
+    const { state } = this, other = 1 - place;
+    const compared = [...state.compared];
+    if (compared[other] === classIndex) compared[other] = compared[place];
+    compared[place] = classIndex;
+    state.compared = compared;
+    state.comparisonChosen = true;
+    this.setMode("difference");
+  }
+
+  /** Hide no edge. */
+  showAll() {
+    const { state } = this;
+    Object.assign(state, { strength: 0, difference: 0, stability: 0, change: "all", classes: state.classes.map(() => true), kinds: KINDS.map(() => true) });
+    document.querySelectorAll("#classes input, #kinds input").forEach((box) => { box.checked = true; });
+    byId("change").value = "all";
+    this.#showControls();
+    this.applyFilters({ rebuild: true });
+  }
+
   reset() {
-    Object.assign(this.state, { ...this.#startState(), colours: this.state.colours });
+    Object.assign(this.state, { ...this.#startState(), colours: this.state.colours, comparisonChosen: false });
     document.querySelectorAll("#networks input[type=checkbox]").forEach((box) => { box.checked = box.id !== "isolated" || this.state.showIsolated; });
     document.querySelector("input[name=mode][value=side]").checked = true;
-    Object.entries({ colour: "sign", change: "all", strength: 0, stability: 0, search: "" }).forEach(([id, value]) => { byId(id).value = value; });
-    ["strength", "stability"].forEach((name) => { byId(`${name}-value`).textContent = "0.00"; });
+    byId("change").value = "all";
+    byId("search").value = "";
+    this.#showControls();
     this.#showLegend();
     this.applyFilters({ rebuild: true });
   }
@@ -279,120 +424,11 @@ class Page {
     window.addEventListener("afterprint", () => print(false));
     set(usual());
   }
-
-  // Downloads
-
-  #makeDownloads() {
-    const offers = {
-      "All edges": () => saveText("edges.csv", csvText(this.edgeRows(() => true))),
-      "Edges shown": () => saveText("edges-shown.csv", csvText(this.edgeRows((edge) => this.model.passes[edge]))),
-      "Degrees": () => saveText("degrees.csv", csvText(this.degreeRows())),
-      "Classes compared": () => saveText("comparison.csv", csvText(this.comparisonRows())),
-      "Picture": () => this.stage.picture().toBlob((blob) => saveBlob("networks.png", blob)),
-    };
-    document.querySelector("#downloads .buttons").append(...Object.entries(offers).map(([name, action]) => makeButton(name, action)));
-  }
-
-  edgeRows(keep) {
-    const { model } = this;
-    const rows = [["variable1", "variable2", "class", "precision", "partial_correlation", "kind", "differential", "stability", "certified"]];
-    for (let edge = 0; edge < model.nEdges; edge++) {
-      if (!keep(edge)) continue;
-      const pair = model.pairOfEdge[edge];
-      rows.push([model.variables[model.first[pair]], model.variables[model.second[pair]], model.classes[model.edgeClass[edge]],
-        model.precision[edge], model.partial[edge], KINDS[model.kind[pair]], pythonBoolean(model.isDifferential(pair)),
-        model.stability ? model.stability[edge] : "", model.certified ? pythonBoolean(model.certified[edge]) : ""]);
-    }
-    return rows;
-  }
-
-  degreeRows() {
-    const { model, state } = this;
-    return [["variable", ...model.classes], ...model.variables.map((name, v) => [name, ...state.degreeByClass.map((row) => row[v])])];
-  }
-
-  comparisonRows() {
-    const { model } = this;
-    const all = model.classes.map((_, k) => k);
-    return [["class1", "class2", "common", "only_first", "only_second", "sign_flips", "jaccard"],
-      ...model.comparisons(all).map((row) => [model.classes[row.one], model.classes[row.two], row.common, row.onlyFirst, row.onlySecond,
-        row.signFlips, Number.isNaN(row.jaccard) ? "" : row.jaccard])];
-  }
-}
-
-/** Search with suggestions, by the keyboard pattern of a combobox. */
-class SearchBox {
-  constructor(input, list, names, onChoose) {
-    Object.assign(this, { input, list, names, onChoose, found: [], active: -1 });
-    input.addEventListener("input", () => this.#suggest());
-    input.addEventListener("focus", () => this.#suggest());
-    input.addEventListener("blur", () => this.#close());
-    input.addEventListener("keydown", (event) => this.#key(event));
-  }
-
-  #suggest() {
-    this.found = findVariables(this.names, this.input.value, 12);
-    this.active = this.found.length ? 0 : -1;
-    const options = this.found.map((variable, position) => {
-      const option = make("li", { text: this.names[variable], attributes: { role: "option", id: `match-${position}` } });
-      // A press would take the focus from the input and close the list before the click arrives.
-      option.addEventListener("mousedown", (event) => event.preventDefault());
-      option.addEventListener("click", () => this.#choose(position));
-      return option;
-    });
-    if (!options.length && this.input.value.trim()) options.push(make("li", { className: "quiet", text: "No such variable" }));
-    this.list.replaceChildren(...options);
-    this.#mark();
-    this.list.hidden = !options.length;
-    this.input.setAttribute("aria-expanded", String(this.found.length > 0));
-  }
-
-  #mark() {
-    [...this.list.children].forEach((option, position) => option.setAttribute("aria-selected", String(position === this.active)));
-    if (this.active >= 0) this.input.setAttribute("aria-activedescendant", `match-${this.active}`);
-    else this.input.removeAttribute("aria-activedescendant");
-  }
-
-  #key(event) {
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      event.preventDefault();
-      const step = event.key === "ArrowDown" ? 1 : -1;
-      if (this.found.length) this.active = (this.active + step + this.found.length) % this.found.length;
-      this.#mark();
-    } else if (event.key === "Enter") {
-      if (this.active < 0) this.#suggest();
-      if (this.active >= 0) this.#choose(this.active);
-    } else if (event.key === "Escape") this.#close();
-  }
-
-  #choose(position) {
-    const variable = this.found[position];
-    this.input.value = this.names[variable];
-    this.#close();
-    this.onChoose(variable);
-  }
-
-  #close() {
-    this.list.hidden = true;
-    this.active = -1;
-    this.input.setAttribute("aria-expanded", "false");
-    this.input.removeAttribute("aria-activedescendant");
-  }
 }
 
 const pairName = (model, pair) => `${model.variables[model.first[pair]]} – ${model.variables[model.second[pair]]}`;
 const pairWords = (model, pair) => `partial correlation, ${model.flips[pair] ? "sign changes, " : ""}${KINDS[model.kind[pair]]}`;
-const pythonBoolean = (value) => (value ? "True" : "False");
-
-function saveText(name, text) {
-  saveBlob(name, new Blob([text], { type: "text/csv;charset=utf-8" }));
-}
-
-function saveBlob(name, blob) {
-  const address = URL.createObjectURL(blob);
-  make("a", { attributes: { href: address, download: name } }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10000);
-}
+const differenceText = (value, nClasses) => (nClasses === 2 ? formatSigned(value) : value.toFixed(3));
 
 function start() {
   const page = new Page(JSON.parse(byId("data").textContent));

@@ -7,13 +7,19 @@ class Model {
   constructor(data) {
     this.classes = data.classes;
     this.variables = data.variables;
-    this.x = Float64Array.from(data.layout.x);
+    this.texts = data.texts || [];
+    this.groups = data.groups;
+    this.plainX = Float64Array.from(data.layout.x);
+    this.x = Float64Array.from(this.plainX);
     this.y = Float64Array.from(data.layout.y);
     this.spacing = data.layout.spacing;
     this.first = Uint32Array.from(data.pairs.first);
     this.second = Uint32Array.from(data.pairs.second);
-    this.kind = Uint8Array.from(data.pairs.kind);
-    this.flips = Uint8Array.from(data.pairs.sign_differs);
+    this.kindOfAll = Uint8Array.from(data.pairs.kind);
+    this.flipsOfAll = Uint8Array.from(data.pairs.sign_differs);
+    // The same among the classes that are shown.
+    this.kind = Uint8Array.from(this.kindOfAll);
+    this.flips = Uint8Array.from(this.flipsOfAll);
     this.start = runningSum(data.pairs.count);
     this.edgeClass = Uint16Array.from(data.edges.class);
     this.precision = Float64Array.from(data.edges.precision);
@@ -46,8 +52,19 @@ class Model {
     });
   }
 
+  /** Draw everything this much wider, so that it fills the panels. */
+  stretch(factor) {
+    this.plainX.forEach((x, variable) => { this.x[variable] = x * factor; });
+  }
+
+  /** Whether a pair is missing in one of the classes shown or changes its sign between them. */
   isDifferential(pair) {
     return this.kind[pair] !== SHARED || this.flips[pair] === 1;
+  }
+
+  /** The same for all classes, whatever is shown. */
+  differsAnywhere(pair) {
+    return this.kindOfAll[pair] !== SHARED || this.flipsOfAll[pair] === 1;
   }
 
   /** Edge of a pair in a class, or -1. */
@@ -68,28 +85,60 @@ class Model {
     return this.first[pair] === variable ? this.second[pair] : this.first[pair];
   }
 
-  /** Largest difference of the partial correlation between two classes, absent counting as 0. */
-  spread(pair) {
-    const absent = this.start[pair + 1] - this.start[pair] < this.nClasses;
-    let low = absent ? 0 : Infinity, high = absent ? 0 : -Infinity;
-    for (let edge = this.start[pair]; edge < this.start[pair + 1]; edge++) {
-      low = Math.min(low, this.partial[edge]);
-      high = Math.max(high, this.partial[edge]);
-    }
-    return high - low;
+  /** Partial correlation of a pair in a class, 0 where there is no edge. */
+  valueAt(pair, classIndex) {
+    const edge = this.edgeAt(pair, classIndex);
+    return edge < 0 ? 0 : this.partial[edge];
   }
 
-  /** Mark the edges that pass `filter`. */
+  /** Difference of the partial correlation between two classes, or its range over more of them, absent counting as 0. */
+  difference(pair, classIndices) {
+    const values = classIndices.map((k) => this.valueAt(pair, k));
+    if (values.length === 2) return values[0] - values[1];
+    return values.length ? Math.max(...values) - Math.min(...values) : 0;
+  }
+
+  /**
+   * Mark the edges that pass `filter`.
+   *
+   * Strength is that of the strongest class shown: an edge a little weaker in one class than in another must not look
+   * as if it were missing there.
+   */
   apply(filter) {
-    for (let edge = 0; edge < this.nEdges; edge++) {
-      const pair = this.pairOfEdge[edge];
-      this.passes[edge] = filter.classes[this.edgeClass[edge]]
-        && filter.kinds[this.kind[pair]]
+    const shown = this.classes.map((_, k) => k).filter((k) => filter.classes[k]);
+    for (let pair = 0; pair < this.nPairs; pair++) {
+      const strongest = this.#look(pair, filter.classes, shown.length);
+      const passes = filter.kinds[this.kind[pair]]
         && (filter.change !== "differential" || this.isDifferential(pair))
         && (filter.change !== "sign" || this.flips[pair])
-        && Math.abs(this.partial[edge]) >= filter.strength
-        && (!this.stability || this.stability[edge] >= filter.stability) ? 1 : 0;
+        && strongest >= filter.strength
+        && (!filter.difference || Math.abs(this.difference(pair, shown)) >= filter.difference);
+      for (let edge = this.start[pair]; edge < this.start[pair + 1]; edge++) {
+        this.passes[edge] = passes && filter.classes[this.edgeClass[edge]]
+          && (!this.stability || this.stability[edge] >= filter.stability) ? 1 : 0;
+      }
     }
+  }
+
+  /** Find the kind of a pair among the classes shown; returns its largest size there. */
+  #look(pair, classes, nShown) {
+    let count = 0, positive = 0, strongest = 0;
+    for (let edge = this.start[pair]; edge < this.start[pair + 1]; edge++) {
+      if (!classes[this.edgeClass[edge]]) continue;
+      count++;
+      positive += this.partial[edge] > 0;
+      strongest = Math.max(strongest, Math.abs(this.partial[edge]));
+    }
+    this.kind[pair] = count === nShown ? SHARED : count === 1 ? SPECIFIC : PARTLY_SHARED;
+    this.flips[pair] = positive > 0 && positive < count ? 1 : 0;
+    return strongest;
+  }
+
+  /** Number of pairs with an edge that is marked. */
+  nPairsShown() {
+    let count = 0;
+    for (let pair = 0; pair < this.nPairs; pair++) count += this.pairPasses(pair);
+    return count;
   }
 
   /** Number of marked edges of each class. */
@@ -159,14 +208,21 @@ function incidence(nVariables, first, second) {
   return lists;
 }
 
-/** Positions of the variables whose name contains `words`: beginnings first, then short names. */
-function findVariables(names, words, limit) {
+/** The size that `most` of the values reach, as many as a picture can hold; 0 where there are hardly more anyhow. */
+function readableSize(values, most) {
+  const sizes = values.map(Math.abs).filter((size) => size > 0).sort((a, b) => b - a);
+  return sizes.length <= 1.25 * most ? 0 : sizes[most - 1];
+}
+
+/** Positions of the variables whose name or text contains `words`: beginnings first, then short names, then texts. */
+function findVariables({ variables, texts }, words, limit) {
   const wanted = words.trim().toLowerCase();
   if (!wanted) return [];
   const found = [];
-  names.forEach((name, position) => {
+  variables.forEach((name, position) => {
     const at = name.toLowerCase().indexOf(wanted);
-    if (at >= 0) found.push({ position, late: at > 0, length: name.length });
+    if (at >= 0) found.push({ position, late: Number(at > 0), length: name.length });
+    else if ((texts[position] || "").toLowerCase().includes(wanted)) found.push({ position, late: 2, length: name.length });
   });
   found.sort((a, b) => a.late - b.late || a.length - b.length || a.position - b.position);
   return found.slice(0, limit).map((match) => match.position);

@@ -24,7 +24,7 @@ class Stage {
   build() {
     const { mode, classes } = this.state;
     const shown = this.model.classes.map((_, k) => k).filter((k) => classes[k]);
-    const wanted = mode === "overlay" ? [-1] : shown;
+    const wanted = { overlay: [OVERLAY], difference: [DIFFERENCE] }[mode] || shown;
     this.container.replaceChildren();
     this.panels = wanted.map((classIndex) => this.#makePanel(classIndex));
     this.container.dataset.mode = mode;
@@ -35,7 +35,8 @@ class Stage {
 
   #makePanel(classIndex) {
     const figure = make("figure", { className: "panel" });
-    const name = classIndex < 0 ? "All classes" : this.model.classes[classIndex];
+    const { classes } = this.model, [one, two] = this.state.compared;
+    const name = { [OVERLAY]: "All classes", [DIFFERENCE]: `${classes[one]} minus ${classes[two]}` }[classIndex] ?? classes[classIndex];
     const caption = make("figcaption", {}, [make("strong", { text: name }), make("span", { className: "quiet" })]);
     const view = make("div", { className: "view", attributes: { tabindex: "0", role: "group", "aria-label": `Network: ${name}` } });
     const canvases = [make("canvas"), make("canvas")];
@@ -43,7 +44,7 @@ class Stage {
     figure.append(caption, view);
     this.container.append(figure);
     const [base, top] = canvases.map((canvas) => canvas.getContext("2d"));
-    const panel = { classIndex, figure, view, base, top, count: caption.lastChild };
+    const panel = { classIndex, name, figure, view, base, top, count: caption.lastChild };
     this.#listen(panel);
     return panel;
   }
@@ -67,15 +68,27 @@ class Stage {
 
   /** Show everything, or the neighbourhood that is in focus. */
   fit() {
-    this.camera.fit(this.model, this.visible, this.width, this.height);
+    // Names need room at the sides; where a panel is narrow, the picture needs it more.
+    const margin = Math.min(56, Math.max(24, 0.1 * this.width));
+    this.#fillPanels(margin);
+    this.camera.fit(this.model, this.visible, this.width, this.height, margin);
     this.camera.fitScale = this.camera.scale;
     const { variables, pairs } = highlightOf(this.model, this.state.focus);
     if (variables.length) {
       const around = pairs.filter((pair) => this.model.pairPasses(pair));
       const ends = around.flatMap((pair) => [this.model.first[pair], this.model.second[pair]]);
-      this.camera.fit(this.model, [...variables, ...ends], this.width, this.height, 5 * this.camera.fitScale);
+      this.camera.fit(this.model, [...variables, ...ends], this.width, this.height, 1.3 * margin, 4 * this.camera.fitScale);
     }
     this.draw();
+  }
+
+  /** Stretch the picture sideways, within reason, to the shape of the panels. */
+  #fillPanels(margin) {
+    this.model.stretch(1);
+    const [left, top, right, bottom] = boundsOf(this.model, this.visible);
+    if (!(right > left && bottom > top)) return;
+    const wanted = (this.width - 2 * margin) / (this.height - 44);
+    this.model.stretch(Math.min(1.8, Math.max(0.6, (wanted * (bottom - top)) / (right - left))));
   }
 
   zoomMiddle(factor) {
@@ -236,28 +249,6 @@ class Stage {
     const dx = painter.screenX(model.second[pair]) - x1, dy = painter.screenY(model.second[pair]) - y1;
     const share = Math.min(1, Math.max(0, ((point.x - x1) * dx + (point.y - y1) * dy) / (dx * dx + dy * dy || 1)));
     return Math.hypot(x1 + share * dx - point.x, y1 + share * dy - point.y);
-  }
-
-  /** All panels as one picture. */
-  picture() {
-    const gap = 16, head = 26, ratio = this.panels[0].base.canvas.width / this.width;
-    const columns = columnsFor(this.panels.length), rows = Math.ceil(this.panels.length / columns);
-    const canvas = document.createElement("canvas");
-    canvas.width = (columns * (this.width + gap) + gap) * ratio;
-    canvas.height = (rows * (this.height + gap + head) + gap) * ratio;
-    const context = canvas.getContext("2d");
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = this.state.colours.background;
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.font = `600 14px ${getComputedStyle(document.body).fontFamily}`;
-    context.fillStyle = this.state.colours.text;
-    this.panels.forEach((panel, position) => {
-      const x = gap + (position % columns) * (this.width + gap);
-      const y = gap + Math.floor(position / columns) * (this.height + gap + head);
-      context.fillText(panel.figure.querySelector("strong").textContent, x, y + 14);
-      for (const layer of [panel.base, panel.top]) context.drawImage(layer.canvas, x, y + head, this.width, this.height);
-    });
-    return canvas;
   }
 }
 

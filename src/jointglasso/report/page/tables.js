@@ -22,6 +22,7 @@ const formatSigned = (value) => {
   return `${value < 0 ? "−" : "+"}${size < 0.0005 ? size.toExponential(0) : size.toFixed(3)}`;
 };
 const formatShare = (value) => (Number.isNaN(value) ? "–" : value.toFixed(2));
+const formatSmall = (value) => (value === null || value === undefined ? "–" : value < 0.001 ? value.toExponential(1) : value.toFixed(3));
 
 /**
  * A table whose columns sort on a click, and which shows more rows on demand.
@@ -44,6 +45,14 @@ class SortableTable {
     this.#fillHead();
   }
 
+  /** Take other columns; sorted is by the last one that has numbers. */
+  setColumns(columns) {
+    this.columns = columns;
+    this.sortBy = columns.length - 1;
+    this.descending = true;
+    this.#fillHead();
+  }
+
   show(rows) {
     this.rows = rows;
     this.limit = this.pageSize;
@@ -51,10 +60,10 @@ class SortableTable {
   }
 
   #fillHead() {
-    this.columns.forEach((column, position) => {
+    this.head.replaceChildren(...this.columns.map((column, position) => {
       const button = makeButton(column.label, () => this.#sort(position), "head");
-      this.head.append(make("th", { className: column.number ? "number" : "", attributes: { scope: "col" } }, [button]));
-    });
+      return make("th", { className: column.number ? "number" : "", attributes: { scope: "col" } }, [button]);
+    }));
   }
 
   #sort(position) {
@@ -114,13 +123,13 @@ function signedValue(model, edge) {
 /** Number of edges of a variable in all classes, as a small table. */
 function variableValues(model, degreeByClass, variable) {
   const rows = model.classes.map((name, k) =>
-    make("tr", {}, [make("td", { text: name }), make("td", { className: "number", text: `${degreeByClass[k][variable]}` }), make("td", { text: "edges", className: "quiet" })]));
+    make("tr", {}, [make("td", { text: name }), make("td", { className: "number", text: `${degreeByClass[k][variable]}` }), make("td", { text: degreeByClass[k][variable] === 1 ? "edge" : "edges", className: "quiet" })]));
   return make("table", { className: "values" }, [make("tbody", {}, rows)]);
 }
 
 /** Pairs of a variable that are shown, the strongest first. */
 function shownPairs(model, variable) {
-  const strength = (pair) => summaryOf(model, pair, -1).strength;
+  const strength = (pair) => summaryOf(model, pair, OVERLAY).strength;
   return model.incident[variable].filter((pair) => model.pairPasses(pair)).sort((a, b) => strength(b) - strength(a));
 }
 
@@ -176,7 +185,7 @@ function factList(rows) {
 
 /** A table of words, one row of which may be the one chosen. */
 function plainTable(caption, { columns, rows, best }) {
-  const cells = (tag, row) => row.map((text) => make(tag, { text }));
+  const cells = (tag, row) => row.map((text) => make(tag, { text, className: /^[+−-]?[\d.,]+(e[+-]?\d+)?$/.test(text) ? "number" : "" }));
   const body = rows.map((row, position) => make("tr", position === best ? { className: "best" } : {}, cells("td", row)));
   const head = make("thead", {}, [make("tr", {}, cells("th", columns))]);
   const table = make("table", {}, [make("caption", { className: "hidden", text: caption }), head, make("tbody", {}, body)]);

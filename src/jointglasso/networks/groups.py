@@ -1,0 +1,119 @@
+"""Groups of variables: those a user names, or communities found in the networks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import IntArray
+from jointglasso.networks.layout import union_weights
+
+if TYPE_CHECKING:
+    from jointglasso.networks.joint import JointNetworks
+
+#: Communities that get a colour of their own; smaller ones are grey.
+MOST_COLOURED = 8
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Names of the groups, and for each variable the number of its group, -1 for none."""
+
+    title: str
+    names: tuple[str, ...]
+    of: IntArray
+
+
+def find_communities(networks: JointNetworks, resolution: float = 1.0) -> IntArray:
+    """Community of each variable, 1 for the biggest, 0 for variables without an edge."""
+    if not resolution > 0:
+        raise ValueError(f"resolution must be positive, not {resolution!r}.")
+    weights = union_weights(networks.precision).tocoo()
+    upper = weights.row < weights.col
+    first, second, weight = weights.row[upper], weights.col[upper], weights.data[upper]
+    label = np.full(networks.n_variables, -1)
+    if len(first):
+        find = _leiden if find_spec("igraph") is not None else _louvain
+        label[:] = find(networks.n_variables, first, second, weight, resolution)
+    joined = networks.degree_table.any(axis=1)
+    numbers, counts = np.unique(label[joined], return_counts=True)
+    rank = {number: place for place, number in enumerate(numbers[np.argsort(-counts, kind="stable")].tolist(), start=1)}
+    return np.array([rank[number] if here else 0 for number, here in zip(label.tolist(), joined, strict=True)])
+
+
+def _leiden(n: int, first: IntArray, second: IntArray, weight: Any, resolution: float) -> list[int]:
+    igraph = require("igraph", "igraph")
+    graph = igraph.Graph(n=n, edges=np.column_stack([first, second]).tolist())
+    igraph.set_random_number_generator(random.Random(0))
+    try:
+        found = graph.community_leiden("modularity", weights=weight.tolist(), resolution=resolution, n_iterations=-1)
+    finally:
+        igraph.set_random_number_generator(random)
+    return found.membership
+
+
+def _louvain(n: int, first: IntArray, second: IntArray, weight: Any, resolution: float) -> list[int]:
+    networkx = require("networkx", "networks")
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_weighted_edges_from(zip(first.tolist(), second.tolist(), weight.tolist(), strict=True))
+    label = [0] * n
+    for number, members in enumerate(networkx.community.louvain_communities(graph, resolution=resolution, seed=0)):
+        for variable in members:
+            label[variable] = number
+    return label
+
+
+def node_groups(networks: JointNetworks, given: Any) -> Groups | None:
+    """Groups as the user gives them.
+
+    `given` is a mapping from names of variables to groups, a sequence with the group of every variable, "communities",
+    "none" or None for no groups, or "auto" for communities where a package that finds them is installed.
+    """
+    if given is None or (isinstance(given, str) and given == "none"):
+        return None
+    if isinstance(given, str):
+        if given not in ("auto", "communities"):
+            raise ValueError(
+                f"groups={given!r} is not known: give a mapping from variables to groups, a list with the group of "
+                "every variable, 'communities' or 'none'."
+            )
+        if given == "auto" and all(find_spec(package) is None for package in ("igraph", "networkx")):
+            return None
+        return _communities(networks)
+    return _named(networks, given)
+
+
+def _communities(networks: JointNetworks) -> Groups | None:
+    """The biggest communities; of those of one or two variables a colour says nothing."""
+    label = find_communities(networks)
+    sizes = np.bincount(label)[1:]
+    n_coloured = min(int((sizes > 2).sum()), MOST_COLOURED)
+    if n_coloured < 2:
+        return None
+    names = tuple(f"{number} ({size} variables)" for number, size in enumerate(sizes[:n_coloured], start=1))
+    return Groups("Community", names, np.where(label <= n_coloured, label, 0) - 1)
+
+
+def _named(networks: JointNetworks, given: Any) -> Groups:
+    p = networks.n_variables
+    values: list[Any] = [None] * p
+    if isinstance(given, Mapping) or hasattr(given, "items"):
+        for name, group in given.items():
+            values[networks.position(name)] = group
+    else:
+        values = list(given)
+        if len(values) != p:
+            raise ValueError(f"groups has {len(values)} entries, but there are {p} variables: give one for each.")
+    # NaN, as pandas marks what is missing, is no group.
+    words = [None if value is None or value != value else str(value) for value in values]
+    names = tuple(dict.fromkeys(word for word in words if word is not None))
+    if not names:
+        raise ValueError("groups puts no variable into a group: check the names of the variables.")
+    return Groups("Group", names, np.array([-1 if word is None else names.index(word) for word in words]))

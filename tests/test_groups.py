@@ -1,0 +1,105 @@
+"""Groups of variables: communities that are found, groups that are given, and the edges a picture begins with."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import jointglasso as jgl
+from jointglasso.networks import groups, layout
+from jointglasso.networks.groups import node_groups
+from jointglasso.report.payload import READABLE, make_payload
+from reports import big_solution, made_solution, ring
+
+
+def cliques(sizes, between=0.02, inside=0.2, lonely=1):
+    """Precision matrix of cliques, neighbours tied by one weak edge, and variables without an edge."""
+    blocks = sparse.block_diag([np.full((n, n), -inside) for n in sizes], format="lil")
+    starts = np.cumsum([0, *sizes[:-1]])
+    for one, two in zip(starts[:-1], starts[1:], strict=True):
+        blocks[one, two] = blocks[two, one] = -between
+    p = sum(sizes) + lonely
+    Theta = sparse.lil_array((p, p))
+    Theta[: sum(sizes), : sum(sizes)] = blocks
+    Theta.setdiag(3.0)
+    return sparse.csc_array(Theta)
+
+
+def networks_of(*precision):
+    p = precision[0].shape[0]
+    return jgl.JointNetworks(precision, [f"class {k}" for k in range(len(precision))], [f"v{i}" for i in range(p)])
+
+
+@pytest.mark.parametrize("package", ["igraph", "networkx"])
+def test_communities_are_the_cliques_the_biggest_first(package, monkeypatch):
+    monkeypatch.setattr(groups, "find_spec", lambda name: name == package or None)
+    found = networks_of(cliques([4, 7, 5]), cliques([4, 7, 5], between=0.01)).communities()
+    assert found.tolist() == [3] * 4 + [1] * 7 + [2] * 5 + [0]
+    assert found.index[0] == "v0"
+
+
+def test_a_network_without_edges_has_no_communities():
+    networks = networks_of(sparse.csc_array(sparse.eye_array(3)))
+    assert networks.communities().tolist() == [0, 0, 0]
+    assert node_groups(networks, "communities") is None
+
+
+def test_igraph_keeps_its_own_random_numbers():
+    import random
+
+    networks = networks_of(cliques([4, 4]))
+    random.seed(3)
+    expected = random.random()
+    random.seed(3)
+    networks.communities()
+    assert random.random() == expected
+
+
+def test_groups_are_given_by_name_or_in_order():
+    networks = networks_of(ring(4, 0.4))
+    by_name = node_groups(networks, {"v2": "mood", "v0": "sleep"})
+    assert (by_name.names, by_name.of.tolist()) == (("sleep", "mood"), [0, -1, 1, -1])
+    in_order = node_groups(networks, ["a", None, "b", float("nan")])
+    assert (in_order.names, in_order.of.tolist()) == (("a", "b"), [0, -1, 1, -1])
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (["a"], "1 entries, but there are 4 variables"),
+        ({"nobody": "a"}, "no variable 'nobody'"),
+        ("colour", "groups='colour' is not known"),
+        ({}, "no variable into a group"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        node_groups(networks_of(ring(4, 0.4)), given)
+
+
+def test_texts_and_groups_reach_the_page():
+    solution = made_solution([ring(4, 0.4)], ["only"], "abcd")
+    networks = jgl.JointNetworks.from_solution(solution)
+    payload = make_payload(solution, networks, groups={"b": "G"}, texts={"c": "I sleep well"})
+    assert payload["groups"] == {"title": "Group", "names": ["G"], "of": [-1, 0, -1, -1]}
+    assert payload["texts"] == ["", "", "I sleep well", ""]
+
+
+def test_the_page_begins_with_as_many_edges_as_can_be_read():
+    networks = jgl.JointNetworks.from_solution(big_solution())
+    strength = networks.edge_list.readable_strength(READABLE)
+    assert (networks.edge_list.strength_of_pair >= strength).sum() == READABLE
+    assert networks_of(ring(30, 0.4)).edge_list.readable_strength(READABLE) == 0
+
+
+def test_weak_edges_do_not_shape_the_picture():
+    """Two rings tied by many weak edges look like the two rings alone, and a loose variable stands near its friend."""
+    one = sparse.block_diag([ring(8, 0.4), ring(8, 0.4), sparse.eye_array(1) * 2], format="lil")
+    rng = np.random.default_rng(0)
+    weak = one.copy()
+    for i, j in rng.integers(0, 8, (20, 2)):
+        weak[i, 8 + j] = weak[8 + j, i] = 0.01
+    weak[16, 3] = weak[3, 16] = 0.01
+    place = layout.common_layout([sparse.csc_array(weak)], strength=0.1)
+    np.testing.assert_allclose(place[:16], layout.common_layout([sparse.csc_array(one)])[:16])
+    nearest = np.hypot(*(place[:16] - place[16]).T).argmin()
+    assert nearest in (2, 3, 4)
