@@ -1,5 +1,7 @@
 """Groups of variables: communities that are found, groups that are given, and the edges a picture begins with."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -15,7 +17,7 @@ def cliques(sizes, between=0.02, inside=0.2, lonely=1):
     """Precision matrix of cliques, neighbours tied by one weak edge, and variables without an edge."""
     blocks = sparse.block_diag([np.full((n, n), -inside) for n in sizes], format="lil")
     starts = np.cumsum([0, *sizes[:-1]])
-    for one, two in zip(starts[:-1], starts[1:], strict=True):
+    for one, two in pairwise(starts):
         blocks[one, two] = blocks[two, one] = -between
     p = sum(sizes) + lonely
     Theta = sparse.lil_array((p, p))

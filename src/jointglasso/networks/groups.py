@@ -41,10 +41,10 @@ def find_communities(networks: JointNetworks, resolution: float = 1.0) -> IntArr
     if len(first):
         find = _leiden if find_spec("igraph") is not None else _louvain
         label[:] = find(networks.n_variables, first, second, weight, resolution)
-    joined = networks.degree_table.any(axis=1)
+    joined = networks.degree_table.sum(axis=1) > 0
     numbers, counts = np.unique(label[joined], return_counts=True)
     rank = {number: place for place, number in enumerate(numbers[np.argsort(-counts, kind="stable")].tolist(), start=1)}
-    return np.array([rank[number] if here else 0 for number, here in zip(label.tolist(), joined, strict=True)])
+    return np.array([rank.get(number, 0) for number in np.where(joined, label, -1).tolist()])
 
 
 def _leiden(n: int, first: IntArray, second: IntArray, weight: Any, resolution: float) -> list[int]:

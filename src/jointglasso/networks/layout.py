@@ -97,7 +97,7 @@ def _strong(weights: Any, precision: Sequence[Any], strength: float) -> Any:
 
 
 def _beside_neighbours(place: FloatArray, loose: IntArray, weights: Any) -> FloatArray:
-    """Place the loose variables among their neighbours, those tied most firmly to placed ones first, then push apart."""
+    """Place the loose variables among their neighbours, then push apart."""
     placed = np.ones(len(place), dtype=bool)
     placed[loose] = False
     middle = place[placed].mean(axis=0) if placed.any() else np.zeros(2)

@@ -87,7 +87,7 @@ def _texts(networks: JointNetworks, given: Mapping[Any, str] | None) -> list[str
 
 def _groups(networks: JointNetworks, given: Any) -> dict[str, Any] | None:
     groups = node_groups(networks, given)
-    return groups and {"title": groups.title, "names": list(groups.names), "of": groups.of.tolist()}
+    return None if groups is None else {"title": groups.title, "names": list(groups.names), "of": groups.of.tolist()}
 
 
 def _coordinates(networks: JointNetworks, strength: float) -> dict[str, Any]:
