@@ -5,11 +5,19 @@ from __future__ import annotations
 import warnings
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import jointglasso as jgl
+from jointglasso.blocks import build_system
+from jointglasso.certificate import bound_groups
+from jointglasso.covariance import as_source
+from jointglasso.engine.assemble import flat_from_precisions
+from jointglasso.penalties import GroupPenalty
+from jointglasso.rounding import with_rounding
+from jointglasso.screening.groups import class_blocks
 
 SCREENS = ("dynamic", "hybrid", "global", "class", "none")
 
@@ -125,3 +133,142 @@ def test_what_is_proved_about_random_groups_agrees_with_a_sharp_solution(seed):
             assert certificate.edges_absent <= (~truth).sum()
             for k, proved in enumerate(solution.certified):
                 assert truth[k][proved.toarray()[np.triu_indices(p, 1)]].all(), "an edge is proved that does not exist"
+
+
+# --- sixty digits ----------------------------------------------------------------------------------------------------
+
+
+def exact(matrix: np.ndarray) -> mpmath.matrix:
+    return mpmath.matrix([[mpmath.mpf(float(x)) for x in row] for row in matrix])
+
+
+def exact_logdet(matrix: mpmath.matrix) -> mpmath.mpf:
+    """Of a positive definite matrix; an error if it is not."""
+    factor = mpmath.cholesky(matrix)
+    return 2 * sum(mpmath.log(factor[i, i]) for i in range(matrix.rows))
+
+
+def exact_objective(S: np.ndarray, Theta: np.ndarray, lambda1: float, lambda2: float) -> mpmath.mpf:
+    """Objective with penalised diagonal and weights 1."""
+    p = S.shape[1]
+    total = mpmath.mpf(0)
+    for k in range(len(S)):
+        total -= exact_logdet(exact(Theta[k]))
+        total += sum(mpmath.mpf(float(S[k, i, j])) * float(Theta[k, i, j]) for i in range(p) for j in range(p))
+        total += lambda1 * mpmath.fsum(abs(mpmath.mpf(float(x))) for x in Theta[k].ravel())
+    for i in range(p):
+        for j in range(i):
+            total += 2 * lambda2 * mpmath.sqrt(sum(mpmath.mpf(float(x)) ** 2 for x in Theta[:, i, j]))
+    return total
+
+
+def exact_dual_value(S: np.ndarray, Theta: np.ndarray, lambda1: float, lambda2: float) -> mpmath.mpf:
+    """Value of the dual point that the certificate speaks of: S plus the nearest subgradient at Theta."""
+    n_classes, p = S.shape[:2]
+    l1, l2 = mpmath.mpf(lambda1), mpmath.mpf(lambda2)
+    W = [exact(S[k]) for k in range(n_classes)]
+    inverse = [mpmath.inverse(exact(Theta[k])) for k in range(n_classes)]
+    for i in range(p):
+        for k in range(n_classes):
+            W[k][i, i] += l1
+        for j in range(i):
+            theta = [mpmath.mpf(float(Theta[k, i, j])) for k in range(n_classes)]
+            wanted = [inverse[k][i, j] - W[k][i, j] for k in range(n_classes)]
+            norm = mpmath.sqrt(sum(x * x for x in theta))
+            over = [mpmath.sign(x) * max(abs(x) - l1, mpmath.mpf(0)) for x in wanted]
+            out = mpmath.sqrt(sum(x * x for x in over))
+            for k in range(n_classes):
+                if norm > 0 and theta[k] != 0:
+                    u = l1 * mpmath.sign(theta[k]) + l2 * theta[k] / norm
+                elif norm > 0:
+                    u = min(max(wanted[k], -l1), l1)
+                else:
+                    u = wanted[k] - over[k] * (1 - l2 / out) if out > l2 else wanted[k]
+                W[k][i, j] += u
+                W[k][j, i] = W[k][i, j]
+    return sum(exact_logdet(matrix) for matrix in W) + n_classes * p
+
+
+def badly_conditioned(rng: np.random.Generator, n_classes: int, p: int, exponent: float) -> np.ndarray:
+    """Covariances in mixed units with eigenvalues between 1 and 10^-exponent."""
+    S = np.empty((n_classes, p, p))
+    for k in range(n_classes):
+        vectors = np.linalg.qr(rng.standard_normal((p, p)))[0]
+        S[k] = vectors * 10.0 ** -np.linspace(0.0, exponent, p) @ vectors.T
+        units = 10.0 ** rng.uniform(-2, 2, p)
+        S[k] = np.tril(S[k] * units * units[:, None])
+        S[k] += np.tril(S[k], -1).T
+    return S
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_objective_and_gap_hold_in_sixty_digits(seed):
+    rng = np.random.default_rng(seed)
+    n_classes, p = int(rng.integers(1, 3)), int(rng.integers(2, 6))
+    S = badly_conditioned(rng, n_classes, p, rng.uniform(0, 13))
+    lambda1, lambda2 = 10.0 ** rng.uniform(-14, -1, 2) * np.abs(S).max()
+    solution = solve(S, lambda1, lambda2, screening="none", solver=("auto", "newton", "admm")[seed % 3])
+    certificate = solution.certificate
+    with mpmath.workdps(60):
+        value = exact_objective(S, np.stack([T.toarray() for T in solution.precision]), lambda1, lambda2)
+        assert value <= certificate.objective
+        assert value >= certificate.objective - certificate.gap
+        if np.isfinite(certificate.gap) and certificate.gap < 1e-5:  # farther off another dual point may be at work
+            dual = exact_dual_value(S, np.stack([T.toarray() for T in solution.precision]), lambda1, lambda2)
+            assert certificate.dual_objective <= dual <= value
+
+
+def test_an_answer_that_rounding_spoils_is_not_called_converged():
+    S = [[[1.7e8, 1.3e8], [1.3e8, 1.69e8 / 1.7]]]
+    solution = solve(S, 1e-6, 0.0)
+    assert not solution.status.converged and "Stopped by rounding" in str(solution.status)
+    with mpmath.workdps(60):
+        (a, b), (_, c) = [[mpmath.mpf(x) for x in row] for row in S[0]]
+        a, b, c = a + mpmath.mpf(1e-6), b - mpmath.mpf(1e-6), c + mpmath.mpf(1e-6)
+        optimum = mpmath.log(a * c - b * b) + 2
+        assert solution.certificate.dual_objective <= optimum <= solution.certificate.objective
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_two_variables_against_their_closed_form(seed):
+    """W_12 is S_12 moved towards zero by lambda1, the optimum log det W + 2: whatever the condition."""
+    rng = np.random.default_rng(seed)
+    a, c = 10.0 ** rng.uniform(-4, 8, 2)
+    b = np.sqrt(a * c) * (1.0 - 10.0 ** -rng.uniform(0, 15))
+    penalty = np.sqrt(a * c) * 10.0 ** -rng.uniform(2, 15)
+    certificate = solve([[[a, b], [b, c]]], penalty, 0.0).certificate
+    with mpmath.workdps(60):
+        A, B, C = mpmath.mpf(a) + mpmath.mpf(penalty), mpmath.mpf(b) - mpmath.mpf(penalty), mpmath.mpf(c)
+        optimum = mpmath.log(A * (C + mpmath.mpf(penalty)) - max(B, 0) ** 2) + 2
+        assert certificate.dual_objective <= optimum <= certificate.objective
+
+
+@pytest.mark.parametrize("p", [10, 60, 200])
+@pytest.mark.parametrize("tol", [1e-6, 1e-10])
+def test_well_conditioned_problems_are_not_touched(p, tol):
+    rng = np.random.default_rng(p)
+    X = rng.standard_normal((2, 3 * p, p)) + 0.5 * rng.standard_normal((2, 3 * p, 1))
+    S = np.stack([np.corrcoef(x.T) for x in X])
+    solution = solve(S, 0.1, 0.05, tol=tol)
+    assert solution.status.converged
+    assert solution.certificate.rounding <= 0.2 * tol * abs(solution.objective)
+
+
+def test_the_bound_is_not_wider_than_a_thousand_times_what_happens():
+    """A bound that is always infinite would pass every other test."""
+    rng = np.random.default_rng(0)
+    ratios = []
+    for exponent in np.linspace(2.0, 9.0, 12):
+        S = badly_conditioned(rng, 1, 4, exponent)
+        system = build_system(as_source(S), class_blocks(np.zeros((1, 4), dtype=np.int64), smallest=2), np.ones(1))
+        Theta = np.linalg.inv(S[0] + 1e-12 * np.diag(np.diagonal(S[0])))
+        Theta = np.tril(Theta) + np.tril(Theta, -1).T
+        theta = flat_from_precisions(system, [Theta], 4)
+        bounds = with_rounding(
+            system, theta, GroupPenalty(0.0, 0.0), 0.0, bound_groups(system, theta, GroupPenalty(0.0, 0.0), 0.0)
+        )
+        with mpmath.workdps(60):
+            off = abs(float(exact_objective(S, Theta[None], 0.0, 0.0) - mpmath.mpf(float(bounds.objective[0]))))
+        assert off <= bounds.rounding[0]
+        ratios.append(bounds.rounding[0] / max(off, 1e-16))
+    assert np.median(ratios) < 1000

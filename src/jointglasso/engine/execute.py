@@ -309,6 +309,7 @@ def _status(final: _Final, options: Options) -> Status:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.")
     ended = {o.stopped_by for o in final.outcomes}
     why = options.control.stopped_by or next(reason for reason in _REMEDIES if reason in ended)
-    if why == "tolerance" and certificate.rounding > 0.5 * options.allowed_gap(certificate.objective):
+    computed = 0.0 if np.isinf(certificate.rounding) else certificate.gap - certificate.rounding
+    if why == "tolerance" and computed <= options.allowed_gap(certificate.objective):
         why = "rounding"  # the solver was content with a gap that rounding makes worthless
     return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why])
