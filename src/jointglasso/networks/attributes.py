@@ -27,6 +27,8 @@ EDGE_TYPES = {
     "differential": "boolean",
     "stability": "double",
     "certified": "boolean",
+    "same_in": "string",
+    "same_certified": "boolean",
 }
 
 #: Types of the attributes of nodes.
@@ -76,7 +78,7 @@ def graph_columns(networks: JointNetworks, class_name: str | None = None) -> Gra
     rows = chosen_rows(networks, class_name)
     edges = networks.edge_list
     columns = edge_columns(networks)
-    wanted = [name for name in EDGE_TYPES if name != "stability" or networks.has_stability]
+    wanted = [name for name in EDGE_TYPES if name in columns and (name != "stability" or networks.has_stability)]
     pairs = np.unique(edges.pair[rows], return_index=True)[1]
     ends = np.concatenate([edges.first[rows][pairs], edges.second[rows][pairs]])
     return GraphColumns(

@@ -28,7 +28,7 @@ from jointglasso.validation import check_count
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jointglasso.solution import Solution
+    from jointglasso.solution import Sameness, Solution
 
 
 class JointNetworks:
@@ -46,6 +46,8 @@ class JointNetworks:
         Entries proved to be non-zero in the exact solution.
     stability : sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1.
+    sameness : Sameness, optional
+        In which classes each edge is the same, as a solution with a fused penalty knows it.
 
     Notes
     -----
@@ -61,12 +63,14 @@ class JointNetworks:
         *,
         certified: Sequence[Any] | None = None,
         stability: Sequence[Any] | None = None,
+        sameness: Sameness | None = None,
     ) -> None:
         self._precision = check_precision(precision)
         self._class_names = check_class_names(class_names, self.n_classes)
         self._variable_names = check_variable_names(variable_names, self.n_variables)
         self._certified = check_beside("certified", certified, self.n_classes, self.n_variables)
         self._stability = check_beside("stability", stability, self.n_classes, self.n_variables)
+        self._sameness = sameness
 
     @classmethod
     def from_solution(cls, solution: Solution, *, stability: Sequence[Any] | None = None) -> JointNetworks:
@@ -86,6 +90,7 @@ class JointNetworks:
             solution.variable_names,
             certified=getattr(solution, "certified", None),
             stability=stability,
+            sameness=getattr(solution, "sameness", None),
         )
 
     @property
@@ -127,6 +132,11 @@ class JointNetworks:
     def has_certified(self) -> bool:
         """Whether it is known which edges are proved."""
         return self._certified is not None
+
+    @property
+    def sameness(self) -> Sameness | None:
+        """In which classes each edge is the same; None unless the penalty was a fused one."""
+        return self._sameness
 
     @cached_property
     def edge_list(self) -> EdgeList:
@@ -182,7 +192,9 @@ class JointNetworks:
         pandas.DataFrame
             One row per pair of variables and class with a non-zero entry, sorted by pair and class. Columns
             `variable1`, `variable2`, `class`, `precision`, `partial_correlation`, `kind` ("shared", "partly shared",
-            "specific"), `differential`, `stability` (NaN where unknown) and `certified` (False where unknown).
+            "specific"), `differential`, `stability` (NaN where unknown) and `certified` (False where unknown). With a
+            fused penalty also `same_in`, the classes in which the edge has this value, joined through neighbours, and
+            `same_certified`, whether that is proved.
         """
         return require("pandas", "networks").DataFrame(tables.edge_columns(self))
 
@@ -278,6 +290,7 @@ class JointNetworks:
             [self._variable_names[i] for i in keep],
             certified=_each(self._certified, keep),
             stability=_each(self._stability, keep),
+            sameness=None if self._sameness is None else self._sameness.among(keep),
         )
 
     def compare(self) -> pd.DataFrame:
@@ -288,7 +301,8 @@ class JointNetworks:
         pandas.DataFrame
             One row per pair of classes: `class1`, `class2`, the number of edges in both (`common`), in one of them
             (`only_first`, `only_second`), those of both with different signs (`sign_flips`), and the Jaccard index
-            (`jaccard`), common edges by edges in either, NaN when there are none.
+            (`jaccard`), common edges by edges in either, NaN when there are none. With a fused penalty also the number
+            of common edges that are the same (`same`), and of those where that is proved (`same_certified`).
         """
         return tables.comparison(self)
 

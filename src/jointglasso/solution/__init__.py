@@ -5,6 +5,7 @@ from jointglasso.solution.file import load
 from jointglasso.solution.history import Callback, History, Iteration
 from jointglasso.solution.refit import Refit, RefitFailure, RefitWarning
 from jointglasso.solution.result import Solution
+from jointglasso.solution.sameness import Sameness
 
 __all__ = [
     "Callback",
@@ -15,6 +16,7 @@ __all__ = [
     "Refit",
     "RefitFailure",
     "RefitWarning",
+    "Sameness",
     "Solution",
     "Status",
     "load",

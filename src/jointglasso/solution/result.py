@@ -11,6 +11,7 @@ from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History
 from jointglasso.solution.refit import Refit
+from jointglasso.solution.sameness import Sameness
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Solution:
     refit : Refit or None
         Maximum likelihood on the edges of `precision`, where it was computed: by `select`, the estimators and the
         command line, not by `solve`.
+    sameness : Sameness or None
+        With a fused penalty ("fused", "chain", "graph"): in which classes each edge is the same, and what is proved.
     """
 
     precision: list[Any]
@@ -66,6 +69,7 @@ class Solution:
     certified: list[Any]
     parameters: dict[str, Any]
     refit: Refit | None = None
+    sameness: Sameness | None = None
 
     @property
     def estimate(self) -> list[Any]:

@@ -1,0 +1,121 @@
+"""Which edges are the same in which classes: what a fused penalty finds out, and what is proved of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._typing import BoolArray, IntArray
+
+
+@dataclass(frozen=True)
+class Sameness:
+    """Comparison of neighbouring classes, pair of variables by pair of variables.
+
+    Attributes
+    ----------
+    rows, columns : int arrays (m,)
+        The pairs i < j of variables that are an edge in some class, sorted.
+    neighbours : int array (T, 2)
+        The classes k < l that the penalty compares.
+    same : bool array (m, T)
+        Whether the entry of the pair is the same number in both classes, zero included.
+    proved : bool array (m, T)
+        Whether what `same` says is proved of the exact solution.
+    n_classes : int
+    """
+
+    rows: IntArray
+    columns: IntArray
+    neighbours: IntArray
+    same: BoolArray
+    proved: BoolArray
+    n_classes: int
+
+    @classmethod
+    def of(cls, precision: Sequence[Any], neighbours: IntArray) -> Sameness:
+        """Compare K precision matrices; nothing is proved yet."""
+        p = precision[0].shape[0]
+        uppers = [sparse.triu(sparse.coo_array(Theta), 1).tocoo() for Theta in precision]
+        keys = [upper.row.astype(np.int64) * p + upper.col for upper in uppers]
+        pairs = np.unique(np.concatenate(keys)) if keys else np.empty(0, dtype=np.int64)
+        values = np.zeros((len(pairs), len(uppers)))
+        for k, (key, upper) in enumerate(zip(keys, uppers, strict=True)):
+            values[np.searchsorted(pairs, key), k] = upper.data
+        same = values[:, neighbours[:, 0]] == values[:, neighbours[:, 1]]
+        rows, columns = np.divmod(pairs, p)
+        return cls(rows, columns, neighbours, same, np.zeros_like(same), len(uppers))
+
+    def with_proofs(self, rows: IntArray, columns: IntArray, proved: BoolArray) -> Sameness:
+        """What is proved, given pair by pair; pairs that are no edge are left out."""
+        place, known = self.find(rows, columns)
+        out = self.proved.copy()
+        out[place[known]] |= proved[known]
+        return replace(self, proved=out)
+
+    def find(self, rows: IntArray, columns: IntArray) -> tuple[IntArray, BoolArray]:
+        """Where some pairs are in the list, and whether they are."""
+        size = 1 + max((int(part.max(initial=0)) for part in (self.columns, columns)), default=0)
+        mine, given = self.rows * size + self.columns, rows * size + columns
+        place = np.minimum(np.searchsorted(mine, given), max(len(mine) - 1, 0))
+        return place, mine[place] == given if len(mine) else np.zeros(len(given), dtype=bool)
+
+    def among(self, variables: IntArray) -> Sameness:
+        """The pairs of some variables, which are numbered anew in the order given."""
+        number = np.full(1 + int(max(self.columns.max(initial=0), variables.max(initial=0))), -1, dtype=np.int64)
+        number[variables] = np.arange(len(variables))
+        one, two = number[self.rows], number[self.columns]
+        rows, columns = np.minimum(one, two), np.maximum(one, two)
+        kept = np.flatnonzero(rows >= 0)
+        kept = kept[np.lexsort((columns[kept], rows[kept]))]
+        return replace(
+            self, rows=rows[kept], columns=columns[kept], same=self.same[kept], proved=self.proved[kept]
+        )
+
+    @cached_property
+    def clusters(self) -> IntArray:
+        """(m, K): number of the first class with which each class shares its value, through neighbours."""
+        label = np.tile(np.arange(self.n_classes), (len(self.rows), 1))
+        changed = True
+        while changed:
+            before = label.copy()
+            for tie, (one, two) in enumerate(self.neighbours):
+                alike = self.same[:, tie]
+                lowest = np.minimum(label[alike, one], label[alike, two])
+                label[alike, one] = lowest
+                label[alike, two] = lowest
+            changed = bool((label != before).any())
+        return label
+
+    @cached_property
+    def proved_clusters(self) -> BoolArray:
+        """(m, K): whether the classes that share the value of each class are proved to do so, all of them."""
+        label = self.clusters
+        strict = replace(self, same=self.same & self.proved, proved=self.proved).clusters
+        # A cluster is proved if proved ties alone hold it together: then all its members keep its number.
+        proved = np.ones(label.shape, dtype=bool)
+        for k in range(self.n_classes):
+            broken = (label == k) & (strict != k)
+            proved &= ~((label == k) & broken.any(axis=1, keepdims=True))
+        return proved
+
+    def count(self) -> dict[str, int]:
+        """How many comparisons of edges are the same and different, and how many of them are proved."""
+        return {
+            "same": int(self.same.sum()),
+            "same_proved": int((self.same & self.proved).sum()),
+            "different": int((~self.same).sum()),
+            "different_proved": int((~self.same & self.proved).sum()),
+        }
+
+    def __repr__(self) -> str:
+        n = self.count()
+        return (
+            f"Sameness({len(self.rows)} edges, {len(self.neighbours)} pairs of classes; same: {n['same']} "
+            f"({n['same_proved']} proved), different: {n['different']} ({n['different_proved']} proved))"
+        )
