@@ -1,9 +1,11 @@
 """Edges that are the same in several classes: how they are found, proved, listed and compared."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from jointglasso import JointNetworks
+from jointglasso import JointNetworks, load, solve
 from jointglasso.solution import Sameness
 
 CHAIN = np.array([[0, 1], [1, 2]])
@@ -71,6 +73,26 @@ def test_subnetworks_keep_what_is_the_same(same):
 def test_no_edges():
     networks = JointNetworks([np.eye(2)] * 3, NAMES, list("ab"), sameness=Sameness.of([np.eye(2)] * 3, CHAIN))
     assert len(networks.edges()) == 0 and networks.compare()["same"].tolist() == [0, 0, 0]
+
+
+def solution_with(same):
+    solution = solve([np.array(Theta) for Theta in np.linalg.inv(PRECISION)], 1e-3, 0.0, tol=1e-3)
+    return replace(solution, sameness=same)
+
+
+def test_files_keep_it(same, tmp_path):
+    proved = same.with_proofs(np.array([0]), np.array([1]), np.array([[True, False]]))
+    found = load(solution_with(proved).save(tmp_path / "solution.jgl")).sameness
+    for name in ("rows", "columns", "neighbours", "same", "proved", "n_classes"):
+        assert np.array_equal(getattr(found, name), getattr(proved, name)), name
+    assert load(solution_with(None).save(tmp_path / "without.jgl")).sameness is None
+
+
+@pytest.mark.parametrize("wrong", [{"neighbours": np.array([[0, 1], [0, 3]])}, {"rows": np.array([3, 0, 1])}])
+def test_a_file_that_does_not_fit_is_refused(same, tmp_path, wrong):
+    path = solution_with(replace(same, **wrong)).save(tmp_path / "x.jgl")
+    with pytest.raises(ValueError, match="the comparison of the classes does not fit"):
+        load(path)
 
 
 def test_tables_in_files_have_the_columns(same, tmp_path):

@@ -30,7 +30,6 @@ from jointglasso.validation import check_choice, check_nonnegative, check_switch
 PENALTIES = ("group",)
 
 
-
 @dataclass(frozen=True)
 class JointProblem:
     """Data and penalty of one joint graphical lasso."""

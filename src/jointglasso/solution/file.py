@@ -19,6 +19,9 @@ A file is a zip archive, which `numpy.load` opens as well. It holds
 ``history.npy``
     float64 (T, 7), one row an iteration: number, objective, gap (NaN where unknown), seconds, groups done, groups,
     share done.
+``sameness/pair.npy``, ``sameness/same.npy``, ``sameness/proved.npy``
+    If the text has ``sameness``, with the classes that are compared in ``neighbours`` (T pairs) and the number m of
+    pairs of variables: int64 (m,), row times p plus column of each, ascending, and uint8 (m, T).
 
 Nothing in a file is executed when it is read, and everything is checked: names, types and shapes before memory is taken
 for them, numbers after.
@@ -46,6 +49,7 @@ from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History, Iteration
 from jointglasso.solution.refit import Refit, RefitFailure
 from jointglasso.solution.result import Solution
+from jointglasso.solution.sameness import Sameness
 
 FORMAT = "jointglasso solution"
 FORMAT_VERSION = 1
@@ -128,7 +132,12 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
         "methods": solution.methods,
         "parameters": solution.parameters,
         **({} if solution.refit is None else {"refit": _refit_text(solution.refit)}),
+        **({} if solution.sameness is None else {"sameness": _sameness_text(solution.sameness)}),
     }
+
+
+def _sameness_text(sameness: Sameness) -> dict[str, Any]:
+    return {"neighbours": sameness.neighbours.tolist(), "n_pairs": len(sameness.rows)}
 
 
 def _refit_text(refit: Refit) -> dict[str, Any]:
@@ -157,6 +166,11 @@ def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
     yield "group_gaps", np.asarray(solution.certificate.group_gaps, dtype=np.float64)
     rows = [[np.nan if value is None else value for value in astuple(step)] for step in solution.history]
     yield "history", np.array(rows, dtype=np.float64).reshape(len(rows), 7)
+    if solution.sameness is not None:
+        compared = solution.sameness
+        yield "sameness/pair", compared.rows * len(solution.variable_names) + compared.columns
+        yield "sameness/same", np.ascontiguousarray(compared.same, dtype=np.uint8)
+        yield "sameness/proved", np.ascontiguousarray(compared.proved, dtype=np.uint8)
 
 
 def _pattern(matrix: Any) -> Any:
@@ -238,7 +252,22 @@ def _read(reader: _Reader) -> Solution:
         certified=certified,
         parameters=dict(text["parameters"]),
         refit=_read_refit(text["refit"], refitted) if "refit" in text else None,
+        sameness=_read_sameness(reader, text["sameness"], len(classes), len(variables)) if "sameness" in text else None,
     )
+
+
+def _read_sameness(reader: _Reader, text: dict[str, Any], n_classes: int, p: int) -> Sameness:
+    neighbours = np.array(text["neighbours"], dtype=np.int64).reshape(-1, 2)
+    m = _count(text["n_pairs"], reader.path)
+    pair = reader.array("sameness/pair", np.int64, (m,))
+    shape = m, len(neighbours)
+    same, proved = (reader.array(f"sameness/{name}", np.uint8, shape) != 0 for name in ("same", "proved"))
+    rows, columns = np.divmod(pair, p)
+    fits = np.all(np.diff(pair) > 0) and np.all((rows >= 0) & (rows < columns)) and np.all(pair < p * p)
+    one, two = neighbours.T
+    if not fits or not np.all((one >= 0) & (one < two) & (two < n_classes)):
+        raise _damaged(reader.path, "the comparison of the classes does not fit")
+    return Sameness(rows, columns, neighbours, same, proved, n_classes)
 
 
 def _read_refit(text: dict[str, Any], precision: list[Any]) -> Refit:

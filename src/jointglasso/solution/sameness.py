@@ -73,9 +73,7 @@ class Sameness:
         rows, columns = np.minimum(one, two), np.maximum(one, two)
         kept = np.flatnonzero(rows >= 0)
         kept = kept[np.lexsort((columns[kept], rows[kept]))]
-        return replace(
-            self, rows=rows[kept], columns=columns[kept], same=self.same[kept], proved=self.proved[kept]
-        )
+        return replace(self, rows=rows[kept], columns=columns[kept], same=self.same[kept], proved=self.proved[kept])
 
     @cached_property
     def clusters(self) -> IntArray:
