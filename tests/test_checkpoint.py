@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import signal
 import time
+import zipfile
 
 import numpy as np
 import pytest
@@ -134,6 +136,7 @@ def test_wrong_numbers_in_a_sound_file_cannot_be_passed_off_as_solved(tmp_path, 
         ({"penalize_diagonal": False}, "penalize_diagonal is True there"),
         ({"seed": 1}, "the data differ"),
         ({"p": 36}, "n_variables is 24 there and 36 here"),
+        ({"pair_weights": {(0, 1): 2.0}}, "pair_weights is None there"),
     ],
 )
 def test_a_folder_of_another_problem_is_refused(tmp_path, change, sentence):
@@ -145,6 +148,111 @@ def test_a_folder_of_another_problem_is_refused(tmp_path, change, sentence):
         jgl.solve(source_of(**data), *lambdas, checkpoint=tmp_path, **change)
     assert "belongs to another problem" in str(caught.value)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_other_pair_weights_are_another_problem(tmp_path):
+    source = source_of(p=24)
+    jgl.solve(source, *LAMBDAS, checkpoint=tmp_path, pair_weights={(0, 1): 2.0, (2, 3): np.inf})
+    jgl.solve(source, *LAMBDAS, checkpoint=tmp_path, pair_weights={(2, 3): np.inf, (0, 1): 2.0})
+    for other in ({(0, 1): 2.5, (2, 3): np.inf}, {(0, 2): 2.0, (2, 3): np.inf}, {(0, 1): 2.0}, None):
+        with pytest.raises(ValueError, match="pair_weights is"):
+            jgl.solve(source, *LAMBDAS, checkpoint=tmp_path, pair_weights=other)
+
+
+def test_another_penalty_is_another_problem(tmp_path):
+    from dataclasses import dataclass, replace
+
+    from jointglasso.penalties import GroupPenalty
+    from jointglasso.problem import make_problem
+
+    @dataclass(frozen=True)
+    class Tied(GroupPenalty):
+        ties: object = None
+
+    problem = make_problem(source_of(p=24), *LAMBDAS)
+    ties = np.ones((2, 2))
+    checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, ties)))
+    checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, ties.copy())))
+    with pytest.raises(ValueError, match="ties is"):
+        checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, 2 * ties)))
+    with pytest.raises(ValueError, match="penalty is 'Tied' there and 'GroupPenalty' here"):
+        checkpoint_module.Checkpoint(tmp_path, problem)
+
+
+def crafted(arrays, compression=zipfile.ZIP_STORED):
+    """An archive of members given as bytes."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", compression) as archive:
+        for name, member in arrays.items():
+            archive.writestr(f"{name}.npy", member)
+    return content.getvalue()
+
+
+def npy(header, numbers=b""):
+    text = header.encode().ljust(118) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + numbers
+
+
+def array_bytes(array):
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
+
+
+def promise(shape, dtype="<f8"):
+    return npy(f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}")
+
+
+CRAFTED = {
+    "a thousand gigabytes": promise("(125000000000,)"),
+    "more than can be counted": promise("(9223372036854775808,)"),
+    "a number that overflows": promise("(" + "9" * 60 + ",)"),
+    "words of a gigabyte": promise("(1,)", "<U268435456"),
+    "nested beyond measure": npy("(" * 110),
+    "deep": npy("-" * 110 + "1"),
+    "no numbers": array_bytes(np.array([None])),
+    "infinite": array_bytes(np.array(np.inf)),
+    "two-dimensional": array_bytes(np.ones((3, 3))),
+    "negative shape": promise("(-5,)"),
+}
+
+
+@pytest.mark.parametrize("member", ["position", "value", "diagonal", "n_iter", "methods"])
+@pytest.mark.parametrize("craft", CRAFTED)
+def test_crafted_files_count_as_not_there(tmp_path, craft, member):
+    source = source_of(p=24)
+    whole = jgl.solve(source, *LAMBDAS, checkpoint=tmp_path)
+    with np.load(pieces(tmp_path)[0]) as archive:
+        sound = {name: array_bytes(archive[name]) for name in archive.files}
+    for path in pieces(tmp_path):
+        path.write_bytes(crafted({**sound, member: CRAFTED[craft]}))
+    assert_same(whole, jgl.solve(source, *LAMBDAS, checkpoint=tmp_path))
+
+
+def test_a_bomb_is_not_unpacked(tmp_path):
+    source = source_of(p=24)
+    whole = jgl.solve(source, *LAMBDAS, checkpoint=tmp_path)
+    huge = array_bytes(np.zeros(10**6))
+    for path in pieces(tmp_path):
+        path.write_bytes(crafted(dict.fromkeys(checkpoint_module._MEMBERS, huge), zipfile.ZIP_DEFLATED))
+    assert checkpoint_module._read(pieces(tmp_path)[0]) is None
+    assert_same(whole, jgl.solve(source, *LAMBDAS, checkpoint=tmp_path))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{" + '"a":' * 5, "1" * 10_000, '"' + "x" * 2**21 + '"', "\xff"])
+def test_crafted_manifests_are_one_sentence(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ValueError, match="is no manifest of a checkpoint: give checkpoint= an empty or new folder"):
+        jgl.solve(source_of(p=24), *LAMBDAS, checkpoint=tmp_path)
+
+
+def test_a_manifest_with_endless_fields_gives_a_short_sentence(tmp_path):
+    jgl.solve(source_of(p=24), *LAMBDAS, checkpoint=tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "weights": [1] * 10_000}))
+    with pytest.raises(ValueError, match="weights is") as caught:
+        jgl.solve(source_of(p=24), *LAMBDAS, checkpoint=tmp_path)
+    assert len(str(caught.value)) < 500
 
 
 def test_another_tolerance_or_solver_is_the_same_problem(tmp_path):
@@ -172,7 +280,7 @@ def test_folders_that_are_no_checkpoint(tmp_path):
             jgl.solve(source, *LAMBDAS, checkpoint=other)
 
 
-def test_full_disk_names_the_path_and_keeps_what_is_there(tmp_path, many_pieces, monkeypatch):
+def test_full_disk_is_a_warning_and_keeps_what_is_there(tmp_path, many_pieces, monkeypatch):
     source = source_of()
     written = []
     real = os.fsync
@@ -184,15 +292,99 @@ def test_full_disk_names_the_path_and_keeps_what_is_there(tmp_path, many_pieces,
         return real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(OSError, match="the disk is full") as caught:
-        jgl.solve(source, *LAMBDAS, checkpoint=tmp_path)
-    assert str(tmp_path) in str(caught.value)
+    with pytest.warns(RuntimeWarning, match="the disk is full.*The solve goes on") as caught:
+        solved = jgl.solve(source, *LAMBDAS, checkpoint=tmp_path)
+    assert len(caught) == 1 and str(tmp_path) in str(caught[0].message)
     monkeypatch.setattr(os, "fsync", real)
+    assert_same(jgl.solve(source, *LAMBDAS), solved)
     kept = {path: path.read_bytes() for path in pieces(tmp_path)}
     assert kept
     assert not [entry for entry in tmp_path.iterdir() if entry.suffix == ".tmp"]
-    assert_same(jgl.solve(source, *LAMBDAS), jgl.solve(source, *LAMBDAS, checkpoint=tmp_path))
+    assert_same(solved, jgl.solve(source, *LAMBDAS, checkpoint=tmp_path))
     assert all(path.read_bytes() == content for path, content in kept.items())
+
+
+def test_a_checkpoint_that_cannot_be_begun_is_an_error_at_once(tmp_path, monkeypatch):
+    def fsync(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="the disk is full"):
+        jgl.solve(source_of(p=24), *LAMBDAS, checkpoint=tmp_path)
+
+
+def common_factor(p=60, n=80):
+    draw = np.random.default_rng(0)
+    X = [draw.standard_normal((n, p)) + 1.2 * draw.standard_normal((n, 1)) for _ in range(2)]
+    return jgl.SampleCovariance(X, correlation=True)
+
+
+class Killed(Exception):
+    """As good as a kill: nothing is written after it."""
+
+
+@pytest.mark.parametrize(
+    ("solver", "method"),
+    [
+        ("auto", "admm"),
+        ("admm", "admm"),
+        (jgl.ADMM(stopping="paper"), "admm"),
+        ("proximal_gradient", "proximal_gradient"),
+        ("newton", "newton"),
+    ],
+    ids=["auto", "admm", "paper's rule", "proximal gradient", "newton"],
+)
+def test_every_iterative_method_leaves_snapshots_to_go_on_from(tmp_path, monkeypatch, solver, method):
+    monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
+    source, lambdas = common_factor(), (0.2, 0.1) if solver == "proximal_gradient" else (0.05, 0.02)
+    whole = jgl.solve(source, *lambdas, solver=solver)
+    assert set(whole.methods) == {method}, whole.methods
+    written = []
+    real = checkpoint_module._write
+
+    def write(path, *content):
+        real(path, *content)
+        written.append(path)
+        if len(written) > max(3, whole.n_iter // 2):
+            raise Killed
+
+    monkeypatch.setattr(checkpoint_module, "_write", write)
+    with pytest.raises(Killed):
+        jgl.solve(source, *lambdas, solver=solver, checkpoint=tmp_path)
+    assert [path.name.endswith(".unfinished.npz") for path in pieces(tmp_path)] == [True]
+    monkeypatch.setattr(checkpoint_module, "_write", real)
+    resumed = jgl.solve(source, *lambdas, solver=solver, checkpoint=tmp_path)
+    assert resumed.status.converged == whole.status.converged
+    assert resumed.n_iter < whole.n_iter
+    assert resumed.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+def test_batches_of_groups_leave_snapshots_as_well(tmp_path, monkeypatch):
+    """Several groups correlated throughout are solved by ADMM, one after another, in one piece of work."""
+    monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
+    draw = np.random.default_rng(0)
+    X = [np.hstack([draw.standard_normal((400, 40)) + 1.5 * draw.standard_normal((400, 1)) for _ in range(3)])]
+    source, lambdas = jgl.SampleCovariance(X, correlation=True), (0.3, 0.0)
+    whole = jgl.solve(source, *lambdas)
+    assert whole.methods == {"admm": 3}
+    written = []
+    real = checkpoint_module._write
+
+    def write(path, *content):
+        real(path, *content)
+        written.append(path)
+        if len(written) > 20:
+            raise Killed
+
+    monkeypatch.setattr(checkpoint_module, "_write", write)
+    with pytest.raises(Killed):
+        jgl.solve(source, *lambdas, checkpoint=tmp_path, n_jobs=1)
+    monkeypatch.setattr(checkpoint_module, "_write", real)
+    saved = checkpoint_module._read(pieces(tmp_path)[0])
+    assert len(saved.value) > 100
+    resumed = jgl.solve(source, *lambdas, checkpoint=tmp_path)
+    assert resumed.status.converged
+    assert resumed.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
 def test_big_groups_leave_snapshots_to_go_on_from(tmp_path, monkeypatch):

@@ -10,17 +10,22 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import time
+import warnings
+import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._files import DAMAGE, atomic_text, atomic_write
+from jointglasso._files import atomic_text, atomic_write
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.covariance import fingerprint
@@ -31,8 +36,12 @@ from jointglasso.screening.groups import ClassBlocks
 FORMAT = "jointglasso checkpoint"
 FORMAT_VERSION = 2
 
-#: Seconds between two snapshots of a group that is being solved.
-SNAPSHOT_SECONDS = 60.0
+#: Arrays of a file; and bytes of a manifest, which are some hundred in truth.
+_MEMBERS = ("position", "value", "diagonal", "n_iter", "methods")
+_LONGEST_MANIFEST = 2**20
+
+#: Seconds between two snapshots of a piece of work that is being solved.
+SNAPSHOT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,8 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], problem: JointProblem) -> None:
         self.folder = Path(folder)
+        self._told = False
+        """Whether there was a warning about a file that could not be written."""
         wanted = _manifest(problem)
         path = self.folder / "manifest.json"
         try:
@@ -87,10 +98,20 @@ class Checkpoint:
     def keep(self, blocks: ClassBlocks, outcome: Outcome) -> None:
         """Write the result of a finished piece of work; one that was stopped is kept as a snapshot."""
         if outcome.stopped_by in ("interrupt", "callback", "max_iter"):
-            _write(self._unfinished(blocks), outcome.nonzeros, outcome.n_iter, outcome.methods)
+            self._write(self._unfinished(blocks), outcome.nonzeros, outcome.n_iter, outcome.methods)
             return
-        _write(self._finished(blocks), outcome.nonzeros, outcome.n_iter, outcome.methods)
-        self._unfinished(blocks).unlink(missing_ok=True)
+        self._write(self._finished(blocks), outcome.nonzeros, outcome.n_iter, outcome.methods)
+        with suppress(OSError):
+            self._unfinished(blocks).unlink(missing_ok=True)
+
+    def _write(self, path: Path, found: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
+        """Write a file; what cannot be written is no reason to lose the solve."""
+        try:
+            _write(path, found, n_iter, methods)
+        except OSError as error:
+            if not self._told:
+                warnings.warn(f"{error.strerror or error} The solve goes on without it.", RuntimeWarning, stacklevel=2)
+            self._told = True
 
     def _finished(self, blocks: ClassBlocks) -> Path:
         return self.folder / f"{_key(blocks)}.npz"
@@ -100,15 +121,17 @@ class Checkpoint:
 
     def snapshots(self, blocks: ClassBlocks, system: BlockSystem) -> Callable[[Callable[[], FloatArray]], None]:
         """A function that writes, now and then, where the solve of these blocks has got to."""
-        path, last = self._unfinished(blocks), time.monotonic()
+        path, last, writing = self._unfinished(blocks), time.monotonic(), Lock()
 
         def keep(theta: Callable[[], FloatArray]) -> None:
             nonlocal last
             if time.monotonic() - last < SNAPSHOT_SECONDS or not self.folder.is_dir():  # on another machine, perhaps
                 return
-            nobody = np.zeros(len(system.upper), dtype=bool)
-            _write(path, Nonzeros.of(system, theta(), nobody), 0, ["snapshot"] * system.n_groups)
-            last = time.monotonic()
+            with writing:
+                last = time.monotonic()
+                nobody = np.zeros(len(system.upper), dtype=bool)
+                self._write(path, Nonzeros.of(system, theta(), nobody), 0, ["snapshot"] * system.n_groups)
+                last = time.monotonic()
 
         return keep
 
@@ -122,25 +145,32 @@ def _manifest(problem: JointProblem) -> dict[str, Any]:
         "n_classes": source.n_classes,
         "n_variables": source.n_variables,
         "penalty": type(penalty).__name__,
-        "lambda1": penalty.lambda1,
-        "lambda2": penalty.lambda2,
+        **{field.name: _plain(getattr(penalty, field.name)) for field in fields(cast(Any, penalty))},
         "weights": problem.weights.tolist(),
         "penalize_diagonal": problem.penalize_diagonal,
         "pair_weights": None if problem.pair_weights is None else _digest(*problem.pair_weights.exceptions),
     }
 
 
+def _plain(value: Any) -> Any:
+    """A number or a word as it is, anything with many numbers as a digest."""
+    return value if value is None or isinstance(value, int | float | str) else _digest(np.asarray(value))
+
+
 def _require_same(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+        with path.open("rb") as file:
+            found = json.loads(file.read(_LONGEST_MANIFEST).decode("utf-8"))
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"{path} is no manifest of a checkpoint: give checkpoint= an empty or new folder.")
     different = [name for name in wanted if found.get(name) != wanted[name]]
     if different:
         told = ", ".join(
-            "the data differ" if name == "data" else f"{name} is {found.get(name)!r} there and {wanted[name]!r} here"
+            "the data differ"
+            if name == "data"
+            else f"{name} is {found.get(name)!r:.60} there and {wanted[name]!r:.60} here"
             for name in different
         )
         raise ValueError(
@@ -178,9 +208,27 @@ def _write(path: Path, found: Nonzeros, n_iter: int, methods: Sequence[str]) -> 
 def _read(path: Path) -> Saved | None:
     """Read a file, or None if there is none or it is damaged; the archive carries check sums of its members."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            position, value, diagonal = (np.atleast_1d(archive[name]) for name in ("position", "value", "diagonal"))
-            n_iter, methods = int(archive["n_iter"]), [str(name) for name in archive["methods"]]
-        return Saved(position.astype(np.int64), value.astype(float), diagonal.astype(float), n_iter, methods)
-    except (OSError, *DAMAGE):
+        size = path.stat().st_size
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            position, value, diagonal, n_iter, methods = (_member(archive, name, size) for name in _MEMBERS)
+        words = [str(word) for word in methods.tolist()]
+        where = np.atleast_1d(position).astype(np.int64)
+        entries, variances = (np.atleast_1d(array).astype(float) for array in (value, diagonal))
+        return Saved(where, entries, variances, int(n_iter), words)
+    except Exception:  # whatever is wrong with it, it was only a hint
         return None
+
+
+def _member(archive: zipfile.ZipFile, name: str, size: int) -> NDArray[Any]:
+    """An array of an archive of `size` bytes; a header that promises more than there is gets no memory for it."""
+    entry = archive.getinfo(f"{name}.npy")
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size:
+        raise ValueError(f"{name} is not stored as it was written.")
+    content = io.BytesIO(archive.read(entry))
+    if np.lib.format.read_magic(content) != (1, 0):
+        raise ValueError(f"{name} is not stored as it was written.")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(content)
+    numbers = content.read()
+    if dtype.kind not in "ifU" or len(shape) > 1 or math.prod(shape) * dtype.itemsize != len(numbers):
+        raise ValueError(f"{name} has not the numbers that it promises.")
+    return np.frombuffer(numbers, dtype).reshape(shape)

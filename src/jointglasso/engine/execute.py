@@ -111,8 +111,9 @@ def solve(
     on_interrupt : {"raise", "return"}
         On Ctrl-C raise KeyboardInterrupt, or return what there is with its honest gap.
     checkpoint : path, optional
-        Folder for finished pieces of work. The same call after an interrupt, of whatever kind, goes on from there; a
-        folder of another problem is refused. ADMM, which iterates all groups together, gains nothing from it.
+        Folder for finished pieces of work, and twice a minute for where unfinished ones have got to. The same call
+        after an interrupt, of whatever kind, goes on from there; a folder of another problem is refused. If it can no
+        longer be written to, there is a warning and the solve goes on.
     max_memory : float, optional
         Bytes that the solve may use beyond its input; by default what the machine has left. A solve that would need
         more is refused at once, with the penalties that would fit.

@@ -109,6 +109,7 @@ class ADMM:
                 break
             if self.adapt_rho:
                 state.balance(number)
+            task.keep(lambda: best.theta if self.stopping == "gap" else state.Y)
         theta, final_bounds = best.finish(state.Y)
         return SolverResult(theta, final_bounds, number, stopped_by, [self.name] * task.system.n_groups)
 

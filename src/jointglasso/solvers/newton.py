@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,6 +78,7 @@ class Newton:
             taken, found = _improve_groups(task, theta, bounds, near, todo & ~dense, before, left, self.closed_form)
             n_iter += taken
             methods[todo] = "columns, newton" if self.closed_form and _starts_anew(task) else "newton"
+            task.keep(lambda: theta)
             bounds = task.bounds(theta, rescue=True) if found is None else found
             todo = task.unsolved(bounds)
             desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
@@ -195,6 +197,7 @@ def _improve_groups(
             alone, alone.start, work_limit=work_limit, sweeps=sweeps and not (swept[group] or near)
         )
         most = max(most, taken + n_iter)
+        task.keep(lambda: theta)
     return most, found
 
 
@@ -204,9 +207,18 @@ def _alone(
     """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
     system, inside = task.system.only_group(group)
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
+
+    def keep(found: Callable[[], FloatArray]) -> None:
+        def whole() -> FloatArray:
+            reached = theta.copy()
+            reached[inside] = found()
+            return reached
+
+        task.keep(whole)
+
     alone = replace(
         task, system=system, start=theta[inside], known=None, share=np.ones(1), tol=float(limits[group]), rest=0.0,
-        max_iter=max_iter, absolute=True, report=report, keep=lambda theta: None,
+        max_iter=max_iter, absolute=True, report=report, keep=keep,
     )  # fmt: skip
     return alone, inside
 
@@ -223,6 +235,7 @@ def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits
         alone, inside = _alone(task, theta, group, limits, max_iter)
         result = ADMM().solve(replace(alone, n_threads=n_threads))
         theta[inside] = result.theta  # never worse than the start
+        task.keep(lambda: theta)
         return result.n_iter
 
     # Several groups share the cores between them; one has them all to itself.

@@ -59,6 +59,7 @@ class ProximalGradient:
                     break
             if number < task.max_iter:
                 state.step()
+                task.keep(lambda: state.theta)
         if np.isinf(bounds.gap).any():
             bounds = task.bounds(state.theta, factor=state.factor, rescue=True)
         return SolverResult(state.theta, bounds, number, stopped_by, [self.name] * task.system.n_groups)
