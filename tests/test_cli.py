@@ -293,3 +293,38 @@ def test_embedded_proteins_are_a_table_like_those_read_from_files():
     assert source.class_names == ("LGG", "OV") and source.variable_names == table.variable_names[:5]
     same = jgl.SampleCovariance.from_labels(table.X, table.y, correlation=True).block(2, np.arange(5))
     np.testing.assert_array_equal(source.block(0, np.arange(5)), same)
+
+
+# Differences
+
+
+def test_fit_lists_and_draws_differences(table, tmp_path):
+    shown = invoke(
+        "fit", table, "--label", "state", *PENALTIES, "--out", tmp_path / "out", "--differences", "well,ill"
+    ).output
+    with (tmp_path / "out" / "differences.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert (rows[0]["class1"], rows[0]["variable1"], rows[0]["variable2"]) == ("well", "g4", "g5")
+    assert float(rows[0]["difference"]) < -0.3
+    sizes = [abs(float(row["difference"])) for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert (tmp_path / "out" / "figures" / "well_minus_ill.png").exists()
+    assert f"The largest of {len(rows)} differences" in shown and "g4        g5            well   ill" in shown
+    assert "differences.csv" in (tmp_path / "out" / "README.txt").read_text()
+
+
+def test_differences_of_every_two_classes_in_json(table, tmp_path):
+    found = answer(
+        "fit", table, "--label", "state", *PENALTIES, "--out", tmp_path / "out", "--no-figures", "--differences"
+    )
+    assert found["differences"][0]["variable1"] == "g4" and found["differences"][0]["class1"] == "ill"
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [("ill", "must name two classes"), ("ill,unwell", "There is no class 'unwell'")],
+)
+def test_differences_of_classes_that_are_not_there(table, tmp_path, given, words):
+    arguments = ("fit", table, "--label", "state", *PENALTIES, "--out", tmp_path / "out", "--differences", given)
+    assert words in invoke(*arguments, code=2).output
+    assert not (tmp_path / "out").exists()

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from jointglasso.cli.data import Data, data_options, read_data
+from jointglasso.cli.differences import tell_differences
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.progress import counting
 from jointglasso.cli.results import Contents, Result, write_result
@@ -37,6 +38,13 @@ from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_p
 @click.option(
     "--stability", type=click.IntRange(min=2), help="Find the edges again in that many halves of the samples."
 )
+@click.option(
+    "--differences",
+    is_flag=False,
+    flag_value="every two",
+    metavar="[A,B]",
+    help="List and draw how far classes A and B lie apart; every two classes without names.",
+)
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to go on from after an interrupt.")
 @click.option("--keep-partial", is_flag=True, help="On Ctrl-C write what there is, with its true gap.")
 @click.option("--parquet", is_flag=True, help="Write the tables as Parquet too.")
@@ -61,13 +69,17 @@ def fit(session: Session, /, **options: Any) -> int:
     """
     _check(options)
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
-    contents = Contents(options["parquet"], options["exports"], options["figures"], options["title"])
+    contents = Contents(
+        options["parquet"], options["exports"], options["figures"], options["title"], options["differences"]
+    )
     with target.building() as folder:  # before the solve: a place that cannot be written is known at once
         data = read_data(options)
         session.say(data.describe())
         result = _solve(session, data, options)
         write_result(folder, result, contents, session)
     tell(session, result, target)
+    if contents.differences:
+        tell_differences(session, result.networks, contents.pairs(result.networks))
     if "interrupt" in result.solution.status.reason:
         return INTERRUPTED
     return OK if result.solution.status else NOT_CONVERGED

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jointglasso._files import atomic_text
+from jointglasso.cli.differences import draw_differences, pairs_of_classes, write_differences
 from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Session, plain
 from jointglasso.cli.wording import edges_found, proof
@@ -50,6 +51,12 @@ class Contents:
     exports: Sequence[str] = ()
     figures: bool = True
     title: str | None = None
+    differences: str | None = None
+    """Two classes with a comma between, or that every two are wanted."""
+
+    def pairs(self, networks: JointNetworks) -> list[tuple[str, str]]:
+        """Classes whose differences are wanted."""
+        return [] if self.differences is None else pairs_of_classes(self.differences, networks)
 
 
 def write_result(folder: Path, result: Result, contents: Contents, session: Session) -> None:
@@ -58,8 +65,10 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
     _write_tables(folder, result.networks, contents)
     if result.selection is not None:
         write_selection(folder, result.selection)
+    if pairs := contents.pairs(result.networks):
+        write_differences(folder, result.networks, pairs)
     if contents.figures:
-        write_figures(folder, result, session)
+        write_figures(folder, result, session, pairs)
     _write_report(folder, result, contents)
     write_parameters(folder, session, result.data, solution=result.solution.parameters)
     atomic_text(folder / "README.txt", _explanation(folder, result, contents, session))
@@ -105,7 +114,7 @@ def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     atomic_text(path, text.getvalue())
 
 
-def write_figures(folder: Path, result: Result, session: Session) -> None:
+def write_figures(folder: Path, result: Result, session: Session, pairs: Sequence[tuple[str, str]] = ()) -> None:
     """Draw what there is to see; without matplotlib say how to get it."""
     from jointglasso import plots
 
@@ -122,6 +131,7 @@ def write_figures(folder: Path, result: Result, session: Session) -> None:
     (folder / "figures").mkdir()
     for name, picture in draw.items():
         picture(folder / "figures" / f"{name}.png")
+    draw_differences(folder / "figures", result.networks, pairs)
 
 
 def can_draw(session: Session) -> bool:
@@ -170,6 +180,7 @@ _WHAT = {
     "stability (empty if not asked for), and whether the edge is proved",
     "edges.parquet": "the same for pandas, R arrow and others",
     "classes": "the same, a file for each class",
+    "differences.csv": "how far two classes lie apart, the largest differences first",
     "networks.graphml": "for Gephi, Cytoscape, igraph, networkx",
     "networks.cx2": "for Cytoscape and NDEx",
     "networks.cyjs": "for Cytoscape and Cytoscape.js",

@@ -20,6 +20,7 @@ from jointglasso.networks.checks import (
     check_precision,
     check_variable_names,
 )
+from jointglasso.networks.differences import class_pairs, difference_table
 from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
 from jointglasso.networks.export import export
 from jointglasso.networks.groups import find_communities
@@ -309,6 +310,36 @@ class JointNetworks:
     def jaccard(self) -> pd.DataFrame:
         """Jaccard index of the edges of each two classes, as a symmetric table."""
         return tables.jaccard_table(self)
+
+    def differences(self, class1: str | None = None, class2: str | None = None, *, tested: Any = None) -> pd.DataFrame:
+        """List how far the partial correlations of two classes lie apart, the largest difference first.
+
+        Edges of both classes count as much as edges of one: often the largest differences are among them.
+
+        Parameters
+        ----------
+        class1, class2 : str, optional
+            The classes to compare; every two of them by default.
+        tested : result of `infer` or `difference_test`, or DataFrame, optional
+            Tests to show beside the differences, in the columns `p_value` and `q_value`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each two classes and pair of variables that differ: `class1`, `class2`, `variable1`,
+            `variable2`, `partial_correlation1`, `partial_correlation2` (0 where there is no edge), `difference` (the
+            first minus the second) and `change` ("only first", "only second", "sign" or "size").
+
+        Examples
+        --------
+        >>> import jointglasso as jgl
+        >>> one, two = [[2.0, -0.8], [-0.8, 2.0]], [[2.0, -0.2], [-0.2, 2.0]]
+        >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b"])
+        >>> networks.differences()[["variable1", "variable2", "difference", "change"]]
+          variable1 variable2  difference change
+        0         a         b         0.3   size
+        """
+        return difference_table(self, class_pairs(self, class1, class2), tested)
 
     def sign_flips(self) -> pd.DataFrame:
         """List the pairs of variables whose partial correlation is positive in one class and negative in another.

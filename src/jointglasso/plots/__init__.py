@@ -3,6 +3,7 @@
 from jointglasso.plots.adjacency import plot_adjacency
 from jointglasso.plots.curves import plot_component_curve, plot_convergence
 from jointglasso.plots.degrees import plot_degrees
+from jointglasso.plots.differences import plot_differences
 from jointglasso.plots.network import plot_networks
 from jointglasso.plots.selection import plot_selection
 
@@ -11,6 +12,7 @@ __all__ = [
     "plot_component_curve",
     "plot_convergence",
     "plot_degrees",
+    "plot_differences",
     "plot_networks",
     "plot_selection",
 ]

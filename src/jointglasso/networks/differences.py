@@ -1,0 +1,109 @@
+"""How far the partial correlations of two classes lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray
+from jointglasso.networks.tables import as_objects
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jointglasso.networks.joint import JointNetworks
+
+#: What changes from the first class to the second, at the position of its code.
+CHANGES = ("size", "only first", "only second", "sign")
+
+#: Words for the columns of a table of tests, ours first.
+_TESTED = {
+    "variable1": ("variable1", "a"),
+    "variable2": ("variable2", "b"),
+    "class1": ("class1", "class_1"),
+    "class2": ("class2", "class_2"),
+    "p_value": ("p_value", "p"),
+    "q_value": ("q_value", "q"),
+}
+
+
+def class_pairs(networks: JointNetworks, class1: str | None, class2: str | None) -> list[tuple[int, int]]:
+    """The two classes named, or every two of them."""
+    if networks.n_classes < 2:
+        raise ValueError("Differences need two classes, and there is one.")
+    if class1 is None and class2 is None:
+        return list(combinations(range(networks.n_classes), 2))
+    if class1 is None or class2 is None:
+        raise ValueError("Differences are between two classes: name both of them, or none for every two.")
+    if str(class1) == str(class2):
+        raise ValueError(f"Differences are between two classes, but class1 and class2 are both {class1!r}.")
+    return [(networks.class_index(class1), networks.class_index(class2))]
+
+
+def values_by_class(networks: JointNetworks) -> FloatArray:
+    """Partial correlations (pairs, K), 0 where there is no edge."""
+    edges = networks.edge_list
+    table = np.zeros((edges.n_pairs, networks.n_classes))
+    table[edges.pair, edges.class_index] = edges.partial_correlation
+    return table
+
+
+def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], tested: Any = None) -> pd.DataFrame:
+    """Table of `JointNetworks.differences`."""
+    pandas = require("pandas", "networks")
+    edges, values = networks.edge_list, values_by_class(networks)
+    names, classes = as_objects(networks.variable_names), as_objects(networks.class_names)
+    first, second = names[edges.first[edges.starts]], names[edges.second[edges.starts]]
+    parts = []
+    for one, two in pairs:
+        differs = np.flatnonzero(values[:, one] != values[:, two])
+        here, there = values[differs, one], values[differs, two]
+        change = np.select([there == 0, here == 0, here * there < 0], [1, 2, 3], default=0)
+        columns = {
+            "class1": np.repeat(classes[[one]], len(differs)),
+            "class2": np.repeat(classes[[two]], len(differs)),
+            "variable1": first[differs],
+            "variable2": second[differs],
+            "partial_correlation1": here,
+            "partial_correlation2": there,
+            "difference": here - there,
+            "change": as_objects(CHANGES)[change],
+        }
+        parts.append(pandas.DataFrame(columns))
+    table = pandas.concat(parts, ignore_index=True)
+    if tested is not None:
+        table = table.merge(_tests(tested, networks), how="left", on=["class1", "class2", "variable1", "variable2"])
+    order = np.argsort(-table["difference"].abs().to_numpy(), kind="stable")
+    return table.iloc[order].reset_index(drop=True)
+
+
+def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
+    """Columns class1, class2, variable1, variable2, p_value and q_value, every pair in both orders of the classes."""
+    pandas = require("pandas", "networks")
+    if len(set(networks.variable_names)) < networks.n_variables:
+        raise ValueError("Tests are matched by the names of the variables, but some names come twice: rename these.")
+    table = getattr(tested, "table", None)
+    if table is None:
+        table = tested.differences() if callable(getattr(tested, "differences", None)) else tested
+    if not isinstance(table, pandas.DataFrame):
+        raise TypeError(f"tested must be a result of difference_test or infer, not {type(tested).__name__}.")
+    found = {ours: next((word for word in words if word in table), None) for ours, words in _TESTED.items()}
+    out = pandas.DataFrame({ours: table[word] for ours, word in found.items() if word is not None})
+    if "class1" not in out:
+        if networks.n_classes > 2:
+            raise ValueError(
+                f"tested says of each pair whether any of {networks.n_classes} classes differ, not which two: give "
+                "tests of two classes, such as those of infer."
+            )
+        out["class1"], out["class2"] = networks.class_names
+    missing = [name for name in ("variable1", "variable2", "p_value", "q_value") if name not in out]
+    if missing:
+        raise ValueError(f"tested has no column {missing[0]!r}: give a result of difference_test or infer.")
+    swapped = out.rename(columns={"class1": "class2", "class2": "class1"})
+    turned = pandas.concat([out, swapped]).rename(columns={"variable1": "variable2", "variable2": "variable1"})
+    keys = ["class1", "class2", "variable1", "variable2"]
+    return pandas.concat([out, swapped, turned]).drop_duplicates(keys)

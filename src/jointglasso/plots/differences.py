@@ -1,0 +1,141 @@
+"""Where two classes differ, and by how much."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.networks import JointNetworks
+from jointglasso.networks.differences import class_pairs, values_by_class
+from jointglasso.networks.layout import common_layout
+from jointglasso.plots.canvas import BLUE, FAINT, INK, VERMILION, finish, new_figure, plain, tidy
+from jointglasso.plots.labels import Scene, place_labels
+from jointglasso.validation import check_count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Rows of the list beside the network at most.
+LISTED = 20
+
+
+def plot_differences(
+    networks: JointNetworks,
+    class1: str | None = None,
+    class2: str | None = None,
+    *,
+    top: int = 30,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw one class minus another: a network of the largest differences, and their values.
+
+    Parameters
+    ----------
+    networks : JointNetworks
+        What to draw.
+    class1, class2 : str, optional
+        The classes; may be left out where there are two.
+    top : int, default 30
+        Pairs of variables to draw, those with the largest differences.
+    path : str or path, optional
+        Save the picture there; the ending tells the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left a line for each pair, blue where the partial correlation is higher in the first class, orange where it
+        is lower, as thick as the difference is large. Right the values of the largest differences in both classes.
+    """
+    pairs = class_pairs(networks, class1, class2)
+    if len(pairs) > 1:
+        raise ValueError(f"There are {networks.n_classes} classes: name the two to compare, class1 and class2.")
+    one, two = pairs[0]
+    values = values_by_class(networks)[:, [one, two]]
+    size = np.abs(values[:, 0] - values[:, 1])
+    chosen = np.argsort(-size, kind="stable")[: check_count("top", top)]
+    chosen = chosen[size[chosen] > 0]
+    names = (plain(networks.class_names[one]), plain(networks.class_names[two]))
+    figure = new_figure(10.5, 5.4)
+    left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
+    left.set_title(f"{names[0]} minus {names[1]}", fontsize=10, color=INK)
+    if len(chosen) == 0:
+        left.text(0.5, 0.5, "no difference", ha="center", va="center", color=INK, transform=left.transAxes)
+        right.set_visible(False)
+    else:
+        _draw_values(right, networks, chosen[:LISTED], values, names)
+        _draw_network(left, networks, chosen, values[:, 0] - values[:, 1], names)
+    left.set(xticks=[], yticks=[])
+    left.spines[:].set(color="#DDDDDD", linewidth=0.6)
+    return finish(figure, path)
+
+
+def _draw_network(ax: Any, networks: JointNetworks, chosen: IntArray, difference: FloatArray, names: Any) -> None:
+    edges = networks.edge_list
+    ends = np.stack([edges.first[edges.starts[chosen]], edges.second[edges.starts[chosen]]], axis=1)
+    shown, place_of = np.unique(ends, return_inverse=True)
+    ends = place_of.reshape(ends.shape)
+    size = np.abs(difference[chosen])
+    places = _places(len(shown), ends, size)
+    lines = places[ends]
+    colours = [BLUE if value > 0 else VERMILION for value in difference[chosen]]
+    collection = require("matplotlib.collections", "plots").LineCollection
+    widths = 0.8 + 3.2 * size / size.max()
+    ax.add_collection(collection(lines, colors=colours, linewidths=widths, alpha=0.85, zorder=1), autolim=False)
+    ax.scatter(*places.T, s=34, facecolors="#3B3B3B", edgecolors="white", linewidths=0.6, zorder=3)
+    low, high = places.min(axis=0), places.max(axis=0)
+    margin = 0.12 * np.maximum(high - low, 1.0) + 0.3
+    ax.set(xlim=(low[0] - margin[0], high[0] + margin[0]), ylim=(low[1] - margin[1], high[1] + margin[1]))
+    ax.figure.draw_without_rendering()  # the constrained layout moves the panel, and names are placed in pixels
+    scene = Scene(
+        places, np.full(len(shown), 3.0), lines, [networks.variable_names[i] for i in shown],
+        np.ones((len(shown), 1), dtype=bool),
+    )  # fmt: skip
+    by_size = np.argsort(-np.bincount(ends.ravel(), np.repeat(size, 2), len(shown)), kind="stable")
+    place_labels([ax], scene, by_size, 7.0, len(shown) <= 30)
+    line = require("matplotlib.lines", "plots").Line2D
+    handles = [
+        line([], [], color=colour, linewidth=2.5, label=f"higher in {name}")
+        for colour, name in zip((BLUE, VERMILION), names, strict=True)
+    ]
+    ax.legend(handles=handles, frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2)
+
+
+def _places(n: int, ends: IntArray, size: FloatArray) -> FloatArray:
+    """Places of the variables in a network whose edges are the differences."""
+    from scipy import sparse
+
+    weights = sparse.coo_array((size / size.max() * 0.9, ends.T), shape=(n, n))
+    # The layout counts downwards, as screens do.
+    return common_layout([sparse.csc_array(weights + weights.T + sparse.eye_array(n))]) * (1.0, -1.0)
+
+
+def _draw_values(ax: Any, networks: JointNetworks, chosen: IntArray, values: FloatArray, names: Any) -> None:
+    """A line from the value in one class to that in the other, the largest difference on top."""
+    edges = networks.edge_list
+    row = np.arange(len(chosen))[::-1]
+    ax.axvline(0.0, color="#CCCCCC", linewidth=0.8, zorder=0)
+    ax.hlines(row, values[chosen].min(axis=1), values[chosen].max(axis=1), color=FAINT, linewidth=1.0, zorder=1)
+    for k, (colour, marker) in enumerate(((BLUE, "o"), (VERMILION, "s"))):
+        there = values[chosen, k] != 0
+        for mask, face in ((there, colour), (~there, "white")):
+            ax.scatter(
+                values[chosen, k][mask], row[mask], s=26, marker=marker, facecolors=face, edgecolors=colour, zorder=2
+            )  # fmt: skip
+        ax.scatter([], [], s=26, marker=marker, color=colour, label=names[k])
+    ax.scatter([], [], s=26, marker="o", facecolors="white", edgecolors=INK, label="no edge")
+    start = edges.starts[chosen]
+    label = [
+        plain(f"{networks.variable_names[i]} – {networks.variable_names[j]}")
+        for i, j in zip(edges.first[start], edges.second[start], strict=True)
+    ]
+    ax.set_yticks(row, label, fontsize=7)
+    ax.set_xlabel("partial correlation", fontsize=8)
+    title = f"the {len(chosen)} largest differences" if len(chosen) > 1 else "the difference"
+    ax.set_title(title, fontsize=10, color=INK)
+    ax.legend(frameon=False, fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    tidy(ax)
+    ax.tick_params(axis="y", labelsize=7, length=0)
