@@ -46,6 +46,14 @@ class JointProblem:
         """Penalty of each diagonal entry."""
         return self.penalty.lambda1 if self.penalize_diagonal else 0.0
 
+    @property
+    def unit(self) -> float:
+        """Mean weight of the classes: an objective smaller in size than this counts as this where gaps are judged.
+
+        So a problem with weights and penalties multiplied by one number stays the same problem.
+        """
+        return float(self.weights.mean())
+
     def optimal_variance(self, k: int) -> FloatArray:
         """Diagonal of the inverse of the optimal Theta_k; the optimality conditions fix it in advance."""
         variance: FloatArray = self.source.diagonal(k) + self.diagonal_penalty / self.weights[k]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.validation import require_ordinary_variance
 
 
 @runtime_checkable
@@ -77,6 +78,7 @@ def as_source(S: Any) -> CovarianceSource:
     """Take a source as it is; wrap an array (K, p, p), or a sequence or dict of p x p matrices."""
     from jointglasso.covariance.dense import DenseCovariance
 
-    if isinstance(S, CovarianceSource):
-        return S
-    return DenseCovariance(S)
+    source = S if isinstance(S, CovarianceSource) else DenseCovariance(S)
+    for k, name in enumerate(source.class_names):
+        require_ordinary_variance(source.diagonal(k), name, source.variable_names)
+    return source

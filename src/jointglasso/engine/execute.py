@@ -97,7 +97,7 @@ def solve(
         takes the closed form where it is exact, sweeps over the columns elsewhere, proximal Newton where these leave a
         gap, and ADMM for groups correlated throughout.
     tol : float, default 1e-6
-        Relative duality gap of the whole problem: gap <= tol * max(1, abs(objective)).
+        Relative duality gap of the whole problem: gap <= tol * max(mean weight, abs(objective)).
     max_iter : int, optional
         Limit on the iterations; the default depends on the solver.
     n_jobs : int, optional
@@ -311,6 +311,6 @@ def _status(final: _Final, options: Options) -> Status:
     ended = {o.stopped_by for o in final.outcomes}
     why = options.control.stopped_by or next(reason for reason in _REMEDIES if reason in ended)
     computed = 0.0 if np.isinf(certificate.rounding) else certificate.gap - certificate.rounding
-    if why == "tolerance" and computed <= options.allowed_gap(certificate.objective):
+    if why == "tolerance" and certificate.relative(computed) <= options.tol:
         why = "rounding"  # the solver was content with a gap that rounding makes worthless
     return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why])

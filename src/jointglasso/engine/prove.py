@@ -48,6 +48,7 @@ def certify(
         gap=math.fsum(float(o.gap.sum()) for o in outcomes) + 2.0 * rounding,
         rounding=math.fsum(float(o.raised.sum()) for o in outcomes) + 2.0 * rounding,
         group_gaps=group_gaps[runner.blocks.by_cost],
+        unit=problem.unit,
         edges_present=present,
         edges_absent=absent + cut - doubtful,
         edges_undetermined=inside - present - absent + doubtful,

@@ -37,10 +37,6 @@ class Options:
     executor: Executor | None = None
     """Who does the pieces of work; None for threads."""
 
-    def allowed_gap(self, objective: float) -> float:
-        """Gap allowed to the whole problem: `tol` is relative to its objective."""
-        return self.tol * max(1.0, abs(objective))
-
 
 class GroupRunner:
     """Solves the groups of one partition; `settled` is the objective of what is solved in closed form outside them."""
@@ -92,9 +88,9 @@ class GroupRunner:
             objectives = [float(o.objective.sum()) for o in outcomes]
             objective = self.settled + math.fsum(objectives)
             gap = math.fsum(float(o.gap.sum()) for o in outcomes)
-            allowed = self.options.allowed_gap(objective)
+            allowed = self._allowed_gap(objective)
             unfinished = any(o.stopped_by != "tolerance" for o in outcomes)
-            if gap <= allowed or unfinished or allowed >= self.options.allowed_gap(self.start_objective):
+            if gap <= allowed or unfinished or allowed >= self._allowed_gap(self.start_objective):
                 break
             # The objective at the start, which set the limits, was larger than the optimum turned out to be.
             self.start_objective = objective
@@ -105,6 +101,10 @@ class GroupRunner:
             ]
             outcomes = self._run_items()
         return outcomes
+
+    def _allowed_gap(self, objective: float) -> float:
+        """Gap allowed to the whole problem: `tol` is relative to its objective."""
+        return self.options.tol * max(self.shared.problem.unit, abs(objective))
 
     def reopen(self, outcomes: Sequence[Outcome]) -> Iterator[Opened]:
         """The blocks of finished pieces of work, one after another, built again where they were given back."""

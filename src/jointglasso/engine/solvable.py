@@ -71,5 +71,7 @@ def _require_definite(problem: JointProblem, system: BlockSystem, members: IntAr
     slots = members - system.member_start[block]
     b = system.size[block]
     S = system.S[system.offset[block] : system.offset[block + 1]].reshape(b, b)[np.ix_(slots, slots)]
-    if np.linalg.matrix_rank(S, hermitian=True) < len(members):
+    deviation = np.sqrt(np.diagonal(S))
+    # The rank of the correlations: that of the covariances, computed, depends on the units.
+    if np.linalg.matrix_rank(S / deviation / deviation[:, None], hermitian=True) < len(members):
         raise no_minimum(problem.source.class_names[system.block_class[block]])

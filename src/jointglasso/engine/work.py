@@ -156,6 +156,7 @@ def _task(item: Item, shared: Shared, system: BlockSystem, tell: Tell) -> Solver
         share=item.share,
         tol=shared.tol,
         rest=item.rest,
+        unit=problem.unit,
         max_iter=item.max_iter,
         start=theta,
         warm=item.start is not None or warm_start is not None,

@@ -313,7 +313,10 @@ def solve_on_face(
         _add_group_curvature(
             active, start, factor, upper, entry_block, row, column, offset, size, z, P, lambda2, curved
         )
-        length = rho / _dot(blocks, offset, P, curved)
+        curvature = _dot(blocks, offset, P, curved)
+        if not curvature > 0.0:  # W is singular to within rounding
+            break
+        length = rho / curvature
         for block in blocks:
             for at in range(offset[block], offset[block + 1]):
                 step[at] += length * P[at]

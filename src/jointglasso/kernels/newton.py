@@ -2,7 +2,7 @@
 
 Per outer iteration: invert Theta; minimise the second-order model plus penalty by coordinate descent over the K-vectors
 of the active pairs; search along the direction with a Cholesky factor as the test of definiteness; bound the gap.
-All matrices are in flat block storage (see `blocks.system`).
+All matrices are in flat block storage, described in `blocks.system`.
 """
 
 from __future__ import annotations

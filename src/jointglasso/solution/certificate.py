@@ -33,6 +33,8 @@ class Certificate:
     """Entries that this gap is too wide to decide."""
     rounding: float = 0.0
     """Part of `gap` that is there because objective and dual value are computed in double precision."""
+    unit: float = 1.0
+    """Mean weight of the classes; an objective smaller in size counts as this in the relative gap."""
 
     @property
     def dual_objective(self) -> float:
@@ -41,8 +43,12 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """``gap / max(1, |objective|)``: what `tol` bounds."""
-        return self.gap / max(1.0, abs(self.objective)) if math.isfinite(self.gap) else math.inf
+        """``gap / max(unit, |objective|)``: what `tol` bounds."""
+        return self.relative(self.gap)
+
+    def relative(self, gap: float) -> float:
+        """A gap in units of the objective."""
+        return gap / max(self.unit, abs(self.objective)) if math.isfinite(gap) else math.inf
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
         "objective": solution.objective,
         "certificate": {
             name: getattr(certificate, name)
-            for name in ("objective", "gap", "edges_present", "edges_absent", "edges_undetermined", "rounding")
+            for name in ("objective", "gap", "edges_present", "edges_absent", "edges_undetermined", "rounding", "unit")
         },
         "status": {
             "converged": bool(solution.status.converged),

@@ -34,6 +34,8 @@ class SolverTask:
     max_iter: int
     start: FloatArray
     """Positive definite Theta in flat storage."""
+    unit: float = 1.0
+    """Mean weight of the classes: an objective smaller in size counts as this."""
     known: Bounds | None = None
     """Bounds of `start`, where they are known."""
     warm: bool = False
@@ -52,7 +54,7 @@ class SolverTask:
 
     def allowed_gap(self, objective: float) -> float:
         """Gap allowed to the whole problem when the objective of this system is as given."""
-        return self.tol if self.absolute else self.tol * max(1.0, abs(self.rest + objective))
+        return self.tol if self.absolute else self.tol * max(self.unit, abs(self.rest + objective))
 
     def limits(self, bounds: Bounds) -> FloatArray:
         """Largest duality gap allowed to each group, given the objective reached so far."""

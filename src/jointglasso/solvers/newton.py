@@ -81,7 +81,7 @@ class Newton:
             task.keep(lambda: theta)
             bounds = task.bounds(theta, rescue=True) if found is None else found
             todo = task.unsolved(bounds)
-            desperate = todo & (bounds.gap > _HOPE * (1.0 + np.abs(bounds.objective)))
+            desperate = todo & (bounds.gap > _HOPE * (task.unit + np.abs(bounds.objective)))
             cut_short = n_iter >= task.max_iter and task.max_iter < self.default_max_iter
             if desperate.any() and self.closed_form and not cut_short:
                 left = self._admm_iterations(task) - n_iter

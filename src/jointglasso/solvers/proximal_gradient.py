@@ -134,7 +134,7 @@ class _State:
         linear = self._group_sum(gradient * change)
         quadratic = self._group_sum(change * change) / (2.0 * self.length)
         value = _smooth_objective(system, trial, factor)
-        rounding = 1e-14 * (1.0 + np.abs(self.smooth))
+        rounding = 1e-14 * (self.task.unit + np.abs(self.smooth))
         return value, pending & (value <= self.smooth + linear + quadratic + rounding)
 
     def _finish_step(self, theta: FloatArray, factor: Factorization, smooth: FloatArray) -> None:

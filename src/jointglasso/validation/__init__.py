@@ -9,6 +9,7 @@ from jointglasso.validation.errors import (
     not_semidefinite,
     require_bounded,
     require_finite_variance,
+    require_ordinary_variance,
     require_varying,
 )
 from jointglasso.validation.options import (
@@ -50,6 +51,7 @@ __all__ = [
     "parts_by_class",
     "require_bounded",
     "require_finite_variance",
+    "require_ordinary_variance",
     "require_varying",
     "semidefinite",
 ]

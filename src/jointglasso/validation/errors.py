@@ -8,6 +8,9 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
 
+#: Variances are to lie between this and its inverse, or be zero.
+LARGEST_VARIANCE = 1e60
+
 
 def require_finite_variance(variance: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
     """Refuse samples so large that their squares overflow."""
@@ -16,6 +19,17 @@ def require_finite_variance(variance: FloatArray, class_name: str, variable_name
         raise ValueError(
             f"The variance of variable {variable_names[int(bad[0])]!r} in class {class_name!r} overflows: rescale the "
             "data, for instance by dividing each variable by its largest value."
+        )
+
+
+def require_ordinary_variance(variance: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    """Refuse variances so large or small that products of a few of them overflow, or vanish without being zero."""
+    ordinary = (variance <= LARGEST_VARIANCE) & ((variance >= 1.0 / LARGEST_VARIANCE) | (variance == 0))
+    if not ordinary.all():
+        first = int(np.flatnonzero(~ordinary)[0])
+        raise ValueError(
+            f"The variance of variable {variable_names[first]!r} in class {class_name!r} is {variance[first]:.3g}, out "
+            f"of the range from {1.0 / LARGEST_VARIANCE:g} to {LARGEST_VARIANCE:g}: rescale the data and the penalties."
         )
 
 

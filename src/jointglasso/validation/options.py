@@ -11,6 +11,10 @@ import numpy as np
 from jointglasso._threads import available_cores
 from jointglasso._typing import FloatArray, IntArray
 
+#: Penalties may not be larger, weights lie between the second number and its inverse: products of them with variances
+#: stay far from where numbers overflow.
+LARGEST_PENALTY, LARGEST_WEIGHT = 1e75, 1e15
+
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return `value` when it is one of `choices`; else say which are valid."""
@@ -28,6 +32,8 @@ def check_nonnegative(name: str, value: Any) -> float:
     number = float(value)
     if not np.isfinite(number) or number < 0:
         raise ValueError(f"{name}={number:g} must be a finite number >= 0.")
+    if number > LARGEST_PENALTY:
+        raise ValueError(f"{name}={number:g} is above {LARGEST_PENALTY:g}: rescale the data, or give a smaller number.")
     return number
 
 
@@ -111,4 +117,9 @@ def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArr
     for name, value in zip(class_names, values, strict=True):
         if not np.isfinite(value) or value <= 0:
             raise ValueError(f"The weight of class {name!r} is {value:g}; it must be a finite number > 0.")
+        if not 1.0 / LARGEST_WEIGHT <= value <= LARGEST_WEIGHT:
+            raise ValueError(
+                f"The weight of class {name!r} is {value:g}, out of the range {1.0 / LARGEST_WEIGHT:g} to "
+                f"{LARGEST_WEIGHT:g}: multiply all weights and penalties by the same number."
+            )
     return values

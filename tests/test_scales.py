@@ -1,0 +1,86 @@
+"""Units do not matter: data, penalties and weights in any of them give the same answer or one clear sentence."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+from bank import from_samples
+from jointglasso.engine.execute import SOLVERS
+
+S = from_samples(2, 6, 30, seed=4, common=1.0)
+BASE = jgl.solve(S, 0.2, 0.1, tol=1e-10)
+
+
+@pytest.mark.parametrize("factor", [1e160, 1e-162, 1e-155, 1e70, 1e-70])
+def test_data_out_of_all_range_are_refused(factor):
+    with pytest.raises(ValueError, match=r"out of the range from 1e-60 to 1e\+60: rescale|above 1e\+75: rescale"):
+        jgl.solve(factor * S, 0.2 * factor, 0.1 * factor)
+    with pytest.raises(ValueError, match=r"variable 'x0' in class '1' is .* out of the range"):
+        jgl.screen(factor * S, 0.2, 0.1)
+
+
+@pytest.mark.parametrize("exponent", [-190, -60, 60, 190])
+def test_data_within_the_range_give_the_same_answer(exponent):
+    factor = 2.0**exponent
+    solution = jgl.solve(factor * S, 0.2 * factor, 0.1 * factor, tol=1e-11)
+    assert solution.status.converged and solution.n_edges == BASE.n_edges
+    for Theta, expected in zip(solution.precision, BASE.precision, strict=True):
+        np.testing.assert_allclose(factor * Theta.toarray(), expected.toarray(), atol=1e-4)
+    counts = solution.certificate
+    assert (counts.edges_present, counts.edges_absent) == (
+        BASE.certificate.edges_present,
+        BASE.certificate.edges_absent,
+    )
+
+
+@pytest.mark.parametrize("solver", list(SOLVERS))
+@pytest.mark.parametrize("factor", [1e-12, 1e-6, 1e6])
+def test_weights_and_penalties_in_other_units_are_the_same_problem(solver, factor):
+    base = jgl.solve(S, 0.2, 0.1, solver=solver, weights=[1.0, 2.0])
+    scaled = jgl.solve(S, 0.2 * factor, 0.1 * factor, solver=solver, weights=[factor, 2.0 * factor])
+    assert scaled.status.converged
+    assert scaled.certificate.relative_gap == pytest.approx(base.certificate.relative_gap, rel=1e-3)
+    for Theta, expected in zip(scaled.precision, base.precision, strict=True):
+        np.testing.assert_allclose(Theta.toarray(), expected.toarray(), atol=1e-5)
+
+
+@pytest.mark.parametrize("weight", [1e-20, 1e20])
+def test_weights_out_of_all_range_are_refused(weight):
+    with pytest.raises(ValueError, match=r"weight of class '1' is .* out of the range 1e-15 to 1e\+15"):
+        jgl.solve(S, 0.2, 0.1, weights=[weight, 1.0])
+
+
+@pytest.mark.parametrize("penalties", [(1e-200, 1e-200), (0.2, 1e-200), (1e-300, 0.1)])
+def test_a_penalty_next_to_nothing_is_none(penalties):
+    solution = jgl.solve(S, *penalties, penalize_diagonal=False)
+    expected = jgl.solve(S, *(0.0 if value < 1e-100 else value for value in penalties), penalize_diagonal=False)
+    assert solution.objective == pytest.approx(expected.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", list(SOLVERS))
+@pytest.mark.parametrize(("value", "penalty"), [(1e10, 1e-4), (1.0, 1e-13), (1e-10, 1e-24), (3.7e20, 1e6)])
+def test_perfectly_correlated_variables_end_without_an_error(solver, value, penalty):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+        solution = jgl.solve(np.full((1, 2, 2), value), penalty, 0.0, solver=solver, max_iter=200)
+    assert not np.isnan(solution.certificate.gap)
+    assert not solution.status.converged or solution.certificate.relative_gap <= 1e-6
+
+
+def test_units_of_variables_do_not_make_a_matrix_singular():
+    R = np.array([[1, 0.3, 0.2], [0.3, 1, 0.1], [0.2, 0.1, 1]])
+    units = 10.0 ** np.array([4, 0, -4])
+    solution = jgl.solve([R * units * units[:, None]], 0.0, 0.0)
+    assert solution.status.converged
+    np.testing.assert_allclose(solution.precision[0].toarray() * units * units[:, None], np.linalg.inv(R), rtol=1e-3)
+
+
+def test_a_singular_matrix_is_refused_in_any_units():
+    X = np.random.default_rng(0).standard_normal((3, 5))
+    units = 10.0 ** np.array([4.0, 0, -4, 2, -2])
+    with pytest.raises(ValueError, match="singular where nothing is penalised"):
+        jgl.solve([np.cov((X * units).T)], 0.0, 0.0)
