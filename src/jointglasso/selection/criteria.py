@@ -7,7 +7,9 @@ With ``d_k = <S_k, Theta_k> - log det Theta_k``, sample sizes n_k, p variables a
     eBIC_gamma = sum_k [ n_k d_k + log(n_k) E_k + 4 gamma log(p) E_k ]
 
 AIC and BIC are those of Danaher, Wang and Witten (2014); the extended BIC is that of Foygel and Drton (2010), summed
-over the classes. Smaller is better. An edge counts in every class that has it, whether or not lambda2 ties its values.
+over the classes. Smaller is better. An edge counts in every class that has it, whether or not lambda2 ties its values,
+unless a fused penalty makes it the same in some classes: then these count once, as the dimension of the model does, and
+``log(n_k)`` is the logarithm of all their samples together.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from scipy import sparse
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.selection.likelihood import deviances
+from jointglasso.solution import Solution
 from jointglasso.validation import check_choice, check_nonnegative
 
 CRITERIA = ("aic", "bic", "ebic")
@@ -61,6 +64,16 @@ def price_of_an_edge(criterion: str, sizes: FloatArray, n_variables: int, gamma:
         return np.full(len(sizes), 2.0)
     price: FloatArray = np.log(np.asarray(sizes, dtype=float))
     return price if criterion == "bic" else price + 4.0 * check_gamma(gamma) * np.log(n_variables)
+
+
+def price_of_solution(
+    criterion: str, solution: Solution, sizes: FloatArray, n_variables: int, gamma: float = 0.5
+) -> float:
+    """What the criterion adds for all edges of a solution; classes in which an edge is the same pay for it once."""
+    if solution.sameness is None:
+        return float(price_of_an_edge(criterion, sizes, n_variables, gamma) @ np.array(solution.n_edges))
+    pooled = solution.sameness.samples_of_clusters(solution.precision, sizes)
+    return float(price_of_an_edge(criterion, pooled, n_variables, gamma).sum())
 
 
 def check_gamma(gamma: Any) -> float:

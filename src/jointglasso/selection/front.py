@@ -12,7 +12,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine.executors import Tell
-from jointglasso.selection.criteria import CRITERIA, check_gamma, price_of_an_edge, sample_sizes
+from jointglasso.selection.criteria import CRITERIA, check_gamma, price_of_solution, sample_sizes
 from jointglasso.selection.cross_validation import cross_validate
 from jointglasso.selection.grids import LambdaGrid, as_grid
 from jointglasso.selection.intake import SelectionData, read_data
@@ -181,7 +181,7 @@ class _Information:
         self._source = data.source
         self._relaxed = relaxed
         self._sizes = sample_sizes(data.source)
-        self._price = price_of_an_edge(criterion, self._sizes, data.source.n_variables, gamma)
+        self._gamma = gamma
 
     def __call__(self, _: int, solution: Solution) -> float:
         if self._relaxed:
@@ -190,7 +190,8 @@ class _Information:
             lost = deviances(self._source, solution.precision)
         if lost is None:
             return np.inf
-        return float((self._sizes * lost + self._price * np.array(solution.n_edges)).sum())
+        price = price_of_solution(self.criterion, solution, self._sizes, self._source.n_variables, self._gamma)
+        return float(self._sizes @ lost) + price
 
 
 def _by_information(

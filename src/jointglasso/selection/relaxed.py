@@ -18,9 +18,10 @@ from scipy import sparse
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.selection.face_fit import Block, FaceFit, coupled_blocks, fit_face, scaled_face
 from jointglasso.selection.likelihood import components_of, deviances
 from jointglasso.selection.support_fit import Limits, SupportFit, best_multiple, fit_support
-from jointglasso.solution import Refit, RefitFailure, RefitWarning, Solution
+from jointglasso.solution import Refit, RefitFailure, RefitWarning, Sameness, Solution
 from jointglasso.validation import check_choice, check_count, check_nonnegative, check_positive
 
 #: Largest component that is refitted for the sake of a score.
@@ -46,7 +47,8 @@ def refit(
     S : CovarianceSource, or what `jointglasso.solve` takes
         Covariances that the solution was computed from.
     support : Solution or sequence of K matrices
-        Its non-zero entries are the support.
+        Its non-zero entries are the support. Where a solution with a fused penalty has the same value in several
+        classes, the estimate has too: these classes are then fitted together, weighted by their sample sizes.
     ridge : float, default 0.0
         Added to the diagonal of S, as a share of each variance. Above 0 the estimate always exists.
     on_failure : {"raise", "keep", "ridge"}
@@ -70,7 +72,8 @@ def refit(
     if len(matrices) != source.n_classes:
         raise ValueError(f"support has {len(matrices)} matrices, but there are {source.n_classes} classes.")
     plan = _Plan(check_nonnegative("ridge", ridge), RIDGE if on_failure == "ridge" else 0.0)
-    found = _refit_classes(source, matrices, plan, [limits] * source.n_classes)
+    sameness = support.sameness if isinstance(support, Solution) else None
+    found = _refit_classes(source, matrices, plan, [limits] * source.n_classes, sameness)
     if found.failures and on_failure == "raise":
         raise ValueError(
             f"{found.failures[0]} Set ridge above 0, or on_failure='ridge' for a ridge of {RIDGE:g} there alone, or "
@@ -95,7 +98,7 @@ def relaxed_deviances(source: CovarianceSource, solution: Solution, sizes: Float
     refitted: there the best multiple of the penalised matrix is taken, whose deviance is higher.
     """
     limits = [Limits(tol=np.inf, max_iter=30, decrement=min(0.1, 0.3 * n**-0.5), diverged=1e4) for n in sizes]
-    found = _refit_classes(source, solution.precision, _Plan(largest=LARGEST), limits)
+    found = _refit_classes(source, solution.precision, _Plan(largest=LARGEST), limits, solution.sameness)
     return None if found.failures else deviances(source, found.precision)
 
 
@@ -111,13 +114,86 @@ class _Plan:
     """Components of more variables are only scaled."""
 
 
-def _refit_classes(source: CovarianceSource, matrices: Sequence[Any], plan: _Plan, limits: Sequence[Limits]) -> Refit:
+def _refit_classes(
+    source: CovarianceSource,
+    matrices: Sequence[Any],
+    plan: _Plan,
+    limits: Sequence[Limits],
+    sameness: Sameness | None = None,
+) -> Refit:
+    if sameness is not None:
+        return _refit_faces(source, matrices, plan, limits, sameness)
     precision, residual, failures = [], np.zeros(source.n_classes), []
     for k, matrix in enumerate(matrices):
         Theta, residual[k], failed = _refit_class(source, k, sparse.csr_array(matrix), plan, limits[k])
         precision.append(Theta)
         failures += failed
     return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
+
+
+def _refit_faces(
+    source: CovarianceSource, matrices: Sequence[Any], plan: _Plan, limits: Sequence[Limits], sameness: Sameness
+) -> Refit:
+    """Classes that share the values of edges, fitted together; what is alone, as without a fused penalty."""
+    given = [sparse.csr_array(matrix).astype(float) for matrix in matrices]
+    residual, failures = np.zeros(source.n_classes), list[RefitFailure]()
+    together = [blocks for blocks in coupled_blocks(given, sameness) if len(blocks) > 1]
+    fitted: list[_Pieces] = [[] for _ in given]
+    for blocks in together:
+        strict = min((limits[block.k] for block in blocks), key=lambda limit: limit.decrement)
+        fit = _fit_together(source, blocks, given, sameness, plan, strict)
+        for block, Theta in zip(blocks, fit.Theta, strict=True):
+            _put(fitted[block.k], block.members, Theta)
+            if fit.failure:
+                names = tuple(source.variable_names[i] for i in block.members)
+                failures.append(RefitFailure(source.class_names[block.k], names, fit.failure))
+            else:
+                residual[block.k] = max(residual[block.k], fit.residual)
+    precision = []
+    for k, matrix in enumerate(given):
+        # The rest of the class by itself: what is fitted already counts as variables without edges there.
+        done = np.zeros(source.n_variables, dtype=bool)
+        done[[i for blocks in together for block in blocks if block.k == k for i in block.members]] = True
+        alone, worst, failed = _refit_class(source, k, _without_edges(matrix, done), plan, limits[k])
+        residual[k] = max(residual[k], worst)
+        failures += [failure for failure in failed if failure not in failures]
+        precision.append(_joined(alone, done, fitted[k]))
+    return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
+
+
+def _fit_together(
+    source: CovarianceSource,
+    blocks: list[Block],
+    given: Sequence[Any],
+    sameness: Sameness,
+    plan: _Plan,
+    limits: Limits,
+) -> FaceFit:
+    with blas_threads_for(max(len(block.members) for block in blocks)):
+        if max(len(block.members) for block in blocks) > plan.largest:
+            return scaled_face(source, blocks, given, sameness, plan.ridge)
+        fit = fit_face(source, blocks, given, sameness, plan.ridge, limits)
+        if not fit.failure:
+            return fit
+        if not plan.fallback:
+            return FaceFit([given[b.k][b.members][:, b.members].toarray() for b in blocks], np.inf, fit.failure)
+        return replace(fit_face(source, blocks, given, sameness, plan.fallback, limits), failure=fit.failure)
+
+
+def _without_edges(matrix: Any, done: BoolArray) -> Any:
+    """A matrix whose variables in `done` have their diagonal alone."""
+    entries = sparse.coo_array(matrix)
+    kept = (entries.row == entries.col) | ~done[entries.row]
+    return sparse.csr_array((entries.data[kept], (entries.row[kept], entries.col[kept])), shape=entries.shape)
+
+
+def _joined(alone: Any, done: BoolArray, fitted: _Pieces) -> Any:
+    """The fit of a class from its two parts."""
+    entries = sparse.coo_array(alone)
+    kept = ~done[entries.row]
+    pieces = [(entries.data[kept], entries.row[kept], entries.col[kept]), *fitted]
+    values, rows, columns = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    return sparse.csc_array((values, (rows, columns)), shape=alone.shape)
 
 
 def _refit_class(

@@ -58,14 +58,14 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
     limits : Limits
         Accuracy and effort.
     """
-    pattern = _Pattern(support)
+    pattern = Pattern(support)
     deviation = np.sqrt(R.diagonal())
     if (np.abs(R)[pattern.edges] >= (np.outer(deviation, deviation) - 1e-12)[pattern.edges]).any():
         return SupportFit(R, np.inf, "two variables joined by an edge are perfectly correlated.")
     Theta, factor, value = _start(R, pattern, start)
     decrement = residual = np.inf
     for _ in range(limits.max_iter):
-        W = _inverse(factor)
+        W = inverse(factor)
         gradient = pattern.take(R - W)
         residual = float(np.abs(gradient).max())
         direction = _newton_direction(pattern, W, gradient)
@@ -85,7 +85,7 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
     return SupportFit(Theta, residual, reason)
 
 
-class _Pattern:
+class Pattern:
     """Symmetric matrices on a support, as vectors of their entries i <= j."""
 
     def __init__(self, support: BoolArray) -> None:
@@ -95,7 +95,7 @@ class _Pattern:
         off = self.rows != self.columns
         self.edges = self.rows[off], self.columns[off]
         self._off = off
-        self._twice = 1.0 + off
+        self.twice = 1.0 + off
         # Below some size, or for dense supports, the plain product of matrices is quicker than any bookkeeping.
         self._dense = b <= 64 or len(self.rows) > b * b // 16
         self._shape = (b, b)
@@ -111,7 +111,7 @@ class _Pattern:
 
     def dot(self, first: FloatArray, second: FloatArray) -> float:
         """Scalar product of the matrices, both triangles counted."""
-        return float((self._twice * first * second).sum())
+        return float((self.twice * first * second).sum())
 
     def matrix(self, entries: FloatArray) -> FloatArray:
         """Dense matrix with these entries."""
@@ -134,7 +134,7 @@ class _Pattern:
         return variance[self.rows] * variance[self.columns] + self._off * self.take(W) ** 2
 
 
-def _start(R: FloatArray, pattern: _Pattern, start: FloatArray | None) -> tuple[FloatArray, Any, float]:
+def _start(R: FloatArray, pattern: Pattern, start: FloatArray | None) -> tuple[FloatArray, Any, float]:
     diagonal = np.diag(1.0 / R.diagonal())
     found = (diagonal, *_evaluate(diagonal, R))
     if start is not None:
@@ -154,7 +154,8 @@ def best_multiple(Theta: FloatArray, R: FloatArray) -> FloatArray:
     return multiple
 
 
-def _inverse(factor: Any) -> FloatArray:
+def inverse(factor: Any) -> FloatArray:
+    """Inverse of a matrix from its Cholesky factor."""
     lower, _ = dpotri(factor[0], lower=1)
     return np.tril(lower) + np.tril(lower, -1).T
 
@@ -185,7 +186,7 @@ def _step(
     return trial, *_evaluate(trial, R)
 
 
-def _newton_direction(pattern: _Pattern, W: FloatArray, gradient: FloatArray) -> FloatArray:
+def _newton_direction(pattern: Pattern, W: FloatArray, gradient: FloatArray) -> FloatArray:
     """Conjugate gradients on ``W D W = -gradient``, scaled by the diagonal of the Hessian.
 
     Whenever they stop, the decrement of the direction they give is that of Newton's method in the space they searched.

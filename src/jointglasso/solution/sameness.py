@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso._typing import BoolArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,20 @@ class Sameness:
             broken = (label == k) & (strict != k)
             proved &= ~((label == k) & broken.any(axis=1, keepdims=True))
         return proved
+
+    def present(self, precision: Sequence[Any]) -> BoolArray:
+        """(m, K): which of the pairs are an edge in each class."""
+        return np.stack(
+            [np.asarray(sparse.csr_array(Theta)[self.rows, self.columns]).ravel() != 0 for Theta in precision], axis=1
+        )
+
+    def samples_of_clusters(self, precision: Sequence[Any], sizes: Any) -> FloatArray:
+        """Number of samples behind each value that is not zero: those of all the classes that share it."""
+        present = self.present(precision)
+        pooled = np.zeros((len(self.rows), self.n_classes))
+        for k in range(self.n_classes):
+            np.add.at(pooled, (np.arange(len(self.rows)), self.clusters[:, k]), present[:, k] * float(sizes[k]))
+        return pooled[pooled > 0]
 
     def count(self) -> dict[str, int]:
         """How many comparisons of edges are the same and different, and how many of them are proved."""

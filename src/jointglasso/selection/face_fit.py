@@ -1,0 +1,218 @@
+"""Maximum likelihood on the face of a fused solution: zeros stay zero, and what is the same in some classes stays so.
+
+Classes that share a value are fitted together: ``sum_k n_k [-log det Theta_k + <S_k, Theta_k>]`` over the diagonals and
+one value for each cluster of classes. As in `support_fit` the objective is self-concordant, so that a Newton decrement
+below 1 proves that the minimum exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import cho_factor
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance import CovarianceSource
+from jointglasso.selection.support_fit import Limits, Pattern, inverse
+from jointglasso.solution import Sameness
+
+#: Precision, on the scale of correlations, beyond which an estimate that is not settled is held to diverge.
+_DIVERGED = 1e6
+
+
+@dataclass(frozen=True)
+class Block:
+    """The variables of one connected component in one class."""
+
+    k: int
+    members: IntArray
+
+
+def coupled_blocks(precision: Sequence[Any], sameness: Sameness) -> list[list[Block]]:
+    """Connected components of the classes, together where they share the value of an edge."""
+    p = precision[0].shape[0]
+    blocks, owner = list[Block](), np.full((len(precision), p), -1, dtype=np.int64)
+    for k, Theta in enumerate(precision):
+        count, label = sparse.csgraph.connected_components(sparse.csr_array(Theta), directed=False)
+        order = np.argsort(label, kind="stable")
+        owner[k] = label + len(blocks)
+        blocks += [Block(k, part) for part in np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])]
+    present = sameness.present(precision)
+    ends: list[tuple[IntArray, IntArray]] = []
+    for tie, (one, two) in enumerate(sameness.neighbours):
+        shared = np.flatnonzero(sameness.same[:, tie] & present[:, one] & present[:, two])
+        ends.append((owner[one, sameness.rows[shared]], owner[two, sameness.rows[shared]]))
+    i, j = (np.concatenate([pair[side] for pair in ends] or [np.empty(0, np.int64)]) for side in (0, 1))
+    graph = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(blocks), len(blocks)))
+    groups: dict[int, list[Block]] = {}
+    for block, number in zip(blocks, sparse.csgraph.connected_components(graph, directed=False)[1], strict=True):
+        groups.setdefault(int(number), []).append(block)
+    return list(groups.values())
+
+
+@dataclass(frozen=True)
+class FaceFit:
+    """Estimates of some blocks; `failure` is a reason in words, or empty."""
+
+    Theta: list[FloatArray]
+    residual: float
+    failure: str = ""
+
+
+def fit_face(
+    source: CovarianceSource,
+    blocks: list[Block],
+    precision: Sequence[Any],
+    sameness: Sameness,
+    ridge: float,
+    limits: Limits,
+) -> FaceFit:
+    """Newton's method from the given matrices, or a multiple of them."""
+    start = [sparse.csr_array(precision[b.k])[b.members][:, b.members].toarray() for b in blocks]
+    face = _Face(source, blocks, start, sameness, ridge)
+    z = face.multiple(start)
+    factors, value = face.evaluate(z)
+    decrement, residual = np.inf, np.inf
+    for _ in range(limits.max_iter):
+        W = [inverse(factor) for factor in factors]
+        gradient = face.gradient(W)
+        residual = float(np.max(np.abs(gradient / face.size)))
+        direction = face.newton_direction(W, gradient)
+        decrement = max(-float(gradient @ direction), 0.0) ** 0.5
+        if residual <= limits.tol and decrement <= limits.decrement:
+            return FaceFit(face.matrices(z), residual)
+        if decrement > 0.5 and face.largest(z) > min(limits.diverged, _DIVERGED):
+            break
+        try:
+            z, factors, value = face.step(z, direction, decrement, value)
+        except np.linalg.LinAlgError:  # a safe step can only fail by rounding
+            break
+    if decrement <= 0.5:
+        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise max_iter."
+    else:
+        reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
+    return FaceFit(face.matrices(z), residual, reason)
+
+
+def scaled_face(
+    source: CovarianceSource, blocks: list[Block], precision: Sequence[Any], sameness: Sameness, ridge: float
+) -> FaceFit:
+    """The given matrices, times the number that suits the likelihood best."""
+    start = [sparse.csr_array(precision[b.k])[b.members][:, b.members].toarray() for b in blocks]
+    face = _Face(source, blocks, start, sameness, ridge)
+    return FaceFit(face.matrices(face.multiple(start)), 0.0)
+
+
+class _Face:
+    """Matrices of several classes on a support, with one variable for entries that are the same."""
+
+    def __init__(
+        self, source: CovarianceSource, blocks: list[Block], start: list[FloatArray], sameness: Sameness, ridge: float
+    ) -> None:
+        sizes = source.sample_sizes
+        n = np.ones(source.n_classes) if sizes is None else np.asarray(sizes, dtype=float)
+        # At least 1, so that the sum of self-concordant functions is one.
+        self.weight = n[[b.k for b in blocks]] / n[[b.k for b in blocks]].min()
+        self.S = [source.block(b.k, b.members) for b in blocks]
+        for S in self.S:
+            S[np.diag_indices(len(S))] *= 1.0 + ridge
+        self.deviation = [np.sqrt(S.diagonal()) for S in self.S]
+        self.patterns = [Pattern(Theta != 0) for Theta in start]
+        self.variable, self.n_variables = self._number(blocks, sameness)
+        self.size = self._sum([pattern.twice * self._scale(b) for b, pattern in enumerate(self.patterns)])
+
+    def _number(self, blocks: list[Block], sameness: Sameness) -> tuple[list[IntArray], int]:
+        """Variable of each entry: the diagonals, and then the clusters."""
+        keys = []
+        for block, pattern in zip(blocks, self.patterns, strict=True):
+            i, j = block.members[pattern.rows], block.members[pattern.columns]
+            place, known = sameness.find(np.minimum(i, j), np.maximum(i, j))
+            label = np.where(known, sameness.clusters[place, block.k] if len(sameness.rows) else block.k, block.k)
+            keys.append(np.stack([np.minimum(i, j), np.maximum(i, j), label]))
+        unique, variable = np.unique(np.concatenate(keys, axis=1), axis=1, return_inverse=True)
+        return np.split(variable.ravel(), np.cumsum([key.shape[1] for key in keys])[:-1]), unique.shape[1]
+
+    def _scale(self, b: int) -> FloatArray:
+        """Product of the standard deviations of both ends of each entry."""
+        pattern, deviation = self.patterns[b], self.deviation[b]
+        product: FloatArray = deviation[pattern.rows] * deviation[pattern.columns]
+        return product
+
+    def _sum(self, entries: list[FloatArray]) -> FloatArray:
+        """Weighted sum of the entries that share a variable."""
+        total = np.zeros(self.n_variables)
+        for weight, variable, part in zip(self.weight, self.variable, entries, strict=True):
+            total += np.bincount(variable, weight * part, minlength=self.n_variables)
+        return total
+
+    def multiple(self, start: list[FloatArray]) -> FloatArray:
+        """The given matrices, times the number that suits the likelihood best."""
+        trace = sum(w * float((S * T).sum()) for w, S, T in zip(self.weight, self.S, start, strict=True))
+        size = sum(w * len(T) for w, T in zip(self.weight, start, strict=True))
+        z = np.zeros(self.n_variables)
+        for variable, pattern, Theta in zip(self.variable, self.patterns, start, strict=True):
+            z[variable] = pattern.take(Theta)
+        return z * (size / trace)
+
+    def matrices(self, z: FloatArray) -> list[FloatArray]:
+        """Dense blocks with these values."""
+        return [pattern.matrix(z[variable]) for pattern, variable in zip(self.patterns, self.variable, strict=True)]
+
+    def largest(self, z: FloatArray) -> float:
+        """Largest diagonal entry on the scale of correlations."""
+        pairs = zip(self.matrices(z), self.deviation, strict=True)
+        return max(float((Theta.diagonal() * deviation**2).max()) for Theta, deviation in pairs)
+
+    def evaluate(self, z: FloatArray) -> tuple[list[Any], float]:
+        """Cholesky factors and objective."""
+        factors, total = [], 0.0
+        for weight, S, Theta in zip(self.weight, self.S, self.matrices(z), strict=True):
+            factors.append(cho_factor(Theta, lower=True))
+            total += weight * float((S * Theta).sum() - 2.0 * np.log(np.diagonal(factors[-1][0])).sum())
+        return factors, total
+
+    def gradient(self, W: list[FloatArray]) -> FloatArray:
+        """Derivatives of the objective."""
+        parts = zip(self.patterns, self.S, W, strict=True)
+        return self._sum([pattern.twice * pattern.take(S - inverse_) for pattern, S, inverse_ in parts])
+
+    def _curved(self, W: list[FloatArray], z: FloatArray) -> FloatArray:
+        parts = zip(self.patterns, self.variable, W, strict=True)
+        return self._sum([pattern.twice * pattern.curved(w, z[variable]) for pattern, variable, w in parts])
+
+    def newton_direction(self, W: list[FloatArray], gradient: FloatArray) -> FloatArray:
+        """Conjugate gradients, scaled by the diagonal of the Hessian."""
+        curvature = self._sum([p.twice * p.curvature(w) for p, w in zip(self.patterns, W, strict=True)])
+        z, rest = np.zeros_like(gradient), -gradient
+        search = scaled = rest / curvature
+        size = first = float(rest @ scaled)
+        for _ in range(200):
+            if size <= first * min(1e-2, first):
+                break
+            product = self._curved(W, search)
+            length = size / float(search @ product)
+            z = z + length * search
+            rest = rest - length * product
+            scaled = rest / curvature
+            before, size = size, float(rest @ scaled)
+            search = scaled + (size / before) * search
+        return z
+
+    def step(
+        self, z: FloatArray, direction: FloatArray, decrement: float, value: float
+    ) -> tuple[FloatArray, list[Any], float]:
+        """Longest of 1, 1/2, ... with sufficient decrease; 1 / (1 + decrement) is always safe by self-concordance."""
+        length, safe = 1.0, 1.0 / (1.0 + decrement)
+        while length > safe:
+            try:
+                factors, new = self.evaluate(z + length * direction)
+            except np.linalg.LinAlgError:
+                new = np.inf
+            if np.isfinite(new) and (new <= value - 1e-4 * length * decrement**2 or decrement < 1e-4):
+                return z + length * direction, factors, new
+            length /= 2.0
+        return z + safe * direction, *self.evaluate(z + safe * direction)
