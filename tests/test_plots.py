@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -70,7 +71,7 @@ def test_lines_are_coloured_by_kind_and_dashed_by_sign():
         ["x", "y", "z"],
         list("abcd"),
     )
-    figure = jgl.plots.plot_networks(networks)
+    figure = jgl.plots.plot_networks(networks, colour="kind")
     grey = "#7F7F7F"  # in all classes; a negative precision is a positive partial correlation
     assert line_groups(figure.axes[0]) == {(grey, False): 1, (BLUE, True): 1, (PURPLE, True): 1}
     assert line_groups(figure.axes[1]) == {
@@ -82,6 +83,55 @@ def test_lines_are_coloured_by_kind_and_dashed_by_sign():
     assert [ax.get_title() for ax in figure.axes] == ["x (3 edges)", "y (4 edges)", "z (2 edges)"]
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend[:4] == ["in all classes", "in several classes", "in one class only", "in all classes, sign differs"]
+    by_sign = jgl.plots.plot_networks(networks)
+    assert line_groups(by_sign.axes[1]) == {(BLUE, False): 3, (VERMILION, True): 1}
+    assert [text.get_text() for text in by_sign.legends[0].get_texts()][:2] == [
+        "positive partial correlation",
+        "negative",
+    ]
+    lines = [c for c in by_sign.axes[1].collections if isinstance(c, LineCollection)]
+    opacity = np.concatenate([np.atleast_1d(c.get_alpha()) for c in lines])
+    assert opacity.max() > 1.4 * opacity.min(), "weak edges are faint"
+
+
+def test_groups_have_colours_and_a_legend(small):
+    groups = {name: "first" if i % 2 else "second" for i, name in enumerate(small.variable_names)}
+    figure = jgl.plots.plot_networks(small, groups=groups)
+    assert [text.get_text() for text in figure.legends[1].get_texts()] == ["Group second", "first"]
+    nodes = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)][-1]
+    assert len({tuple(colour) for colour in nodes.get_facecolors()}) == 2
+    assert len(jgl.plots.plot_networks(small, groups="none").legends) == 1
+
+
+def test_on_a_circle_groups_stand_together(small):
+    groups = ["a", "b"] * (small.n_variables // 2) + ["a"] * (small.n_variables % 2)
+    figure = jgl.plots.plot_networks(small, layout="circle", groups=groups, isolated=True, labels="all")
+    nodes = np.concatenate([c.get_offsets() for c in figure.axes[0].collections if isinstance(c, PathCollection)])
+    radius = np.hypot(nodes[:, 0] / 1.2, nodes[:, 1])
+    np.testing.assert_allclose(radius, radius[0])
+    by_angle = sorted((np.arctan2(*text.xy) % (2 * np.pi), text.get_text()) for text in figure.axes[0].texts)
+    group_of = dict(zip(small.variable_names, groups, strict=True))
+    around = [group_of[name] for _, name in by_angle]
+    assert sum(a != b for a, b in zip(around, around[1:] + around[:1], strict=True)) == 2
+
+
+def test_only_the_strongest_pairs_are_drawn_and_the_title_says_so():
+    networks = random_networks(300, 500, 2)
+    figure = jgl.plots.plot_networks(networks)
+    strong = networks.strongest(150)
+    assert [ax.get_title().split("(")[1] for ax in figure.axes] == [
+        f"{drawn} of {there} edges)" for drawn, there in zip(strong.n_edges, networks.n_edges, strict=True)
+    ]
+    assert strong.edge_list.n_pairs == 150
+    least = strong.edge_list.strength_of_pair.min()
+    assert (networks.edge_list.strength_of_pair >= least).sum() == 150
+    assert "of" not in jgl.plots.plot_networks(networks, pairs="all").axes[0].get_title()
+
+
+@pytest.mark.parametrize("given", [{"colour": "hue"}, {"layout": "grid"}, {"pairs": "many"}])
+def test_words_that_are_not_known_are_named(small, given):
+    with pytest.raises(ValueError, match="is not known; choose"):
+        jgl.plots.plot_networks(small, **given)
 
 
 def test_all_panels_share_one_layout_and_sizes_follow_degrees(small):
@@ -106,10 +156,10 @@ def test_few_variables_are_all_named_and_of_many_only_hubs(small):
     joined = {name for name, any_ in zip(small.variable_names, small.degree_table.any(axis=1), strict=True) if any_}
     assert texts(jgl.plots.plot_networks(small).axes[0]) == joined
     big = random_networks(300, 500, 2)
-    named = texts(jgl.plots.plot_networks(big).axes[1])
-    assert 5 <= len(named) <= 25
+    named = texts(jgl.plots.plot_networks(big, pairs="all").axes[1])
+    assert 5 <= len(named) <= 80
     degree = big.degree_table.sum(axis=1)
-    cut = np.sort(degree)[-25]
+    cut = np.sort(degree)[-80]
     assert all(degree[int(name[1:])] >= cut for name in named)
 
 
@@ -342,3 +392,54 @@ def test_a_missing_matplotlib_is_named(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"package matplotlib: install it with pip install 'jointglasso\[plots\]'"):
         jgl.plots.plot_networks(small)
+
+
+# Centrality, stability, paths
+
+
+def test_centrality_is_that_of_the_definitions(monkeypatch):
+    from jointglasso.networks import centrality
+
+    networks = random_networks(12, 20, 2)
+    table = networks.centrality().set_index(["variable", "class"])
+    partial = [-Theta.toarray() / np.sqrt(np.outer(Theta.diagonal(), Theta.diagonal())) for Theta in networks.precision]
+    for k, name in enumerate(networks.class_names):
+        np.fill_diagonal(partial[k], 0.0)
+        mine = table.xs(name, level="class")
+        np.testing.assert_allclose(mine["strength"], np.abs(partial[k]).sum(axis=0))
+        np.testing.assert_allclose(mine["expected_influence"], partial[k].sum(axis=0), atol=1e-14)
+    monkeypatch.setattr(centrality, "find_spec", lambda name: None)  # networkx instead of igraph
+    np.testing.assert_allclose(networks.centrality()["betweenness"], table["betweenness"], atol=1e-12)
+
+
+def test_centrality_picture_shows_the_strongest_first(small):
+    figure = jgl.plots.plot_centrality(small, top=5)
+    assert len(figure.axes) == 3
+    strength = small.centrality().groupby("variable", sort=False)["strength"].mean()
+    shown = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert shown == list(strength.sort_values(ascending=False, kind="stable").index[:5])
+
+
+def test_stability_picture_needs_stabilities(small):
+    with pytest.raises(ValueError, match="have no stability"):
+        jgl.plots.plot_stability(small)
+    stable = jgl.JointNetworks(
+        small.precision,
+        small.class_names,
+        small.variable_names,
+        stability=[abs(Theta) > 0 for Theta in small.precision],
+    )
+    figure = jgl.plots.plot_stability(stable, top=4)
+    assert len(figure.axes[1].get_yticklabels()) == 4
+    points = np.concatenate([c.get_offsets() for c in figure.axes[0].collections])
+    assert len(points) == sum(small.n_edges) and set(points[:, 1]) == {1.0}
+
+
+def test_path_picture_counts_edges(solution):
+    halved = [replace(solution, parameters={**solution.parameters, "lambda1": value}) for value in (0.2, 0.4)]
+    figure = jgl.plots.plot_path(halved, top=3)
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [0.4, 0.2]
+    assert figure.axes[0].lines[0].get_ydata().tolist() == [solution.n_edges[0]] * 2
+    assert len(figure.axes[1].get_legend().get_texts()) == min(3, solution.n_edges[0])
+    with pytest.raises(ValueError, match="at least two"):
+        jgl.plots.plot_path(halved[:1])

@@ -50,7 +50,7 @@ def _table(networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> pd.Data
     return networks.differences(*pairs[0]) if len(pairs) == 1 else networks.differences()
 
 
-def draw_differences(folder: Path, networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> None:
+def draw_differences(folder: Path, networks: JointNetworks, pairs: Sequence[tuple[str, str]], ending: str) -> None:
     """Draw a figure for each two classes."""
     from jointglasso.cli.results import file_names
     from jointglasso.plots import plot_differences
@@ -58,7 +58,7 @@ def draw_differences(folder: Path, networks: JointNetworks, pairs: Sequence[tupl
     files = file_names(networks.class_names)
     sizes = {pair: float((networks.differences(*pair)["difference"] ** 2).sum()) for pair in pairs}
     for one, two in sorted(sizes, key=lambda pair: -sizes[pair])[:DRAWN]:
-        plot_differences(networks, one, two, path=folder / f"{files[one]}_minus_{files[two]}.png")
+        plot_differences(networks, one, two, path=folder / f"{files[one]}_minus_{files[two]}.{ending}")
 
 
 def tell_differences(session: Session, networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> None:

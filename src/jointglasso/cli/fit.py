@@ -49,7 +49,14 @@ from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_p
 @click.option("--keep-partial", is_flag=True, help="On Ctrl-C write what there is, with its true gap.")
 @click.option("--parquet", is_flag=True, help="Write the tables as Parquet too.")
 @click.option("--export", "exports", multiple=True, type=click.Choice(["graphml", "cx2", "cyjs"]), help="More formats.")
-@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw PNG figures.")
+@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures.")
+@click.option(
+    "--figure-format",
+    type=click.Choice(["png", "svg", "pdf"]),
+    default="png",
+    show_default=True,
+    help="Format of the figures; svg and pdf are for papers.",
+)
 @click.option("--title", help="Heading of the report.")
 @solve_options
 @grid_options
@@ -69,9 +76,8 @@ def fit(session: Session, /, **options: Any) -> int:
     """
     _check(options)
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
-    contents = Contents(
-        options["parquet"], options["exports"], options["figures"], options["title"], options["differences"]
-    )
+    names = ("parquet", "exports", "figures", "title", "figure_format", "differences")
+    contents = Contents(**{name: options[name] for name in names})
     with target.building() as folder:  # before the solve: a place that cannot be written is known at once
         data = read_data(options)
         session.say(data.describe())

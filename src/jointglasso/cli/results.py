@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 #: Packages whose versions a repetition may depend on.
 PACKAGES = ("jointglasso", "numpy", "scipy", "numba", "scikit-learn")
 
-#: Networks are drawn with this many variables at most, those with most edges.
-DRAWN = 150
-
 
 @dataclass(frozen=True)
 class Result:
@@ -51,6 +48,7 @@ class Contents:
     exports: Sequence[str] = ()
     figures: bool = True
     title: str | None = None
+    figure_format: str = "png"
     differences: str | None = None
     """Two classes with a comma between, or that every two are wanted."""
 
@@ -67,8 +65,8 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
         write_selection(folder, result.selection)
     if pairs := contents.pairs(result.networks):
         write_differences(folder, result.networks, pairs)
-    if contents.figures:
-        write_figures(folder, result, session, pairs)
+    if contents.figures and can_draw(session):
+        write_figures(folder, result, contents.figure_format, pairs)
     _write_report(folder, result, contents)
     write_parameters(folder, session, result.data, solution=result.solution.parameters)
     atomic_text(folder / "README.txt", _explanation(folder, result, contents, session))
@@ -114,24 +112,25 @@ def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     atomic_text(path, text.getvalue())
 
 
-def write_figures(folder: Path, result: Result, session: Session, pairs: Sequence[tuple[str, str]] = ()) -> None:
-    """Draw what there is to see; without matplotlib say how to get it."""
+def write_figures(folder: Path, result: Result, ending: str, pairs: Sequence[tuple[str, str]] = ()) -> None:
+    """Draw what there is to see."""
     from jointglasso import plots
 
     draw: dict[str, Callable[[Path], Any]] = {
-        "networks": lambda path: plots.plot_networks(result.networks, top=_top(result.networks), path=path),
+        "networks": lambda path: plots.plot_networks(result.networks, path=path),
         "degrees": lambda path: plots.plot_degrees(result.networks, path=path),
         "adjacency": lambda path: plots.plot_adjacency(result.networks, result.solution.partition, path=path),
+        "centrality": lambda path: plots.plot_centrality(result.networks, path=path),
         "convergence": lambda path: plots.plot_convergence(result.solution, path=path),
     }
     if result.selection is not None:
         draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
-    if not can_draw(session):
-        return
+    if result.networks.has_stability:
+        draw["stability"] = lambda path: plots.plot_stability(result.networks, path=path)
     (folder / "figures").mkdir()
     for name, picture in draw.items():
-        picture(folder / "figures" / f"{name}.png")
-    draw_differences(folder / "figures", result.networks, pairs)
+        picture(folder / "figures" / f"{name}.{ending}")
+    draw_differences(folder / "figures", result.networks, pairs, ending)
 
 
 def can_draw(session: Session) -> bool:
@@ -140,10 +139,6 @@ def can_draw(session: Session) -> bool:
         return True
     session.note("Figures are left out: pip install 'jointglasso[plots,pandas]' brings what they need.")
     return False
-
-
-def _top(networks: JointNetworks) -> int | None:
-    return DRAWN if networks.n_variables > DRAWN else None
 
 
 def _write_report(folder: Path, result: Result, contents: Contents) -> None:
@@ -184,7 +179,7 @@ _WHAT = {
     "networks.graphml": "for Gephi, Cytoscape, igraph, networkx",
     "networks.cx2": "for Cytoscape and NDEx",
     "networks.cyjs": "for Cytoscape and Cytoscape.js",
-    "figures": "networks, degrees, matrices, convergence, and the choice of the penalties",
+    "figures": "networks, degrees, centrality, matrices, convergence, stability and the choice of the penalties",
     "selection.csv": "the penalties tried, with scores and numbers of edges",
     "selection.txt": "why these penalties were chosen",
     "solution.jgl": "the whole solution, penalised and maximum likelihood values; read it with jointglasso.load, or "
@@ -198,8 +193,8 @@ def _explanation(folder: Path, result: Result, contents: Contents, session: Sess
     penalties = "lambda1 = {lambda1:.6g}, lambda2 = {lambda2:.6g}".format(**solution.parameters)
     chosen = "as given" if result.selection is None else f"chosen by {result.selection.criterion_name}"
     files = [f"  {name:<18}{what}" for name, what in _WHAT.items() if (folder / name).exists()]
-    if contents.figures and _top(result.networks):
-        files.append(f"The figure of the networks shows the {DRAWN} variables with most edges; the report shows all.")
+    if contents.figures:
+        files.append("The figure of the networks shows the strongest edges where there are many; the report shows all.")
     return "\n".join(
         [
             "Networks by the joint graphical lasso: two variables are joined in a class where they depend on each",

@@ -92,6 +92,8 @@ def node_groups(networks: JointNetworks, given: Any) -> Groups | None:
 
 def _communities(networks: JointNetworks) -> Groups | None:
     """The biggest communities; of those of one or two variables a colour says nothing."""
+    if networks.n_variables < 6:  # no two communities of three
+        return None
     label = find_communities(networks)
     sizes = np.bincount(label)[1:]
     n_coloured = min(int((sizes > 2).sum()), MOST_COLOURED)

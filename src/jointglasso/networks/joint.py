@@ -13,6 +13,7 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.networks import convert, tables
+from jointglasso.networks.centrality import centrality_table
 from jointglasso.networks.checks import (
     NameIndex,
     check_beside,
@@ -230,6 +231,29 @@ class JointNetworks:
         order = np.argsort(-count, kind="stable")[: check_count("n", n, 0)]
         return order[count[order] > 0]
 
+    def centrality(self) -> pd.DataFrame:
+        """Measure how central each variable is in each class.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per variable and class: `variable`, `class`, `degree` (number of neighbours), `strength` (sum of
+            |partial correlation|), `expected_influence` (sum of the partial correlations with their signs) and
+            `betweenness` (share of the shortest paths between others that lead through the variable, an edge being as
+            long as 1 / |partial correlation|).
+
+        Examples
+        --------
+        >>> import numpy as np, jointglasso as jgl
+        >>> chain = np.array([[2.0, -0.8, 0.0], [-0.8, 2.0, 0.4], [0.0, 0.4, 2.0]])
+        >>> jgl.JointNetworks([chain], ["all"], ["a", "b", "c"]).centrality()
+          variable class  degree  strength  expected_influence  betweenness
+        0        a   all       1       0.4                 0.4          0.0
+        1        b   all       2       0.6                 0.2          1.0
+        2        c   all       1       0.2                -0.2          0.0
+        """
+        return centrality_table(self)
+
     def communities(self, resolution: float = 1.0) -> pd.Series:
         """Find groups of variables with more edges inside than between them.
 
@@ -292,6 +316,27 @@ class JointNetworks:
             certified=_each(self._certified, keep),
             stability=_each(self._stability, keep),
             sameness=None if self._sameness is None else self._sameness.among(keep),
+        )
+
+    def strongest(self, n_pairs: int) -> JointNetworks:
+        """Keep the strongest pairs of variables, and of each the edges of all classes.
+
+        Parameters
+        ----------
+        n_pairs : int
+            Pairs to keep, those whose partial correlation is largest in some class.
+        """
+        edges = self.edge_list
+        n_kept = check_count("n_pairs", n_pairs, 0)
+        kept = np.zeros(edges.n_pairs, dtype=bool)
+        kept[np.argsort(-edges.strength_of_pair, kind="stable")[:n_kept]] = True
+        gone = ~kept[edges.pair]
+        return JointNetworks(
+            [_without(Theta, edges, gone & (edges.class_index == k)) for k, Theta in enumerate(self._precision)],
+            self._class_names,
+            self._variable_names,
+            certified=self._certified,
+            stability=self._stability,
         )
 
     def compare(self) -> pd.DataFrame:
@@ -411,6 +456,16 @@ class JointNetworks:
 
 def _restricted(matrix: Any, keep: IntArray) -> Any:
     return matrix.tocsc()[:, keep][keep, :]
+
+
+def _without(matrix: Any, edges: EdgeList, gone: BoolArray) -> Any:
+    """Take edges out of a symmetric matrix."""
+    from scipy import sparse
+
+    first, second = edges.first[gone], edges.second[gone]
+    ends = (np.concatenate([first, second]), np.concatenate([second, first]))
+    taken = sparse.csc_array((np.ones(2 * len(first), dtype=bool), ends), shape=matrix.shape)
+    return matrix - matrix.multiply(taken)
 
 
 def _each(matrices: list[Any] | None, keep: IntArray) -> list[Any] | None:

@@ -1,18 +1,24 @@
 """Pictures of networks, solutions and choices of penalties; each function returns a matplotlib Figure."""
 
 from jointglasso.plots.adjacency import plot_adjacency
+from jointglasso.plots.centrality import plot_centrality
 from jointglasso.plots.curves import plot_component_curve, plot_convergence
 from jointglasso.plots.degrees import plot_degrees
 from jointglasso.plots.differences import plot_differences
 from jointglasso.plots.network import plot_networks
+from jointglasso.plots.paths import plot_path
 from jointglasso.plots.selection import plot_selection
+from jointglasso.plots.stability import plot_stability
 
 __all__ = [
     "plot_adjacency",
+    "plot_centrality",
     "plot_component_curve",
     "plot_convergence",
     "plot_degrees",
     "plot_differences",
     "plot_networks",
+    "plot_path",
     "plot_selection",
+    "plot_stability",
 ]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Cells along a side at most; where there are more variables a cell shows the strongest of several entries.
 N_CELLS = 250
 
+#: Up to this many variables are named at the sides.
+NAMED = 45
+
 #: Variables of one block that are ordered by clustering at most: it takes the square of their number.
 MOST_CLUSTERED = 4000
 
@@ -38,7 +41,8 @@ def plot_adjacency(
     networks : JointNetworks
         What to draw.
     partition : Partition, optional
-        Blocks of each class, such as ``solution.partition``, which are shaded grey.
+        Blocks of each class, such as ``solution.partition``, which are shaded grey: what lies outside them was
+        proved to be zero before anything was solved.
     isolated : bool, default False
         Show variables without an edge in any class too.
     path : str or path, optional
@@ -59,13 +63,19 @@ def plot_adjacency(
         order = order[networks.degree_table[order].any(axis=1)]
     columns = min(networks.n_classes, 3)
     rows = -(-networks.n_classes // columns)
-    figure = new_figure(columns * 3.2 + 0.8, rows * 3.35)
+    named = 0 < len(order) <= NAMED
+    figure = new_figure(columns * (4.2 if named else 3.2) + 0.8, rows * (4.3 if named else 3.35) + 0.2)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     strongest = float(np.abs(networks.edge_list.partial_correlation).max(initial=0.0)) or 1.0
     for k, ax in enumerate(panels[: networks.n_classes]):
         image = _draw_matrix(ax, networks, k, order, None if labels is None else labels[k], strongest)
+        if named:
+            _name_axes(ax, [networks.variable_names[i] for i in order])
     for ax in panels[networks.n_classes :]:
         ax.set_visible(False)
+    if labels is not None and len(order):
+        patch = require("matplotlib.patches", "plots").Patch(facecolor="#E9E9E9", label="same block in the screening")
+        figure.legend(handles=[patch], loc="outside lower center", frameon=False, fontsize=8)
     bar = figure.colorbar(image, ax=panels.tolist(), shrink=0.6, aspect=30, pad=0.02)
     bar.set_label("partial correlation", fontsize=8)
     bar.ax.tick_params(labelsize=7)
@@ -144,10 +154,23 @@ def _draw_matrix(
     )
     ax.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=[], xlabel=f"{len(order):,} variables")
     ax.xaxis.label.set(size=8, color=INK)
-    ax.set_title(plain(f"{networks.class_names[k]} ({networks.n_edges[k]:,} edges)"), fontsize=9, color=INK)
+    # On two lines, so that the titles of neighbouring panels cannot run into each other.
+    name = networks.class_names[k]
+    name = name if len(name) <= 36 else f"{name[:35]}…"
+    ax.set_title(plain(f"{name}\n{networks.n_edges[k]:,} edges"), fontsize=9, color=INK)
     for spine in ax.spines.values():
         spine.set(color="#BBBBBB", linewidth=0.6)
     return image
+
+
+def _name_axes(ax: Any, names: list[str]) -> None:
+    shown = [plain(name if len(name) <= 20 else f"{name[:19]}…") for name in names]
+    size = 7.0 if len(names) <= 20 else 5.0
+    middle = np.arange(len(names)) + 0.5
+    ax.set_xticks(middle, shown, rotation=90, fontsize=size)
+    ax.set_yticks(middle, shown, fontsize=size)
+    ax.tick_params(length=0, pad=1)
+    ax.set_xlabel("")
 
 
 def _two_sided_colours() -> Any:

@@ -18,6 +18,11 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 )  # fmt: skip
 CLASS_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 CLASS_MARKERS = "osD^vPX"
+#: Colours of groups of variables, other than those of edges and classes.
+GROUP_COLOURS = (
+    "#1b9e77", "#7a5fc4", "#e0559b", "#8aa800", "#e0a800", "#a6611a", "#17a2c6", "#c43c39", "#4b6cb7", "#7d7d33",
+    "#c98bd0", "#2f6f4f",
+)  # fmt: skip
 INK = "#333333"
 FAINT = "#9A9A9A"
 PALE = "#BBBBBB"

@@ -46,7 +46,7 @@ def place_labels(axes: Sequence[Any], scene: Scene, chosen: IntArray, size: floa
     size : float
         Font size in points.
     must : bool
-        Write a name even where it covers another; else leave it out.
+        Write a name even where it covers another or a node; else leave it out.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def place_labels(axes: Sequence[Any], scene: Scene, chosen: IntArray, size: floa
         hidden = np.array([_hidden_nodes(box, discs, int(node)) for box in boxes])
         crossed = np.array([_crossed_lines(box, lines) for box in boxes])
         best = int(np.argmin(1e3 * covered + 6.0 * hidden + crossed + 0.3 * np.arange(len(PLACES))))
-        if covered[best] > 0 and not must:
+        if not must and (covered[best] > 0 or hidden[best] > 0):
             continue
         written.append(boxes[best])
         for k, ax in enumerate(axes):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC, EdgeList
+from jointglasso.networks.groups import Groups, node_groups
 from jointglasso.networks.layout import common_layout
-from jointglasso.plots.canvas import BLUE, INK, PALE, PURPLE, VERMILION, finish, new_figure, plain
+from jointglasso.plots.canvas import INK, PALE, finish, new_figure, plain
 from jointglasso.plots.labels import Scene, place_labels
+from jointglasso.plots.strokes import draw_edges, draw_legend, node_colours
 from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
@@ -24,29 +23,11 @@ if TYPE_CHECKING:
 #: Up to this many variables all are named, beyond it the hubs.
 ALL_NAMED = 45
 
+#: Pairs of variables that one picture can hold so that a reader sees structure.
+READABLE = 150
+
 #: Width of a panel by its height.
 ASPECT = 1.2
-
-FLIPPED = 3
-"""Group of the edges that are in all classes with different signs, after those of the kinds."""
-
-
-@dataclass(frozen=True)
-class EdgeStyle:
-    """How one group of edges is drawn; the later a group, the farther in front."""
-
-    group: int
-    colour: str
-    strength: float
-    label: str
-
-
-STYLES = (
-    EdgeStyle(SHARED, "#7F7F7F", 0.8, "in all classes"),
-    EdgeStyle(PARTLY_SHARED, BLUE, 1.0, "in several classes"),
-    EdgeStyle(SPECIFIC, VERMILION, 1.15, "in one class only"),
-    EdgeStyle(FLIPPED, PURPLE, 1.3, "in all classes, sign differs"),
-)
 
 
 def plot_networks(
@@ -54,16 +35,20 @@ def plot_networks(
     *,
     variables: Sequence[str | int] | None = None,
     top: int | None = None,
+    pairs: int | str = "auto",
     isolated: bool = False,
     labels: str | Sequence[str | int] | int = "auto",
+    groups: Any = "auto",
+    colour: str = "sign",
+    layout: str = "spring",
     positions: Any = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
     """Draw the network of each class, all with one layout.
 
-    Colours tell edges of all classes, of several, and of one class apart, dashes mark negative partial correlations,
-    the width of a line is the strength of the partial correlation and the size of a node its number of neighbours in
-    that class. Variables without a neighbour in one class are pale there.
+    Colours and dashes tell the sign of the partial correlation, the width of a line its strength, the size of a node
+    its number of neighbours in that class. Variables without a neighbour in one class are pale there. Titles say how
+    many edges a class has, and how many of them are drawn where not all are.
 
     Parameters
     ----------
@@ -73,10 +58,18 @@ def plot_networks(
         Draw only these variables, by name or position, and the edges among them.
     top : int, optional
         Draw only the variables with most edges.
+    pairs : int or "all", optional
+        Pairs of variables to draw, the strongest; by default as many as can be read, about 150.
     isolated : bool, default False
         Draw variables that have no edge in any class too.
     labels : {"auto", "all", "none"}, int, or sequence of str or int
         Variables to name: all when they are few and otherwise hubs ("auto"), all, none, that many hubs, or those given.
+    groups : mapping, sequence, "communities", "none" or "auto"
+        Groups of the variables, as colours of the nodes; see `write_report`.
+    colour : {"sign", "kind"}
+        Colour edges by sign, or tell edges of all classes, of several, and of one class apart.
+    layout : {"spring", "circle"}
+        Neighbours near each other, or all variables on a circle, group by group.
     positions : array (n_variables, 2), optional
         Places of all variables of `networks`, instead of computed ones.
     path : str or path, optional
@@ -86,27 +79,61 @@ def plot_networks(
     -------
     matplotlib.figure.Figure
     """
-    shown = _restricted(networks, variables, top, isolated)
+    _check_word("colour", colour, ("sign", "kind"))
+    _check_word("layout", layout, ("spring", "circle"))
+    drawn = _strong(networks, pairs)
+    shown = _restricted(drawn, variables, top, isolated)
     if shown is None:
         return finish(_empty_figure(networks), path)
-    part = networks.subnetwork(shown)
-    places = _places(part, shown, positions, networks.n_variables)
-    figure, panels = _panels(part.n_classes)
+    part = drawn.subnetwork(shown)
+    grouping = _groups_of(networks, groups, shown)
+    places = _places(part, shown, positions, networks.n_variables, layout, grouping)
+    figure, panels = _panels(part.n_classes, two_lines=grouping is not None)
     _set_limits(panels, places)
     radii = _radii(part, _points_per_unit(panels[0]))
-    widest = _widest_line(part)
+    colours = node_colours(grouping, part.n_variables)
     for k, ax in enumerate(panels):
-        _draw_edges(ax, part, k, places, widest)
-        _draw_nodes(ax, places, radii[:, k], part.degree_table[:, k] > 0)
-        ax.set_title(plain(f"{part.class_names[k]} ({_counted(part.n_edges[k], 'edge')})"), fontsize=10, color=INK)
+        draw_edges(ax, part, k, places, colour)
+        _draw_nodes(ax, places, radii[:, k], part.degree_table[:, k] > 0, colours)
+        ax.set_title(_title(part, networks, k), fontsize=10, color=INK)
     chosen, must = _chosen_labels(labels, part, networks, shown)
     size = 7.5 if len(chosen) <= 30 else 6.0
     lines = np.stack([places[part.edge_list.first], places[part.edge_list.second]], axis=1)
     place_labels(
         panels, Scene(places, radii.max(axis=1), lines, part.variable_names, part.degree_table > 0), chosen, size, must
     )
-    _legend(figure, part)
+    draw_legend(figure, part, colour, grouping)
     return finish(figure, path)
+
+
+def _check_word(name: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise ValueError(f"{name}={given!r} is not known; choose {' or '.join(map(repr, known))}.")
+
+
+def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
+    """The networks of the strongest pairs, as many as are wanted or can be read."""
+    if isinstance(pairs, str):
+        _check_word("pairs", pairs, ("auto", "all"))
+        # A few more than can be read well are drawn rather than cut.
+        return (
+            networks
+            if pairs == "all" or networks.edge_list.n_pairs <= 1.25 * READABLE
+            else networks.strongest(READABLE)
+        )
+    return networks.strongest(pairs)
+
+
+def _groups_of(networks: JointNetworks, given: Any, shown: IntArray) -> Groups | None:
+    """Groups of the variables shown; they are found in the whole network."""
+    groups = node_groups(networks, given)
+    return None if groups is None else Groups(groups.title, groups.names, groups.of[shown])
+
+
+def _title(part: JointNetworks, networks: JointNetworks, k: int) -> str:
+    drawn, there = part.n_edges[k], networks.n_edges[k]
+    counted = _counted(there, "edge") if drawn == there else f"{drawn:,} of {_counted(there, 'edge')}"
+    return plain(f"{part.class_names[k]} ({counted})")
 
 
 def _counted(count: int, what: str) -> str:
@@ -134,7 +161,11 @@ def _empty_figure(networks: JointNetworks) -> Figure:
     return figure
 
 
-def _places(part: JointNetworks, shown: IntArray, positions: Any, n_variables: int) -> FloatArray:
+def _places(
+    part: JointNetworks, shown: IntArray, positions: Any, n_variables: int, layout: str, groups: Groups | None
+) -> FloatArray:
+    if positions is None and layout == "circle":
+        return _circle(part, groups)
     if positions is None:
         # The layout counts downwards, as screens do.
         return _filling(common_layout(part.precision) * (1.0, -1.0))
@@ -144,6 +175,18 @@ def _places(part: JointNetworks, shown: IntArray, positions: Any, n_variables: i
     return given[shown]
 
 
+def _circle(part: JointNetworks, groups: Groups | None) -> FloatArray:
+    """Places on a circle, clockwise from the top, the variables of one group side by side with a gap to the next."""
+    of = np.zeros(part.n_variables, dtype=np.int64) if groups is None else groups.of
+    order = np.lexsort((np.arange(part.n_variables), np.where(of < 0, of.max() + 1, of)))
+    gap = np.diff(of[order], prepend=of[order[:1]]) != 0
+    step = np.arange(part.n_variables) + np.cumsum(gap)
+    angle = np.empty(part.n_variables)
+    angle[order] = 2 * np.pi * step / (step[-1] + 1 + (gap.any() and 1))
+    radius = max(1.0, part.n_variables / (2 * np.pi))
+    return np.column_stack([ASPECT * radius * np.sin(angle), radius * np.cos(angle)])
+
+
 def _filling(places: FloatArray) -> FloatArray:
     """Stretch the picture in one direction, within reason, to the shape of a panel."""
     width, height = np.maximum(np.ptp(places, axis=0), 1.0)
@@ -151,20 +194,21 @@ def _filling(places: FloatArray) -> FloatArray:
     return places * (stretch, 1.0)
 
 
-def _panels(n_classes: int) -> tuple[Figure, list[Any]]:
-    """Panels in rows of at most three; room for the legend below."""
+def _panels(n_classes: int, two_lines: bool = False) -> tuple[Figure, list[Any]]:
+    """Panels in rows of at most three; room for one or two lines of legend below."""
     columns = {1: 1, 2: 2, 4: 2}.get(n_classes, 3)
     rows = -(-n_classes // columns)
     width = {1: 7.0, 2: 5.2}.get(columns, 4.2)
     height = width / ASPECT + 0.3
-    figure = new_figure(columns * width, rows * height + 0.45, layout=None)
-    total = rows * height + 0.45
+    below = 0.6 if two_lines else 0.4
+    total = rows * height + below
+    figure = new_figure(columns * width, total, layout=None)
     grid = figure.add_gridspec(
         rows,
         columns,
         left=0.01,
         right=0.99,
-        bottom=0.45 / total,
+        bottom=below / total,
         top=1 - 0.3 / total,
         wspace=0.03,
         hspace=0.3 * ASPECT / width,
@@ -206,55 +250,9 @@ def _radii(part: JointNetworks, unit: float) -> FloatArray:
     return np.sqrt(least**2 + (most**2 - least**2) * degree / max(1, degree.max()))
 
 
-def _widest_line(part: JointNetworks) -> float:
-    return float(np.clip(3.0 * (60.0 / max(60, *part.n_edges)) ** 0.35, 0.7, 3.0))
-
-
-def _groups(edges: EdgeList) -> IntArray:
-    """Group of each edge: its kind, or that of a changing sign."""
-    return np.where((edges.kind == SHARED) & edges.sign_differs[edges.pair], FLIPPED, edges.kind)
-
-
-def _draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, widest: float) -> None:
-    edges = part.edge_list
-    groups = _groups(edges)
-    strength = np.abs(edges.partial_correlation)
-    strength = strength / max(strength.max(), 1e-300)
-    # Of several thousand lines each has to let the others be seen.
-    opacity = float(np.clip(0.95 * (1500 / max(1500, *part.n_edges)) ** 0.4, 0.4, 0.95))
-    for style in STYLES:
-        for negative in (False, True):
-            mine = (edges.class_index == k) & (groups == style.group) & ((edges.partial_correlation < 0) == negative)
-            if not mine.any():
-                continue
-            lines = np.stack([places[edges.first[mine]], places[edges.second[mine]]], axis=1)
-            ax.add_collection(
-                require("matplotlib.collections", "plots").LineCollection(
-                    lines,
-                    colors=_colour(style, negative, part.n_classes),
-                    linewidths=widest * style.strength * (0.3 + 0.7 * np.sqrt(strength[mine])),
-                    linestyles=_dashes(negative),
-                    alpha=opacity,
-                    zorder=1 + 0.1 * style.group,
-                ),
-                autolim=False,
-            )
-
-
-def _colour(style: EdgeStyle, negative: bool, n_classes: int) -> str:
-    """With one class there is nothing to share, and colour can help the dashes to tell the sign."""
-    if n_classes == 1:
-        return VERMILION if negative else BLUE
-    return style.colour
-
-
-def _dashes(negative: bool) -> Any:
-    return (0, (2.2, 1.4)) if negative else "solid"
-
-
-def _draw_nodes(ax: Any, places: FloatArray, radii: FloatArray, joined: Any) -> None:
+def _draw_nodes(ax: Any, places: FloatArray, radii: FloatArray, joined: Any, colours: Any) -> None:
     # Areas are in points squared. Two calls, so that pale nodes lie behind lines that pass them.
-    for mask, face, edge, order in ((~joined, "white", PALE, 0.5), (joined, "#3B3B3B", "white", 3.0)):
+    for mask, face, edge, order in ((~joined, "white", PALE, 0.5), (joined, list(colours[joined]), "white", 3.0)):
         if mask.any():
             ax.scatter(
                 *places[mask].T,
@@ -278,25 +276,8 @@ def _chosen_labels(
             return hubs[:0], False
         if labels == "all" or part.n_variables <= ALL_NAMED:
             return hubs, True
-        return hubs[: 25 if part.n_classes <= 2 else 15], False
+        return hubs[: 80 if part.n_classes <= 2 else 50], False
     if isinstance(labels, int | np.integer):
         return hubs[: max(0, int(labels))], False
     wanted = set(networks.positions(labels).tolist())
     return np.array([i for i in hubs if int(shown[i]) in wanted], dtype=np.int64), True
-
-
-def _legend(figure: Figure, part: JointNetworks) -> None:
-    line = require("matplotlib.lines", "plots").Line2D
-    edges = part.edge_list
-    present = set(_groups(edges).tolist())
-    handles = []
-    if part.n_classes > 1:
-        for style in STYLES:
-            if style.group in present:
-                handles.append(line([], [], color=style.colour, linewidth=2.0 * style.strength, label=style.label))
-    for negative, label in ((False, "positive partial correlation"), (True, "negative")):
-        if ((edges.partial_correlation < 0) == negative).any():
-            colour = _colour(STYLES[0], negative, part.n_classes) if part.n_classes == 1 else INK
-            handles.append(line([], [], color=colour, linestyle=_dashes(negative), linewidth=1.5, label=label))
-    if handles:
-        figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=8)

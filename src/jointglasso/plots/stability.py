@@ -1,0 +1,73 @@
+"""How often the edges are found again in part of the samples."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso.networks import JointNetworks
+from jointglasso.plots.canvas import INK, class_style, finish, new_figure, plain, tidy
+from jointglasso.validation import check_count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Selection frequency from which on an edge is usually called stable.
+STABLE = 0.75
+
+
+def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.PathLike[str] | None = None) -> Figure:
+    """Draw the selection frequencies of the edges.
+
+    Parameters
+    ----------
+    networks : JointNetworks
+        Networks with stabilities, such as ``JointNetworks.from_solution(solution, stability=found.frequencies)``.
+    top : int, default 25
+        Pairs to list, the strongest.
+    path : str or path, optional
+        Save the picture there; the ending tells the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left frequency against strength of every edge, right the strongest pairs; the dotted line is at 75 %.
+    """
+    if not networks.has_stability:
+        raise ValueError("The networks have no stability: give stability= to JointNetworks, see edge_stability.")
+    edges = networks.edge_list
+    chosen = np.argsort(-edges.strength_of_pair, kind="stable")[: check_count("top", top)]
+    figure = new_figure(9.5, 1.6 + 0.2 * max(10, len(chosen)))
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
+    for k, name in enumerate(networks.class_names):
+        colour, marker = class_style(k, networks.n_classes)
+        mine = edges.class_index == k
+        style: dict[str, Any] = {"color": colour, "marker": marker, "linewidths": 0}
+        strength = np.abs(edges.partial_correlation[mine])
+        left.scatter(strength, networks.edge_stability[mine], s=14, alpha=0.6, label=plain(name), **style)
+        rows = np.flatnonzero(mine & np.isin(edges.pair, chosen))
+        rank = np.empty(max(1, edges.n_pairs))
+        rank[chosen] = np.arange(len(chosen))[::-1]
+        right.scatter(networks.edge_stability[rows], rank[edges.pair[rows]], s=20, alpha=0.85, **style)
+    left.set(xlabel="|partial correlation|", ylabel="share of subsamples with the edge", ylim=(-0.03, 1.03))
+    left.axhline(STABLE, color=INK, linestyle=":", linewidth=1)
+    right.axvline(STABLE, color=INK, linestyle=":", linewidth=1)
+    start = edges.starts[chosen]
+    names = [
+        plain(f"{networks.variable_names[i]} – {networks.variable_names[j]}")
+        for i, j in zip(edges.first[start], edges.second[start], strict=True)
+    ]
+    right.set_yticks(np.arange(len(chosen))[::-1], names, fontsize=7)
+    right.set(xlabel="share of subsamples with the edge", xlim=(-0.03, 1.03))
+    right.set_title(f"the {len(chosen)} strongest pairs", fontsize=9, color=INK)
+    right.grid(axis="y", color="#EEEEEE", linewidth=0.6)
+    for ax in (left, right):
+        tidy(ax)
+    right.tick_params(axis="y", labelsize=7, length=0)
+    columns = min(6, networks.n_classes)
+    figure.legend(
+        *left.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+    )
+    return finish(figure, path)

@@ -1,0 +1,138 @@
+"""The lines of a network, and what their colours mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.networks import JointNetworks
+from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC, EdgeList
+from jointglasso.networks.groups import Groups
+from jointglasso.plots.canvas import BLUE, GROUP_COLOURS, INK, PURPLE, VERMILION, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FLIPPED = 3
+"""Group of the edges that are in all classes with different signs, after those of the kinds."""
+
+
+@dataclass(frozen=True)
+class EdgeStyle:
+    """How one group of edges is drawn; the later a group, the farther in front."""
+
+    group: int
+    colour: str
+    strength: float
+    label: str
+
+
+STYLES = (
+    EdgeStyle(SHARED, "#7F7F7F", 0.8, "in all classes"),
+    EdgeStyle(PARTLY_SHARED, BLUE, 1.0, "in several classes"),
+    EdgeStyle(SPECIFIC, VERMILION, 1.15, "in one class only"),
+    EdgeStyle(FLIPPED, PURPLE, 1.3, "in all classes, sign differs"),
+)
+
+
+def widest_line(part: JointNetworks) -> float:
+    """Width in points of the strongest edge: less where there are many."""
+    return float(np.clip(3.4 * (60.0 / max(60, *part.n_edges)) ** 0.35, 0.7, 3.4))
+
+
+def _groups(edges: EdgeList) -> IntArray:
+    """Group of each edge: its kind, or that of a changing sign."""
+    return np.where((edges.kind == SHARED) & edges.sign_differs[edges.pair], FLIPPED, edges.kind)
+
+
+def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour: str) -> None:
+    """Draw the edges of class `k`, the weak ones thin and faint."""
+    edges = part.edge_list
+    groups, widest = _groups(edges), widest_line(part)
+    strength = np.abs(edges.partial_correlation)
+    strength = np.sqrt(strength / max(strength.max(), 1e-300))
+    # Of several thousand lines each has to let the others be seen.
+    opacity = float(np.clip((1500 / max(1500, *part.n_edges)) ** 0.4, 0.4, 1.0))
+    for style in STYLES:
+        for negative in (False, True):
+            mine = (edges.class_index == k) & (groups == style.group) & ((edges.partial_correlation < 0) == negative)
+            if not mine.any():
+                continue
+            lines = np.stack([places[edges.first[mine]], places[edges.second[mine]]], axis=1)
+            ax.add_collection(
+                require("matplotlib.collections", "plots").LineCollection(
+                    lines,
+                    colors=_colour(style, negative, colour),
+                    linewidths=widest * (style.strength if colour == "kind" else 1.0) * (0.25 + 0.75 * strength[mine]),
+                    linestyles=_dashes(negative),
+                    alpha=opacity * (0.25 + 0.7 * strength[mine]),
+                    zorder=1 + 0.1 * style.group,
+                ),
+                autolim=False,
+            )
+
+
+def _colour(style: EdgeStyle, negative: bool, colour: str) -> str:
+    if colour == "kind":
+        return style.colour
+    return VERMILION if negative else BLUE
+
+
+def _dashes(negative: bool) -> Any:
+    return (0, (2.2, 1.4)) if negative else "solid"
+
+
+def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Groups | None) -> None:
+    """Say what colours and dashes mean, and below it which groups there are."""
+    line = require("matplotlib.lines", "plots").Line2D
+    edges = part.edge_list
+    present = set(_groups(edges).tolist())
+    handles = []
+    if colour == "kind":
+        for style in STYLES:
+            if style.group in present:
+                handles.append(line([], [], color=style.colour, linewidth=2.0 * style.strength, label=style.label))
+    for negative, label in ((False, "positive partial correlation"), (True, "negative")):
+        if ((edges.partial_correlation < 0) == negative).any():
+            ink = INK if colour == "kind" else _colour(STYLES[0], negative, colour)
+            handles.append(line([], [], color=ink, linestyle=_dashes(negative), linewidth=1.5, label=label))
+    if handles:
+        handles.append(line([], [], linestyle="none", label="thicker: stronger"))
+        height = 0.02 if groups is None else 0.245
+        figure.legend(
+            handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=8,
+            bbox_to_anchor=(0.5, height / figure.get_figheight()),
+        )  # fmt: skip
+    if groups is not None:
+        _group_legend(figure, groups)
+
+
+def _group_legend(figure: Figure, groups: Groups) -> None:
+    line = require("matplotlib.lines", "plots").Line2D
+    named = [
+        (colour, name if k else f"{groups.title} {name}")
+        for k, (colour, name) in enumerate(zip(GROUP_COLOURS, groups.names, strict=False))
+    ]
+    if (groups.of < 0).any() or len(groups.names) > len(GROUP_COLOURS):
+        named.append(("#3B3B3B", "other"))
+    handles = [
+        line([], [], color=colour, marker="o", markersize=5, linestyle="none", label=plain(name))
+        for colour, name in named
+    ]
+    figure.legend(
+        handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=8, handletextpad=0.1,
+        columnspacing=1.2, bbox_to_anchor=(0.5, 0.02 / figure.get_figheight()),
+    )  # fmt: skip
+
+
+def node_colours(groups: Groups | None, n_variables: int) -> Any:
+    """Colour of each variable."""
+    colours = np.full(n_variables, "#3B3B3B", dtype=object)
+    if groups is not None:
+        for k, colour in enumerate(GROUP_COLOURS):
+            colours[groups.of == k] = colour
+    return colours
