@@ -46,9 +46,9 @@ ONLY = {
     "_optional": (),
     "backends": ("_typing", "_optional"),
     "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
-    "solution": ("_typing", "_version", "_files", "validation", "screening.partition"),
+    "solution": ("_typing", "_version", "_files", "_memory", "validation", "screening.partition"),
     "datasets": ("_typing", "validation", "io.table"),
-    "io": ("_typing", "_files", "_optional", "validation", "covariance"),
+    "io": ("_typing", "_files", "_memory", "_optional", "validation", "covariance"),
 }
 
 #: Who alone may import a third-party package.

@@ -149,21 +149,110 @@ def test_numbers_that_no_precision_matrix_has(tmp_path):
             jgl.load(with_array(path, name, change(array)))
 
 
-def test_flipped_bits_are_found(tmp_path):
-    """Every member of the archive carries a check sum: damage raises, or hits a byte without meaning."""
-    solution = some_solution()
-    whole = solution.save(tmp_path / "a.jgl").read_bytes()
+def half(text):
+    return json.loads(f'"{text}\\ud800"')
+
+
+#: Fields of the text with what they must not be.
+TEXTS = {
+    "class_names": ["a", ["a"], ["a", 1], ["a", half("b")], None],
+    "variable_names": [["x"] * 11 + [half("x")], ["x"] * 11 + [None], {}],
+    "n_stored": [[1], 5, [True, 1], ["1", "2"], [-1, 3], [1e3, 1e3], [0, 0]],
+    "n_groups": [True, 1.5, "1", None],
+    "objective": ["1", None, float("nan"), True],
+    "certificate": [
+        None,
+        {},
+        {"objective": 1.0, "gap": "0", "edges_present": 0, "edges_absent": 0, "edges_undetermined": 0},
+        {"objective": 1.0, "gap": -1.0, "edges_present": 0, "edges_absent": 0, "edges_undetermined": 0},
+        {"objective": 1.0, "gap": float("nan"), "edges_present": 0, "edges_absent": 0, "edges_undetermined": 0},
+        {"objective": 1.0, "gap": 0.0, "edges_present": -1, "edges_absent": 0, "edges_undetermined": 0},
+        {"objective": 1.0, "gap": 0.0, "edges_present": 0.5, "edges_absent": 0, "edges_undetermined": 0},
+    ],
+    "status": [
+        None,
+        {"converged": "yes", "reason": "", "remedy": ""},
+        {"converged": 1, "reason": "", "remedy": ""},
+        {"converged": True, "reason": 5, "remedy": ""},
+        {"converged": True, "reason": half(""), "remedy": ""},
+    ],
+    "n_iter": [-1, "many"],
+    "timings": [5, {"total": "long"}, {"total": -1.0}],
+    "solver": [5, half("a")],
+    "screening": [None],
+    "methods": [{"forest": 0.5}, [1]],
+    "parameters": [None, {"lambda1": "a", "lambda2": 1}, {"lambda1": -1, "lambda2": 1}, {half("a"): 1}],
+}
+
+
+@pytest.mark.parametrize("field, value", [(field, value) for field, values in TEXTS.items() for value in values])
+def test_text_that_is_not_what_it_should_be(tmp_path, small, field, value):
+    path = tmp_path / "a.jgl"
+    path.write_bytes(small)
+    with pytest.raises(ValueError, match="is damaged or no solution of jointglasso"):
+        jgl.load(with_text(path, **{field: value}))
+
+
+def test_blocks_that_cut_an_edge(tmp_path, small):
+    path = tmp_path / "a.jgl"
+    path.write_bytes(small)
+    apart = np.arange(24, dtype=np.int32).reshape(2, 12)
+    with pytest.raises(ValueError, match=r"the blocks of class . do not fit its edges"):
+        jgl.load(with_array(path, "labels", apart))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The bytes of a file."""
+    return some_solution().save(tmp_path_factory.mktemp("small") / "a.jgl").read_bytes()
+
+
+def damaged(whole, draw):
+    """One of the ways in which files go bad: bits, bytes, places where zip archives keep their numbers, lost parts."""
+    spoiled = bytearray(whole)
+    at = int(draw.integers(len(whole)))
+    match draw.integers(6):
+        case 0:
+            spoiled[at] ^= 1 << int(draw.integers(8))
+        case 1:
+            spoiled[at] = int(draw.integers(256))
+        case 2:  # the table of contents
+            at = int(draw.integers(whole.index(b"PK\x01\x02"), len(whole)))
+            spoiled[at] = int(draw.choice([0, 1, 127, 128, 255]))
+        case 3:
+            del spoiled[at : at + int(draw.integers(1, 64))]
+        case 4:
+            spoiled[at:at] = draw.bytes(int(draw.integers(1, 64)))
+        case 5:
+            length = int(draw.integers(1, 512))
+            spoiled[at : at + length] = bytes(min(length, len(whole) - at))
+    return bytes(spoiled)
+
+
+def test_damage_is_told_in_one_sentence(tmp_path, small):
+    """Every member of the archive carries a check sum: damage is told, or hits a byte without meaning."""
+    path = tmp_path / "b.jgl"
+    path.write_bytes(small)
+    sound = jgl.load(path)
     draw = np.random.default_rng(1)
-    for at in draw.integers(0, len(whole), 60):
-        spoiled = bytearray(whole)
-        spoiled[at] ^= 0x40
-        path = tmp_path / "b.jgl"
-        path.write_bytes(bytes(spoiled))
+    told = 0
+    for number in range(1500):
+        path.write_bytes(damaged(small, draw))
         try:
             loaded = jgl.load(path)
-        except ValueError:
-            continue
-        assert (loaded.precision[1] != solution.precision[1]).nnz == 0
+        except ValueError as error:
+            told += 1
+            message = str(error)
+            assert str(path) in message and message.endswith((".", "')")), (number, message)
+            assert "Solution.save" in message or "format version" in message or "max_bytes" in message, message
+        else:
+            assert (loaded.precision[1] != sound.precision[1]).nnz == 0, number
+    assert told > 1000
+
+
+def test_a_folder_is_no_solution(tmp_path):
+    with pytest.raises(OSError, match="cannot be read"):
+        jgl.load(tmp_path)
 
 
 def test_no_file_and_no_room(tmp_path):

@@ -22,6 +22,8 @@ DAMAGE = (
     AttributeError,
     EOFError,
     RuntimeError,
+    OverflowError,
+    MemoryError,
     struct.error,
     zlib.error,
     zipfile.BadZipFile,

@@ -13,7 +13,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.io.arrays import require_no_infinity
 from jointglasso.io.draft import Draft
 from jointglasso.io.labels import as_label
-from jointglasso.io.opening import foreign_reader
+from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
 from jointglasso.io.wording import nearest
 
@@ -25,8 +25,10 @@ def read_h5ad(file: Path, options: Options) -> Draft:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # remarks about the layout of older files, which are read all the same
         with foreign_reader(f"{path} is not an AnnData file or is damaged: write it again with write_h5ad."):
+            require_memory(_declared_bytes(file), path)
             stored = anndata.read_h5ad(file)
         names, values = _layer(stored, options.layer, path)
+        require_memory(8.0 * values.shape[0] * values.shape[1], path)
         X = require_no_infinity(_dense(values), path)
         annotations = {name: _words(stored.obs[name]) for name in options.annotations if name in stored.obs}
     for name in options.annotations:
@@ -44,6 +46,14 @@ def read_h5ad(file: Path, options: Options) -> Draft:
         label=options.label if options.labels is None else None,
         notes=["AnnData", "X" if options.layer is None else f"layer {options.layer!r}"],
     )
+
+
+def _declared_bytes(file: Path) -> int:
+    """Size of all arrays in an HDF5 file once they are read."""
+    sizes = [0]
+    with require("h5py", "anndata").File(file, "r") as stored:
+        stored.visititems(lambda _, item: sizes.append(getattr(item, "nbytes", 0)))
+    return sum(sizes)
 
 
 def _layer(stored: Any, layer: str | None, path: str) -> tuple[list[str], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import zipfile
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from jointglasso.io.cells import NumberFormat
 from jointglasso.io.delimited import has_header
 from jointglasso.io.draft import numbered
 from jointglasso.io.grid import Grid, GridBuilder
-from jointglasso.io.opening import foreign_reader
+from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
 from jointglasso.io.wording import listed, nearest
+
+#: Bytes of memory that a sheet takes for each byte of its text.
+_CELL_TO_TEXT = 2
 
 
 def read_excel(file: Path, options: Options) -> Grid:
@@ -26,6 +30,8 @@ def read_excel(file: Path, options: Options) -> Grid:
     pandas = require("pandas", "tables")
     require("openpyxl", "tables")
     damaged = f"{path} is not an Excel file or is damaged: save it again, or export it as .csv."
+    with foreign_reader(damaged), zipfile.ZipFile(file) as archive:
+        require_memory(_CELL_TO_TEXT * sum(entry.file_size for entry in archive.infolist()), path)
     with foreign_reader(damaged):
         book = pandas.ExcelFile(file, engine="openpyxl")
     with book:
@@ -55,7 +61,10 @@ def read_parquet(file: Path, options: Options) -> Grid:
     path = str(file)
     pandas = require("pandas", "tables")
     require("pyarrow", "tables")
+    parquet = require("pyarrow.parquet", "tables")
     with foreign_reader(f"{path} is not a Parquet file or is damaged: write it again."):
+        declared = parquet.read_metadata(file)
+        require_memory(8.0 * declared.num_rows * declared.num_columns, path)
         frame = pandas.read_parquet(file, engine="pyarrow")
     if 0 in frame.shape:
         raise ValueError(f"{path} has {frame.shape[0]} rows and {frame.shape[1]} columns: write it again with data.")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+import io
 import lzma
+import math
 import os
 import zlib
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from jointglasso._memory import available_memory
 from jointglasso.io.wording import listed, nearest
 
 #: Kind of a file by the end of its name.
@@ -34,10 +37,16 @@ KINDS = {
 
 #: Compressions by the end of the name: what they are called, how their files begin, how they are opened.
 COMPRESSIONS: dict[str, tuple[str, bytes, Any]] = {
-    ".gz": ("gzip", b"\x1f\x8b", gzip.decompress),
-    ".bz2": ("bzip2", b"BZh", bz2.decompress),
-    ".xz": ("xz", b"\xfd7zXZ\x00", lzma.decompress),
+    ".gz": ("gzip", b"\x1f\x8b", gzip.open),
+    ".bz2": ("bzip2", b"BZh", bz2.open),
+    ".xz": ("xz", b"\xfd7zXZ\x00", lzma.open),
 }
+
+#: Copies of a text that are in memory while it is read: bytes, characters, cells.
+_COPIES = 3
+
+#: Bytes that are decompressed at a time.
+_PIECE = 2**22
 
 #: Beginnings of files that are no text, for a better message than "not text".
 _BEGINNINGS = {b"PK\x03\x04": "a zip archive or a spreadsheet", b"\x89HDF": "an HDF5 file", b"PAR1": "a Parquet file"}
@@ -86,26 +95,52 @@ def foreign_reader(message: str) -> Iterator[None]:
         raise ValueError(message) from error
 
 
+def require_memory(n_bytes: float, what: str) -> None:
+    """Refuse what would not fit into memory, before it is read."""
+    free = available_memory()
+    if free is not None and n_bytes > free:
+        raise MemoryError(
+            f"{what} takes {n_bytes / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free: check that the "
+            "file is what it should be, or read it on a bigger machine."
+        )
+
+
 def read_bytes(file: Path) -> bytes:
-    """Content of a file, decompressed as its name says."""
+    """Content of a file, decompressed as its name says, as far as memory goes."""
+    require_memory(file.stat().st_size, str(file))
     try:
-        content = file.read_bytes()
+        with file.open("rb") as stream:
+            beginning = stream.read(8)
     except PermissionError as error:
         raise PermissionError(f"{file} may not be read: change its permissions.") from error
     suffix = _compression_suffix(file)
-    actual = next((end for end, (_, magic, _) in COMPRESSIONS.items() if content.startswith(magic)), "")
+    actual = next((end for end, (_, magic, _) in COMPRESSIONS.items() if beginning.startswith(magic)), "")
     if actual != suffix:
         raise _wrong_compression(file, suffix, actual)
-    if not suffix:
-        return content
-    name, _, decompress = COMPRESSIONS[suffix]
+    return _decompressed(file, suffix) if suffix else file.read_bytes()
+
+
+def _decompressed(file: Path, suffix: str) -> bytes:
+    """Decompress little by little: a small file can hold more than any memory."""
+    name, _, opener = COMPRESSIONS[suffix]
+    free = available_memory()
+    most = math.inf if free is None else free / _COPIES
+    content = io.BytesIO()
     try:
-        plain: bytes = decompress(content)
+        with opener(file) as stream:
+            while piece := stream.read(_PIECE):
+                content.write(piece)
+                if content.tell() > most:
+                    raise MemoryError(
+                        f"{file} holds more than {most / 2**30:,.1f} GiB once decompressed, too much for the "
+                        f"{most * _COPIES / 2**30:,.1f} GiB of memory that are free: check that it is what it should "
+                        "be, or read it on a bigger machine."
+                    )
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{file}: the {name} data are damaged or cut off: copy or download it again.") from error
-    if not plain:
+    if not content.tell():
         raise ValueError(f"{file} is empty once decompressed: copy or download it again.")
-    return plain
+    return content.getvalue()
 
 
 def read_text(file: Path, encoding: str | None) -> str:

@@ -24,13 +24,15 @@ A file is a zip archive, which `numpy.load` opens as well. It holds
     pairs of variables: int64 (m,), row times p plus column of each, ascending, and uint8 (m, T).
 
 Nothing in a file is executed when it is read, and everything is checked: names, types and shapes before memory is taken
-for them, numbers after.
+for them, numbers after. What cannot be checked without the data is whether the matrices are the solution: a certificate
+read from a file is as good as the file. Whoever does not trust it solves again, with the solution as a warm start.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import zipfile
 from collections.abc import Iterator
@@ -43,6 +45,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from jointglasso._files import DAMAGE, atomic_write
+from jointglasso._memory import available_memory
 from jointglasso._typing import FloatArray
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
@@ -82,18 +85,30 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**34) -> Solution:
     ----------
     path : path of the file
     max_bytes : int, default 16 GiB
-        Refuse a file whose content would take more memory than this.
+        Refuse a file whose content would take more memory than this, or than is free.
+
+    Notes
+    -----
+    The file says what the solve found and proved; it is believed, not proved again. Solve once more with
+    ``warm_start=load(path)`` where the file may have been changed by somebody else.
     """
     target = Path(path)
     try:
-        with zipfile.ZipFile(target) as archive:
-            return _read(_Reader(archive, target, max_bytes))
+        stream = target.open("rb")
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {target}: check the path.") from None
-    except _Refused:
-        raise
-    except DAMAGE as error:
-        raise _damaged(target, f"{type(error).__name__}: {error}") from error
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"{target} cannot be read ({error.strerror}): give a file you may read."
+        ) from None
+    with stream:
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                return _read(_Reader(archive, target, min(max_bytes, available_memory() or max_bytes)))
+        except _Refused:
+            raise
+        except (OSError, *DAMAGE) as error:  # a damaged archive sends its reader to places that are not there
+            raise _damaged(target, f"{type(error).__name__}: {error}") from error
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
@@ -180,7 +195,7 @@ def _pattern(matrix: Any) -> Any:
 class _Reader:
     """The members of an archive, read with their type and shape known beforehand."""
 
-    def __init__(self, archive: zipfile.ZipFile, path: Path, max_bytes: int) -> None:
+    def __init__(self, archive: zipfile.ZipFile, path: Path, max_bytes: float) -> None:
         self.archive, self.path, self.left = archive, path, max_bytes
 
     def text(self) -> dict[str, Any]:
@@ -204,7 +219,8 @@ class _Reader:
         self.left -= n_bytes
         if self.left < 0 or n_bytes < 0:
             raise _Refused(
-                f"The solution in {self.path} needs more memory than max_bytes allows: raise max_bytes if you trust it."
+                f"The solution in {self.path} needs more memory than max_bytes allows or is free: raise max_bytes if "
+                "you trust it, or read it on a bigger machine."
             )
         with self.archive.open(f"{name}.npy") as member:
             if _header(member) != (shape, False, wanted):
@@ -222,43 +238,46 @@ def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _read(reader: _Reader) -> Solution:
-    text = reader.text()
-    classes, variables = _names(text["class_names"], reader.path), _names(text["variable_names"], reader.path)
-    precision, certified, refitted = [], [], []
-    for k in range(len(classes)):
-        Theta, proved, estimate = _matrices(
-            reader, k, len(variables), _count(text["n_stored"][k], reader.path), "refit" in text
-        )
-        precision.append(Theta)
-        certified.append(proved)
-        refitted.append(estimate)
+    text = _Text(reader.text(), reader.path)
+    classes, variables = text.names("class_names"), text.names("variable_names")
+    stored = text.take("n_stored", list)
+    if len(stored) != len(classes):
+        raise _damaged(reader.path, "n_stored is not what it should be")
+    matrices = [_matrices(reader, k, len(variables), stored[k], "refit" in text.fields) for k in range(len(classes))]
+    precision, certified, refitted = (list(part) for part in zip(*matrices, strict=True))
     labels = reader.array("labels", np.int32, (len(classes), len(variables)))
-    group_gaps = reader.array("group_gaps", np.float64, (_count(text["n_groups"], reader.path),)).copy()
-    history = reader.array("history", np.float64, (_count(text["n_history"], reader.path), 7))
+    _require_blocks(precision, labels, reader.path)
+    group_gaps = reader.array("group_gaps", np.float64, (text.count("n_groups"),)).copy()
+    if not np.all(group_gaps >= 0):
+        raise _damaged(reader.path, "group_gaps are not what they should be")
+    history = reader.array("history", np.float64, (text.count("n_history"), 7))
+    parameters = text.part("parameters")
+    for name in {"lambda1", "lambda2"} & set(parameters.fields):
+        parameters.number(name, least=0)
     return Solution(
         precision=precision,
-        objective=float(text["objective"]),
-        certificate=Certificate(group_gaps=group_gaps, **text["certificate"]),
+        objective=text.number("objective"),
+        certificate=_certificate(text.part("certificate"), group_gaps),
         partition=Partition(labels),
-        status=Status(**text["status"]),
-        n_iter=int(text["n_iter"]),
-        timings={str(name): float(value) for name, value in text["timings"].items()},
+        status=_status(text.part("status")),
+        n_iter=text.count("n_iter"),
+        timings={name: text.part("timings").number(name, least=0) for name in text.part("timings").fields},
         history=History([_iteration(row) for row in history]),
-        solver=str(text["solver"]),
-        screening=str(text["screening"]),
-        methods={str(name): int(value) for name, value in text["methods"].items()},
+        solver=text.take("solver", str),
+        screening=text.take("screening", str),
+        methods={name: text.part("methods").count(name) for name in text.part("methods").fields},
         class_names=classes,
         variable_names=variables,
         certified=certified,
-        parameters=dict(text["parameters"]),
-        refit=_read_refit(text["refit"], refitted) if "refit" in text else None,
-        sameness=_read_sameness(reader, text["sameness"], len(classes), len(variables)) if "sameness" in text else None,
+        parameters=parameters.fields,
+        refit=_read_refit(text.part("refit"), refitted) if "refit" in text.fields else None,
+        sameness=_read_sameness(reader, text.part("sameness"), *labels.shape) if "sameness" in text.fields else None,
     )
 
 
-def _read_sameness(reader: _Reader, text: dict[str, Any], n_classes: int, p: int) -> Sameness:
-    neighbours = np.array(text["neighbours"], dtype=np.int64).reshape(-1, 2)
-    m = _count(text["n_pairs"], reader.path)
+def _read_sameness(reader: _Reader, text: _Text, n_classes: int, p: int) -> Sameness:
+    neighbours = np.array(text.take("neighbours", list), dtype=np.int64).reshape(-1, 2)
+    m = text.count("n_pairs")
     pair = reader.array("sameness/pair", np.int64, (m,))
     shape = m, len(neighbours)
     same, proved = (reader.array(f"sameness/{name}", np.uint8, shape) != 0 for name in ("same", "proved"))
@@ -270,13 +289,79 @@ def _read_sameness(reader: _Reader, text: dict[str, Any], n_classes: int, p: int
     return Sameness(rows, columns, neighbours, same, proved, n_classes)
 
 
-def _read_refit(text: dict[str, Any], precision: list[Any]) -> Refit:
-    failures = [RefitFailure(str(name), tuple(map(str, names)), str(why)) for name, names, why in text["failures"]]
-    return Refit(precision, np.array(text["residual"], dtype=float), tuple(failures), float(text["ridge"]))
+class _Text:
+    """Fields of the text, taken one by one with their kind; anything else is damage."""
+
+    def __init__(self, fields: dict[str, Any], path: Path) -> None:
+        self.fields, self.path = fields, path
+
+    def take(self, name: str, kind: type) -> Any:
+        value = self.fields.get(name)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise _damaged(self.path, f"{name} is not what it should be")
+        return _sound(value, self.path)
+
+    def part(self, name: str) -> _Text:
+        return _Text(self.take(name, dict), self.path)
+
+    def number(self, name: str, *, least: float = -math.inf) -> float:
+        value = self.fields.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
+            raise _damaged(self.path, f"{name} is not what it should be")
+        return float(value)
+
+    def count(self, name: str) -> int:
+        if self.take(name, int) < 0:
+            raise _damaged(self.path, f"{name} is not what it should be")
+        return int(self.fields[name])
+
+    def names(self, name: str) -> tuple[str, ...]:
+        given = self.take(name, list)
+        if not given or not all(isinstance(word, str) for word in given):
+            raise _damaged(self.path, f"{name} are not what they should be")
+        return tuple(given)
 
 
-def _matrices(reader: _Reader, k: int, p: int, n_stored: int, refitted: bool) -> tuple[Any, Any, Any]:
+def _sound(value: Any, path: Path) -> Any:
+    """Text that can be shown and written again: JSON can hold half characters, which no encoding knows."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise _damaged(path, "its text holds half characters") from None
+    return value
+
+
+def _certificate(text: _Text, group_gaps: FloatArray) -> Certificate:
+    counts = {name: text.count(name) for name in ("edges_present", "edges_absent", "edges_undetermined")}
+    return Certificate(text.number("objective"), text.number("gap", least=0), group_gaps, **counts)
+
+
+def _status(text: _Text) -> Status:
+    return Status(text.take("converged", bool), text.take("reason", str), text.take("remedy", str))
+
+
+def _require_blocks(precision: list[Any], labels: NDArray[Any], path: Path) -> None:
+    """No entry lies between two blocks of the partition."""
+    for k, Theta in enumerate(precision):
+        row, column = Theta.nonzero()
+        if np.any(labels[k][row] != labels[k][column]):
+            raise _damaged(path, f"the blocks of class {k} do not fit its edges")
+
+
+def _read_refit(text: _Text, precision: list[Any]) -> Refit:
+    residual = np.array(text.take("residual", list), dtype=float)
+    if residual.ndim != 1:
+        raise _damaged(text.path, "residual is not what it should be")
+    failures = [
+        RefitFailure(str(name), tuple(map(str, names)), str(why)) for name, names, why in text.take("failures", list)
+    ]
+    return Refit(precision, residual, tuple(failures), text.number("ridge", least=0))
+
+
+def _matrices(reader: _Reader, k: int, p: int, n_stored: Any, refitted: bool) -> tuple[Any, Any, Any]:
     """The symmetric precision matrix of class k, its proved entries, and its maximum likelihood estimate or None."""
+    if isinstance(n_stored, bool) or not isinstance(n_stored, int) or n_stored < 0:
+        raise _damaged(reader.path, "n_stored is not what it should be")
     start = reader.array(f"{k}/column_start", np.int64, (p + 1,))
     row = reader.array(f"{k}/row", np.int32, (n_stored,))
     value = reader.array(f"{k}/value", np.float64, (n_stored,))
@@ -299,18 +384,6 @@ def _matrices(reader: _Reader, k: int, p: int, n_stored: int, refitted: bool) ->
     shown = off & proved
     ends = np.concatenate([row[shown], column[shown]]), np.concatenate([column[shown], row[shown]])
     return Theta, sparse.csc_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(p, p)), refit
-
-
-def _names(given: Any, path: Path) -> tuple[str, ...]:
-    if not isinstance(given, list) or not given or not all(isinstance(name, str) for name in given):
-        raise _damaged(path, "its names are missing")
-    return tuple(given)
-
-
-def _count(given: Any, path: Path) -> int:
-    if not isinstance(given, int) or given < 0:
-        raise _damaged(path, "a count is missing")
-    return given
 
 
 def _iteration(row: FloatArray) -> Iteration:
