@@ -17,7 +17,8 @@ class DenseCovariance:
     ----------
     matrices : array (K, p, p), or sequence or dict of K arrays (p, p)
         A single p x p matrix is one class. Data frames bring variable names; classes whose variables come in
-        another order are aligned by name. Float64 arrays are kept as they are, without a copy.
+        another order are aligned by name. Float64 arrays are kept as they are, without a copy; sparse matrices
+        become dense.
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
     sample_sizes : sequence of int, optional

@@ -15,7 +15,7 @@ from jointglasso.covariance.projection import semidefinite_correlation
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.covariance.samples import SampleCovariance, stated_variance
 from jointglasso.covariance.source import CovarianceSource
-from jointglasso.validation import check_choice, check_switch
+from jointglasso.validation import check_choice, check_switch, require_sound_variance
 
 SCALES = ("correlation", "covariance")
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal")
@@ -172,12 +172,13 @@ def _moments(samples: ClassSamples, assume_centered: bool) -> tuple[FloatArray, 
         _require_observed(counts, samples.class_names[k], samples.variable_names)
         filled = np.where(present, X, 0.0)
         first = filled[present.argmax(axis=0), np.arange(X.shape[1])]
-        with np.errstate(over="ignore", invalid="ignore"):  # overflowing variances are refused by the source
+        with np.errstate(over="ignore", invalid="ignore"):
             if not assume_centered:
                 location[k] = filled.sum(axis=0) / counts
             variance[k] = (np.where(present, X - location[k], 0.0) ** 2).sum(axis=0) / counts
         same = np.zeros_like(first) if assume_centered else first
-        constant[k] = ((same == X) | ~present).all(axis=0) | (variance[k] == 0)
+        constant[k] = ((same == X) | ~present).all(axis=0)
+        require_sound_variance(variance[k], constant[k], samples.class_names[k], samples.variable_names)
     return location, variance, constant
 
 

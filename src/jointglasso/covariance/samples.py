@@ -16,7 +16,7 @@ from jointglasso.validation import (
     check_labels,
     check_samples,
     check_switch,
-    require_finite_variance,
+    require_sound_variance,
     require_varying,
 )
 
@@ -87,7 +87,7 @@ class SampleCovariance:
         constants = []
         for k, X in enumerate(checked.matrices()):
             Z, variance, constant = _centred(X, self.assume_centered)
-            require_finite_variance(variance, checked.class_names[k], checked.variable_names)
+            require_sound_variance(variance, constant, checked.class_names[k], checked.variable_names)
             if self.correlation and not isolate_constant:
                 require_varying(constant, checked.class_names[k], checked.variable_names)
             self._scaled.append(Z)
@@ -263,8 +263,6 @@ def _centred(X: FloatArray, assume_centered: bool) -> tuple[FloatArray, FloatArr
             piece /= np.sqrt(n)
             piece[still] = 0.0  # the rounded mean of equal numbers need not be that number
             variance[some] = np.einsum("ij,ij->i", piece, piece)
-        still |= variance[some] == 0  # so small that the squares vanish
-        piece[still] = 0.0
         constant[some], Z[some] = still, piece
 
     step = max(16, _PIECE // n)

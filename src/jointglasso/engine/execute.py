@@ -35,6 +35,7 @@ from jointglasso.validation import (
     check_choice,
     check_count,
     check_jobs,
+    check_path,
     check_positive,
     check_warm_start,
 )
@@ -148,8 +149,9 @@ def solve(
             pair_weights=pair_weights,
         )
         start = _warm_start(problem, warm_start)
-        if checkpoint is not None:
-            options = replace(options, checkpoint=Checkpoint(checkpoint, problem))
+        folder = check_path("checkpoint", checkpoint)
+        if folder is not None:
+            options = replace(options, checkpoint=Checkpoint(folder, problem))
     solution = solve_problem(problem, screening, options, start, clock)
     if not solution.status:
         warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=2)

@@ -22,6 +22,7 @@ from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
 from jointglasso.solvers import GroupSolver
+from jointglasso.validation import check_path
 
 
 def solve_path(
@@ -92,7 +93,7 @@ def solve_path(
     def fresh_options() -> Options:
         return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))
 
-    return _walk(problems, screening, fresh_options, None if checkpoint is None else Path(checkpoint))
+    return _walk(problems, screening, fresh_options, check_path("checkpoint", checkpoint))
 
 
 def _walk(problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None) -> Iterator[Solution]:

@@ -15,6 +15,7 @@ from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.estimators.likelihood import mean_log_likelihood
 from jointglasso.solution import Solution
+from jointglasso.validation import readable_table
 
 #: Parameters of the estimators that say how covariances are computed.
 PREPARATION = ("scale", "assume_centered", "association", "missing", "constant")
@@ -36,7 +37,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:
         """Samples by class and their rows; sets what scikit-learn wants to know of a table."""
         # Missing and infinite values are looked at later, where they can be named with their class and variable.
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False)
         rows = rows_by_class(len(X), y)
         self.classes_ = np.array([ONE_CLASS]) if y is None else np.unique(np.asarray(y))
         samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
@@ -109,7 +110,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             `missing` says.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False, reset=False)
         names = [str(label) for label in self.classes_]
         if y is None and len(names) > 1:
             raise ValueError(f"y is needed: there are {len(names)} classes, and each has its own likelihood.")

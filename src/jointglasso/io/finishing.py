@@ -13,6 +13,7 @@ from jointglasso.io.labels import LabelFile
 from jointglasso.io.options import Options
 from jointglasso.io.table import LabelledTable
 from jointglasso.io.wording import TableWarning, count, listed, nearest
+from jointglasso.validation import require_whole_characters
 
 
 def finish(draft: Draft, options: Options, labels: LabelFile | None) -> LabelledTable:
@@ -30,6 +31,8 @@ def finish(draft: Draft, options: Options, labels: LabelFile | None) -> Labelled
     if not keep.any():
         raise ValueError(f"{draft.path}: no sample is left: check subset.")
     chosen = np.flatnonzero(keep).tolist()
+    for names, what in ((draft.variables, "variable"), (draft.samples, "sample"), (label or [], "class")):
+        require_whole_characters([name for name in names if name is not None], what)
     return LabelledTable(
         X=draft.X if keep.all() else draft.X[chosen],
         y=None if label is None else np.array([label[i] for i in chosen], dtype=np.str_),

@@ -14,6 +14,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.classes import ClassSamples, rows_by_class
 from jointglasso.covariance.prepare import Preparation
+from jointglasso.validation import column_names, readable_table
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,15 @@ def read_samples(X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:
 
 def read_table(X: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Numbers of a NumPy array or a pandas, polars or pyarrow table, and the names of its columns if it has any."""
-    if np.ndim(X) == 3 or (isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2):
+    X, names = readable_table(X), column_names(X)
+    if names is None and (np.ndim(X) == 3 or (isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2)):
         raise ValueError(
             "X is a stack of matrices: give samples as a table with labels y or as a dict of tables by class, and "
             "covariances as DenseCovariance(matrices, sample_sizes=[...])."
         )
-    columns = getattr(X, "columns", None) if not hasattr(X, "column_names") else X.column_names
     # Infinite values pass here, to be refused together with missing ones, by name.
     array = check_array(X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=1)
-    return array, None if columns is None else tuple(str(name) for name in columns)
+    return array, None if names is None else tuple(names)
 
 
 def _stack(tables: Mapping[Any, Any]) -> tuple[FloatArray, list[str], tuple[str, ...] | None]:

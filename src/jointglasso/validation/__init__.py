@@ -8,23 +8,25 @@ from jointglasso.validation.errors import (
     no_minimum,
     not_semidefinite,
     require_bounded,
-    require_finite_variance,
     require_ordinary_variance,
+    require_sound_variance,
     require_varying,
 )
+from jointglasso.validation.naming import column_names, require_whole_characters
 from jointglasso.validation.options import (
     check_callback,
     check_choice,
     check_count,
     check_jobs,
     check_nonnegative,
+    check_path,
     check_positive,
     check_switch,
     check_warm_start,
     check_weights,
 )
 from jointglasso.validation.samples import CheckedSamples, check_labels, check_samples, label_rows, parts_by_class
-from jointglasso.validation.tables import SampleRows
+from jointglasso.validation.tables import SampleRows, readable_table
 
 __all__ = [
     "FULL_CHECK_SIZE",
@@ -38,20 +40,24 @@ __all__ = [
     "check_jobs",
     "check_labels",
     "check_nonnegative",
+    "check_path",
     "check_positive",
     "check_samples",
     "check_switch",
     "check_warm_start",
     "check_weights",
+    "column_names",
     "impossible_pair",
     "indefinite_start",
     "label_rows",
     "no_minimum",
     "not_semidefinite",
     "parts_by_class",
+    "readable_table",
     "require_bounded",
-    "require_finite_variance",
     "require_ordinary_variance",
+    "require_sound_variance",
     "require_varying",
+    "require_whole_characters",
     "semidefinite",
 ]

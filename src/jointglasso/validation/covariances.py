@@ -35,9 +35,8 @@ def check_covariances(
     matrices: Any, class_names: Any = None, variable_names: Any = None, sample_sizes: Any = None
 ) -> CheckedMatrices:
     """Check K covariance matrices: square, same size, finite, symmetric, positive semidefinite, names aligned."""
-    named = split_classes(
-        matrices, class_names, "covariance matrix", isinstance(matrices, np.ndarray) and matrices.ndim == 2
-    )
+    single = hasattr(matrices, "toarray") or (isinstance(matrices, np.ndarray) and matrices.ndim == 2)
+    named = split_classes(matrices, class_names, "covariance matrix", single)
     arrays = {name: as_float_matrix(S, f"The covariance matrix of class {name!r}") for name, S in named.items()}
     for name, S in arrays.items():
         if S.shape[0] != S.shape[1]:

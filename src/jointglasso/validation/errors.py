@@ -11,15 +11,23 @@ from jointglasso._typing import BoolArray, FloatArray
 #: Variances are to lie between this and its inverse, or be zero.
 LARGEST_VARIANCE = 1e60
 
+#: Variances below this lose digits, because the squares behind them are rounded to multiples of the smallest number.
+_SMALLEST_VARIANCE = float(np.finfo(float).tiny / np.finfo(float).eps)
 
-def require_finite_variance(variance: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
-    """Refuse samples so large that their squares overflow."""
-    bad = np.flatnonzero(~np.isfinite(variance))
-    if len(bad):
-        raise ValueError(
-            f"The variance of variable {variable_names[int(bad[0])]!r} in class {class_name!r} overflows: rescale the "
-            "data, for instance by dividing each variable by its largest value."
-        )
+
+def require_sound_variance(
+    variance: FloatArray, constant: BoolArray, class_name: str, variable_names: Sequence[str]
+) -> None:
+    """Refuse samples so large that their squares overflow, or so small that they vanish though they vary."""
+    for bad, fate in (
+        (~np.isfinite(variance), "overflows"),
+        (~constant & (variance < _SMALLEST_VARIANCE), "is too small to be computed"),
+    ):
+        if bad.any():
+            raise ValueError(
+                f"The variance of variable {variable_names[int(np.flatnonzero(bad)[0])]!r} in class {class_name!r} "
+                f"{fate}: rescale the data, for instance by dividing each variable by its largest value."
+            )
 
 
 def require_ordinary_variance(variance: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ def split_classes(data: Any, class_names: Any, what: str, single: bool) -> dict[
         raise ValueError(f"There are no classes (K=0): give at least one {what}.")
     if len(names) != len(parts):
         raise ValueError(f"class_names has {len(names)} names, but there are {len(parts)} classes: give one name each.")
+    require_whole_characters(names, "class")
     if len(set(names)) < len(names):
         raise ValueError(f"class_names holds {_first_duplicate(names)!r} twice: name every class differently.")
     return dict(zip(names, parts, strict=True))
@@ -42,6 +43,18 @@ def _first_duplicate(names: Sequence[str]) -> str:
     return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
 
 
+def require_whole_characters(names: Sequence[str], what: str) -> None:
+    """Refuse names with half a character (a lone surrogate), which no file and no screen can show."""
+    try:
+        "".join(names).encode("utf-8")
+    except UnicodeEncodeError:
+        bad = next(name for name in names if any("\ud800" <= letter <= "\udfff" for letter in name))
+        raise ValueError(
+            f"The {what} name {bad!r} holds half a character (a lone surrogate), which cannot be written to any file: "
+            "rename it."
+        ) from None
+
+
 def word_list(parameter: str, given: Any) -> list[str]:
     """Names as a list of words; a single word is not a list of its letters."""
     if isinstance(given, str) or not hasattr(given, "__iter__"):
@@ -49,8 +62,10 @@ def word_list(parameter: str, given: Any) -> list[str]:
     return [str(name) for name in given]
 
 
-def _columns(data: Any) -> list[str] | None:
-    return [str(name) for name in data.columns] if hasattr(data, "columns") else None
+def column_names(data: Any) -> list[str] | None:
+    """Names of the columns of a pandas, polars or pyarrow table, None of anything else."""
+    columns = data.column_names if hasattr(data, "column_names") else getattr(data, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
 
 
 def align_variables(
@@ -68,12 +83,12 @@ def align_variables(
     reference: list[str] | None = None
     aligned: dict[str, Any] = {}
     for name, array in arrays.items():
-        columns = _columns(named[name])
+        columns = column_names(named[name])
         if columns is not None:
             if both_axes:
                 array = _reorder_rows(array, [str(label) for label in named[name].index], columns, name)
             if reference is None:
-                reference = _require_unique(columns, f"class {name!r}")
+                reference = require_unique(columns, f"class {name!r}")
             elif columns != reference:
                 order = _order_of(columns, reference, name)
                 array = array[np.ix_(order, order)] if both_axes else array[:, order]
@@ -81,7 +96,9 @@ def align_variables(
     return _final_names(variable_names, reference, p), aligned
 
 
-def _require_unique(names: list[str], where: str) -> list[str]:
+def require_unique(names: list[str], where: str) -> list[str]:
+    """Return names of variables that are all different and can be written."""
+    require_whole_characters(names, "variable")
     if len(set(names)) < len(names):
         raise ValueError(
             f"Variable {_first_duplicate(names)!r} occurs twice in {where}: variable names must be unique."
@@ -90,7 +107,7 @@ def _require_unique(names: list[str], where: str) -> list[str]:
 
 
 def _order_of(columns: list[str], reference: list[str], class_name: str) -> IntArray:
-    _require_unique(columns, f"class {class_name!r}")
+    require_unique(columns, f"class {class_name!r}")
     different = set(columns) ^ set(reference)
     if different:
         variable = sorted(different)[0]
@@ -126,4 +143,4 @@ def _final_names(variable_names: Any, reference: list[str] | None, p: int) -> tu
         raise ValueError(
             "variable_names disagrees with the column names of the data: leave it out or rename the columns."
         )
-    return tuple(_require_unique(names, "variable_names"))
+    return tuple(require_unique(names, "variable_names"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,13 @@ def check_jobs(n_jobs: Any) -> int | None:
     if isinstance(n_jobs, Integral) and n_jobs == -1:
         return available_cores()
     return None if n_jobs is None else check_count("n_jobs", n_jobs)
+
+
+def check_path(name: str, value: Any) -> Path | None:
+    """Return `value` as a path when it is one, or None."""
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} must be the path of a folder, not {type(value).__name__} {value!r}.")
+    return None if value is None else Path(value)
 
 
 def check_switch(name: str, value: Any) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation.naming import align_variables, split_classes
-from jointglasso.validation.tables import SampleRows, deferred, read_matrix, with_rows
+from jointglasso.validation.naming import align_variables, require_whole_characters, split_classes
+from jointglasso.validation.tables import SampleRows, deferred, read_matrix, require_real, with_rows
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def check_labels(X: Any, y: Any) -> dict[str, Any]:
     rows = label_rows(int(shape[0]) if shape else 0, y)
     if deferrable:
         return parts_by_class(X, rows)
+    require_real(X, "X")
     table = X.iloc if hasattr(X, "iloc") else np.asarray(X)
     return {name: table[mine] for name, mine in rows.items()}
 
@@ -80,7 +81,9 @@ def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
         classes = np.unique(labels)
     except TypeError:
         raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.") from None
-    return {str(label): np.flatnonzero(labels == label) for label in classes}
+    rows: dict[str, IntArray] = {str(label): np.flatnonzero(labels == label) for label in classes}
+    require_whole_characters(list(rows), "class")
+    return rows
 
 
 def parts_by_class(table: Any, rows: Mapping[str, IntArray]) -> dict[str, SampleRows]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.validation.naming import column_names, require_unique
+
+#: How the types of NumPy, pandas, polars and pyarrow begin that are no real numbers but can be made some.
+_NOT_REAL = re.compile("complex|date|time|duration|period")
 
 #: Numbers of a file that are read at once.
 _NUMBERS_AT_ONCE = 2_000_000
@@ -54,10 +59,10 @@ class SampleRows:
         return SampleRows(self._table, self._rows, columns)
 
     def read(self) -> FloatArray:
-        """Return the numbers as a dense array."""
+        """Return the numbers as a dense array, NaN where they are masked."""
         if isinstance(self._table, np.ndarray):
             part = self._table if self._rows is None else self._table[self._rows]
-            return np.asarray(part if self._columns is None else part[:, self._columns], dtype=np.float64)
+            return _unmasked(part if self._columns is None else part[:, self._columns])
         table = with_rows(self._table)
         if hasattr(table, "toarray"):
             return self._dense(table if self._rows is None else table[self._rows])
@@ -104,8 +109,7 @@ def deferred(data: Any, what: str) -> SampleRows | FloatArray:
     if not SampleRows.can_read(data) and not isinstance(data, SampleRows):
         return as_float_matrix(data, what)
     rows = data if isinstance(data, SampleRows) else SampleRows(data)
-    if rows.dtype.kind == "c":
-        raise _not_real(what)
+    require_real(rows, what)
     _require_variables(rows.shape, what)
     return rows
 
@@ -123,25 +127,53 @@ def read_matrix(data: SampleRows | FloatArray, what: str) -> FloatArray:
 
 
 def as_float_matrix(data: Any, what: str) -> FloatArray:
-    """Return a dense matrix of real numbers."""
-    if np.iscomplexobj(data):
-        raise _not_real(what)
+    """Return a dense matrix of real numbers, NaN where they are missing or masked."""
+    require_real(data, what)
     try:
-        if hasattr(data, "columns"):
+        if hasattr(data, "iloc"):
             array = np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
         else:
-            array = np.asarray(data)
-            array = array if array.dtype == np.float64 else array.astype(np.float64)
+            array = _unmasked(data.toarray() if hasattr(data, "toarray") else data)
     except (TypeError, ValueError):
         column = _first_wordy_column(data)
-        where = what if column is None else f"Variable {column!r} of {what[0].lower()}{what[1:]}"
+        where = what if column is None else _in_column(column, what)
         raise TypeError(f"{where} is not numeric: it must be a table of numbers.") from None
     _require_variables(array.shape, what)
     return array
 
 
-def _not_real(what: str) -> TypeError:
-    return TypeError(f"{what} holds complex numbers: it must be a table of real numbers.")
+def readable_table(data: Any, what: str = "X") -> Any:
+    """Return a table that scikit-learn reads as it is meant: real numbers, columns told apart, NaN where masked."""
+    require_real(data, what)
+    columns = column_names(data)
+    if columns is not None:
+        require_unique(columns, what)
+    return _unmasked(data) if isinstance(data, np.ma.MaskedArray) else data
+
+
+def require_real(data: Any, what: str) -> None:
+    """Refuse complex numbers, dates and spans of time, which would become numbers without a word."""
+    columns = column_names(data)
+    if columns is None:
+        types = [data.dtype if hasattr(data, "dtype") else np.asarray(data).dtype]
+    else:
+        types = list(data.schema.types if hasattr(data, "column_names") else data.dtypes)
+    for number, dtype in enumerate(types):
+        found = _NOT_REAL.match(str(dtype).lower())
+        if found:
+            where = what if columns is None else _in_column(columns[number], what)
+            kind = "complex numbers" if found[0] == "complex" else "dates or times"
+            raise TypeError(f"{where} holds {kind}: it must be a table of real numbers, leave out what is none.")
+
+
+def _in_column(column: str, what: str) -> str:
+    return f"Variable {column!r} of {what if what == 'X' else what[0].lower() + what[1:]}"
+
+
+def _unmasked(data: Any) -> FloatArray:
+    if isinstance(data, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(data.astype(np.float64), np.nan))
+    return np.asarray(data, dtype=np.float64)
 
 
 def _require_variables(shape: tuple[int, ...], what: str) -> None:

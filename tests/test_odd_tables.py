@@ -1,0 +1,168 @@
+"""Tables that look like numbers and are none: every door says so in one sentence, or reads them as they are meant."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import jointglasso as jgl
+from jointglasso.covariance import fingerprint
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((40, 4))
+X[:, 1] += X[:, 0]
+Y = np.repeat(["a", "b"], 20)
+S = np.stack([np.corrcoef(X[:20].T), np.corrcoef(X[20:].T)])
+
+#: Ways in for samples with labels.
+DOORS = {
+    "by class": lambda X, y=Y: jgl.SampleCovariance({str(name): X[y == name] for name in np.unique(y)}),
+    "from_labels": lambda X, y=Y: jgl.SampleCovariance.from_labels(X, y),
+    "select": lambda X, y=Y: jgl.select(X, y, grid=[(0.2, 0.1)]),
+    "fit": lambda X, y=Y: jgl.JointGraphicalLasso(lambda1=0.2, lambda2=0.1).fit(X, y),
+    "edge_stability": lambda X, y=Y: jgl.edge_stability(X, y, lambda1=0.2, lambda2=0.1, n_subsamples=2),
+}
+every_door = pytest.mark.parametrize("door", DOORS)
+LABELLED = [door for door in DOORS if door != "by class"]  # frames are not cut by a mask of labels in all libraries
+
+
+def frame(library, columns=tuple("cdef"), **replaced):
+    """The samples as a data frame of one of the libraries."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=list(columns)).assign(**replaced)
+    if library == "pandas":
+        return table
+    if library == "polars":
+        return pytest.importorskip("polars").from_pandas(table)
+    return pytest.importorskip("pyarrow").Table.from_pandas(table)
+
+
+@every_door
+def test_masked_values_are_missing(door):
+    masked = np.ma.MaskedArray(X.copy(), np.zeros(X.shape, dtype=bool))
+    masked[3, 2] = np.ma.masked
+    masked.data[3, 2] = 1e6  # what must not be used
+    with pytest.raises(ValueError, match=r"nan in variable 'x2'|missing values \(NaN\) in 1 samples .*'x2': 1"):
+        DOORS[door](masked)
+
+
+def test_masked_samples_are_left_out_where_that_is_asked_for():
+    masked = np.ma.MaskedArray(X.copy(), np.zeros(X.shape, dtype=bool))
+    masked[3, 2] = np.ma.masked
+    masked.data[3, 2] = 1e6
+    model = jgl.JointGraphicalLasso(lambda1=0.2, lambda2=0.1, missing="complete")
+    expected = jgl.JointGraphicalLasso(lambda1=0.2, lambda2=0.1).fit(np.delete(X, 3, 0), np.delete(Y, 3))
+    np.testing.assert_array_equal(model.fit(masked, Y).precision_[0].toarray(), expected.precision_[0].toarray())
+    assert model.score(masked, Y) == pytest.approx(expected.score(np.delete(X, 3, 0), np.delete(Y, 3)))
+
+
+def test_a_mask_that_hides_nothing_changes_nothing():
+    masked = np.ma.MaskedArray(X, False)
+    assert fingerprint(DOORS["from_labels"](masked)) == fingerprint(DOORS["from_labels"](X))
+
+
+def test_masked_covariances_are_missing_too():
+    with pytest.raises(ValueError, match="class '1' holds nan at variables 'x0', 'x1'"):
+        jgl.solve(np.ma.MaskedArray(S, S[0, 0, 1] == S), 0.2, 0.1)
+
+
+def test_sparse_covariances_are_read():
+    dense = jgl.solve(S, 0.2, 0.1)
+    for given in ([sparse.csr_array(part) for part in S], {"1": sparse.coo_array(S[0]), "2": sparse.csc_matrix(S[1])}):
+        assert (jgl.solve(given, 0.2, 0.1).precision[1] != dense.precision[1]).nnz == 0
+    assert jgl.solve(sparse.csr_array(S[0]), 0.2, 0.1).class_names == ("1",)
+
+
+@every_door
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[s]"])
+def test_dates_are_no_numbers(door, kind):
+    with pytest.raises(TypeError, match=r"holds dates or times: it must be a table of real numbers"):
+        DOORS[door]((1e9 * X).astype(kind))
+
+
+@pytest.mark.parametrize("door", LABELLED)
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_column_of_dates_is_named(door, library):
+    dates = np.arange(40).astype("datetime64[s]")
+    with pytest.raises(TypeError, match=r"^Variable 'e' of (X|the sample matrix of class 'a') holds dates or times: "):
+        DOORS[door](frame(library, e=dates))
+
+
+def test_a_covariance_matrix_of_dates():
+    with pytest.raises(TypeError, match="The covariance matrix of class '1' holds dates or times"):
+        jgl.solve(S.astype("datetime64[s]"), 0.2, 0.1)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_of_every_library_are_read_by_class(library):
+    table = frame(library)
+    halves = {"a": table[:20], "b": table[20:]}
+    assert jgl.SampleCovariance(halves).variable_names == tuple("cdef")
+    np.testing.assert_array_equal(jgl.SampleCovariance(halves).tile(0, slice(4), slice(4)), tile_of(X[:20]))
+
+
+def tile_of(X):
+    return jgl.SampleCovariance([X]).tile(0, slice(4), slice(4))
+
+
+@every_door
+def test_a_column_that_comes_twice_is_named(door):
+    with pytest.raises(ValueError, match=r"Variable 'c' occurs twice in .*: variable names must be unique"):
+        DOORS[door](frame("pandas", columns="cdcf"))
+
+
+@every_door
+def test_half_characters_in_names_of_variables(door):
+    with pytest.raises(ValueError, match=r"The variable name 'f\\ud800' holds half a character .*: rename it\."):
+        DOORS[door](frame("pandas", columns=["c", "d", "e", "f\ud800"]))
+
+
+@every_door
+def test_half_characters_in_names_of_classes(door):
+    with pytest.raises(ValueError, match=r"The class name 'a\\udfff' holds half a character .*: rename it\."):
+        DOORS[door](X, np.where(Y == "a", "a\udfff", "b"))
+
+
+def test_half_characters_in_given_names():
+    with pytest.raises(ValueError, match=r"The variable name '.ud800' holds half a character"):
+        jgl.DenseCovariance(S, variable_names=["c", "d", "e", "\ud800"])
+
+
+def test_half_characters_in_a_file(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("c,+2AA-\n1,2\n2,4\n3,1\n")  # UTF-7 can write them
+    with pytest.raises(ValueError, match="holds half a character"):
+        jgl.io.read_table(file, encoding="utf-7")
+
+
+@every_door
+@pytest.mark.parametrize("size", [1e-170, 1e-155])
+def test_samples_too_small_to_be_squared(door, size):
+    with pytest.raises(ValueError, match=r"The variance of variable 'x0' in class 'a' is too small to be .*: rescale"):
+        DOORS[door](size * X)
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e140])
+def test_samples_just_big_or_small_enough(size):
+    with warnings.catch_warnings(action="error"):
+        source = jgl.SampleCovariance.from_labels(size * X, Y, correlation=True)
+    plain = jgl.SampleCovariance.from_labels(X, Y, correlation=True)
+    np.testing.assert_allclose(source.tile(0, slice(4), slice(4)), plain.tile(0, slice(4), slice(4)), rtol=1e-13)
+
+
+def test_a_constant_is_constant_however_small():
+    flat = X.copy()
+    flat[:, 2] = 1e-200
+    assert jgl.SampleCovariance([flat]).diagonal(0)[2] == 0
+    with pytest.raises(ValueError, match="constant in class 'a'"):
+        DOORS["fit"](flat)
+
+
+@pytest.mark.parametrize("folder", [5, 2.5, ["a"]])
+def test_a_checkpoint_is_a_path(folder):
+    sentence = r"checkpoint must be the path of a folder, not (int|float|list) "
+    with pytest.raises(TypeError, match=sentence):
+        jgl.solve(S, 0.2, 0.1, checkpoint=folder)
+    with pytest.raises(TypeError, match=sentence):
+        list(jgl.solve_path(S, [(0.2, 0.1)], checkpoint=folder))
