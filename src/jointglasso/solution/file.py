@@ -333,7 +333,8 @@ def _sound(value: Any, path: Path) -> Any:
 
 def _certificate(text: _Text, group_gaps: FloatArray) -> Certificate:
     counts = {name: text.count(name) for name in ("edges_present", "edges_absent", "edges_undetermined")}
-    return Certificate(text.number("objective"), text.number("gap", least=0), group_gaps, **counts)
+    rounding = text.number("rounding", least=0) if "rounding" in text.fields else 0.0
+    return Certificate(text.number("objective"), text.number("gap", least=0), group_gaps, **counts, rounding=rounding)
 
 
 def _status(text: _Text) -> Status:
