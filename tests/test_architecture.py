@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
-    ("_typing", "_version", "_threads", "_lapack", "_files", "_memory", "_optional", "kernels"),
+    ("_typing", "_version", "_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "kernels"),
     ("validation", "backends"),
     ("penalties", "covariance"),
     ("problem", "datasets", "io"),
@@ -41,6 +41,7 @@ ONLY = {
     "_version": (),
     "_threads": ("_typing",),
     "_lapack": ("_typing",),
+    "_csv": (),
     "_files": (),
     "_memory": (),
     "_optional": (),
@@ -48,7 +49,7 @@ ONLY = {
     "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
     "solution": ("_typing", "_version", "_files", "_memory", "validation", "screening.partition"),
     "datasets": ("_typing", "validation", "io.table"),
-    "io": ("_typing", "_files", "_memory", "_optional", "validation", "covariance"),
+    "io": ("_typing", "_csv", "_files", "_memory", "_optional", "validation", "covariance"),
 }
 
 #: Who alone may import a third-party package.

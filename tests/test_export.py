@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import sparse
 
 import jointglasso as jgl
+from jointglasso._csv import original
 from jointglasso.networks.export import FORMATS
 
 #: Names that break careless writers; two are equal, and the variable "" is isolated.
@@ -70,7 +71,7 @@ def read_cyjs(path):
 
 def read_csv(path):
     with path.open(encoding="utf-8", newline="") as stream:
-        table = list(csv.DictReader(stream))
+        table = [{name: original(cell) for name, cell in line.items()} for line in csv.DictReader(stream)]
     return named(table), {row(line["position1"], line["position2"], line) for line in table}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import platform
@@ -15,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jointglasso._csv import write_columns
 from jointglasso._files import atomic_text
 from jointglasso.cli.differences import draw_differences, pairs_of_classes, write_differences
 from jointglasso.cli.folder import MARK
@@ -106,9 +106,7 @@ def write_selection(folder: Path, selection: SelectionResult) -> None:
 def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """Write columns of equal length as CSV."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(plain(column) for column in columns.values()), strict=True))
+    write_columns(text, {name: plain(column) for name, column in columns.items()})
     atomic_text(path, text.getvalue())
 
 

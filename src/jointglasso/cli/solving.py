@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jointglasso._csv import original
 from jointglasso.cli.data import Data, split
 from jointglasso.cli.progress import bar_options, counting, say_if_compiling
 from jointglasso.cli.session import Session
@@ -152,7 +153,7 @@ def read_pair_weights(file: Path) -> dict[tuple[str, str], float]:
             if not any(cell.strip() for cell in row):
                 continue
             try:
-                first, second, weight = (cell.strip() for cell in row)
+                first, second, weight = (original(cell.strip()) for cell in row)
                 value = float(weight)
             except ValueError:
                 if line == 1 and len(row) == 3:

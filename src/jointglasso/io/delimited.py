@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from jointglasso._csv import original
 from jointglasso.io.cells import NumberFormat, detect_decimal, looks_grouped
 from jointglasso.io.grid import Grid, GridBuilder
 from jointglasso.io.opening import read_text
@@ -62,6 +63,7 @@ class Records:
 
     def __init__(self, text: str, delimiter: str, path: str, comment: str | bool | None) -> None:
         self._lines = (match[0] for match in _LINE.finditer(text))  # one by one: no second copy of a big text
+        self._apostrophes = "'" in text  # perhaps in front of words that could be formulas
         self._delimiter = delimiter
         self._path = path
         self._told = comment is not None
@@ -87,7 +89,7 @@ class Records:
                 ) from error
             if self._first_row is None:
                 self._first_row = self._start
-            yield self._start, cells
+            yield self._start, [original(cell) for cell in cells] if self._apostrophes else cells
 
     def _unread(self) -> Iterator[str]:
         """Lines for the csv module; inside a quoted cell every line counts, whatever it looks like."""

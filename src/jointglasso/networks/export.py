@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from jointglasso._csv import write_columns
 from jointglasso._files import atomic_write
 from jointglasso._optional import require
 from jointglasso.networks.attributes import chosen_rows
@@ -70,14 +70,12 @@ def _table(networks: JointNetworks, class_name: str | None) -> dict[str, Any]:
 
 
 def write_csv(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
-    """Write the edge table as UTF-8 text with commas; an unknown stability is left empty."""
+    """Write the edge table as UTF-8 text with commas; an unknown stability is left empty, names are no formulas."""
     table = {name: column.tolist() for name, column in _table(networks, class_name).items()}
     if not networks.has_stability:
         table["stability"] = [""] * len(table["stability"])
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
+    write_columns(text, table)
     text.flush()
     text.detach()
 

@@ -228,10 +228,11 @@ function findVariables({ variables, texts }, words, limit) {
   return found.slice(0, limit).map((match) => match.position);
 }
 
-/** Text of a CSV file (RFC 4180) from rows of cells. */
+/** Text of a CSV file (RFC 4180) from rows of cells; words that a spreadsheet would run get an apostrophe in front. */
 function csvText(rows) {
   const quote = (cell) => {
-    const text = cell === null || cell === undefined ? "" : String(cell);
+    const harmless = typeof cell === "string" && /^'*[=+\-@\t\r\n]/.test(cell) ? `'${cell}` : cell;
+    const text = harmless === null || harmless === undefined ? "" : String(harmless);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => row.map(quote).join(",")).join("\r\n") + "\r\n";
