@@ -1,10 +1,11 @@
 """Coverage, level and false discoveries of `jointglasso.infer` on simulated data with a known truth.
 
-    python benchmarks/simulations.py [inference | tails | real] [--repetitions 40] [--seed 0] [--data FOLDER]
+    python benchmarks/simulations.py [inference | tails | permutation | real] [--repetitions 40] [--seed 0]
 
 `inference`: 95 % intervals of edges and non-edges, level of tests at 0.05 and 0.001, false discovery rate at 0.1 and
 power, by design; edges within classes, differences between the first two, heterogeneity of all.
 `tails`: the same for data that are not Gaussian, by standard error and association.
+`permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
 `real`: one class of real data is halved at random; a difference that is found is false.
 Beside it in every table: the textbook test of partial correlations (inverse of S, Fisher's z), where p < n.
 
@@ -22,8 +23,9 @@ import numpy as np
 from scipy import stats
 
 import jointglasso as jgl
-from common import describe_machine, print_header, print_row
+from common import best_of, describe_machine, print_header, print_row
 from jointglasso.inference.fdr import q_values
+from jointglasso.inference.permutation import STATISTICS
 
 Matrices = list[np.ndarray]
 
@@ -276,6 +278,30 @@ def real_classes(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
     yield "Gravier good", arrays["X"][arrays["y"] == "good"][:, ::60]
 
 
+def permutation_table(repetitions: int, seed: int) -> None:
+    """Share of tests that reject equal graphs at 0.05, and time of 1,000 permutations."""
+    print_header("null hypothesis", "p", "n", *STATISTICS, "smallest of the variables, family-wise")
+    for words, p, sizes, samplers in (
+        ("same distribution", 20, (40, 160), (normal, normal)),
+        ("unlike tails", 20, (60, 240), (student, normal)),
+        ("unlike tails, three classes", 15, (60, 120, 120), (student, normal, normal)),
+    ):
+        rejected = []
+        for number in range(repetitions):
+            rng = np.random.default_rng([seed, number, p])
+            Theta = truths("scale-free", p, 1, rng)[0]
+            samples = {f"c{k}": draw(Theta, n, rng) for k, (n, draw) in enumerate(zip(sizes, samplers, strict=True))}
+            found = jgl.network_test(samples, n_permutations=199, random_state=number)
+            least = [*found.p_values.values(), found.node_p_familywise.min()]
+            rejected.append(np.array(least) <= 0.05)
+        print_row(words, p, "/".join(map(str, sizes)), *(f"{share:.3f}" for share in np.mean(rejected, axis=0)))
+    rng = np.random.default_rng(seed)
+    Theta = truths("scale-free", 50, 1, rng)[0]
+    samples = {name: normal(Theta, 100, rng) for name in "ab"}
+    seconds, _ = best_of(2, lambda: jgl.network_test(samples, n_permutations=1000, random_state=0))
+    print(f"\n1,000 permutations, p = 50, 2 x 100 samples: {seconds:.1f} s")
+
+
 def real_table(splits: int, seed: int, folder: Path) -> None:
     """Share of random halvings of one class that find a difference at FDR 0.1."""
     ways = [("gaussian", "pearson"), ("moderated", "pearson"), ("moderated", "nonparanormal")]
@@ -295,7 +321,7 @@ def real_table(splits: int, seed: int, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", nargs="?", default="inference", choices=["inference", "tails", "real"])
+    parser.add_argument("table", nargs="?", default="inference", choices=["inference", "tails", "permutation", "real"])
     parser.add_argument("--repetitions", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
@@ -305,6 +331,8 @@ def main() -> None:
         inference_table(options.repetitions, options.seed)
     elif options.table == "tails":
         tails_table(options.repetitions, options.seed)
+    elif options.table == "permutation":
+        permutation_table(options.repetitions, options.seed)
     else:
         real_table(options.repetitions, options.seed, options.data)
 

@@ -53,7 +53,12 @@ ONLY = {
 }
 
 #: Who alone may import a third-party package.
-OWNERS = {"numba": ("kernels",), "sklearn": ("estimators", "selection"), "click": ("cli",), "cupy": ("backends",)}
+OWNERS = {
+    "numba": ("kernels",),
+    "sklearn": ("estimators", "selection", "inference"),
+    "click": ("cli",),
+    "cupy": ("backends",),
+}
 
 #: All third-party packages that datasets may use.
 DATASETS_LIBRARIES = {"numpy", "scipy"}

@@ -26,7 +26,11 @@ _HOME = {
     "JointGraphicalLasso": "estimators",
     "JointGraphicalLassoCV": "estimators",
     "Inference": "inference",
+    "NetworkBootstrap": "inference",
+    "NetworkTest": "inference",
+    "bootstrap_network": "inference",
     "infer": "inference",
+    "network_test": "inference",
     "JointNetworks": "networks",
     "PairWeights": "penalties",
     "JointProblem": "problem",
@@ -86,7 +90,14 @@ if TYPE_CHECKING:
         JointGraphicalLasso as JointGraphicalLasso,
         JointGraphicalLassoCV as JointGraphicalLassoCV,
     )
-    from jointglasso.inference import Inference as Inference, infer as infer
+    from jointglasso.inference import (
+        Inference as Inference,
+        NetworkBootstrap as NetworkBootstrap,
+        NetworkTest as NetworkTest,
+        bootstrap_network as bootstrap_network,
+        infer as infer,
+        network_test as network_test,
+    )
     from jointglasso.networks import JointNetworks as JointNetworks
     from jointglasso.penalties import PairWeights as PairWeights
     from jointglasso.problem import JointProblem as JointProblem

@@ -11,6 +11,7 @@ from jointglasso.cli.demo import demo
 from jointglasso.cli.doctor import doctor
 from jointglasso.cli.export import export, report
 from jointglasso.cli.fit import fit
+from jointglasso.cli.infer import infer
 from jointglasso.cli.path import path
 from jointglasso.cli.reproduce import reproduce
 from jointglasso.cli.screen import screen
@@ -42,5 +43,5 @@ def main() -> None:
     """
 
 
-for command in (demo, screen, select, fit, path, report, export, reproduce, doctor):
+for command in (demo, screen, select, fit, infer, path, report, export, reproduce, doctor):
     main.add_command(command)

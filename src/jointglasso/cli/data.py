@@ -111,6 +111,12 @@ class Data:
 
 def read_data(options: dict[str, Any]) -> Data:
     """Read the file and compute what the options ask for."""
+    table, preparation = read_labelled(options)
+    return prepare(table, preparation, options["file"])
+
+
+def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any]]:
+    """Read the file, and how covariances are to be computed from it."""
     from jointglasso.io import read_table
 
     file: Path = options["file"]
@@ -124,7 +130,33 @@ def read_data(options: dict[str, Any]) -> Data:
     if missing == "drop-variables":
         table, missing = table.drop_missing("variables"), "refuse"
     chosen = {name: options[name] for name in ("scale", "association", "constant")}
-    return prepare(table, {**chosen, "missing": missing, "weights": options["weights"]}, file)
+    return table, {**chosen, "missing": missing, "weights": options["weights"]}
+
+
+def read_beside(options: dict[str, Any], names: Sequence[str]) -> Any:
+    """Columns of the file that say something else about the samples, as a data frame."""
+    from jointglasso._optional import require
+
+    return require("pandas", "pandas").DataFrame({name: _column(options, name, names) for name in names})
+
+
+def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:
+    """Numbers of a column, as if it were a variable, or else its words, as if they were labels."""
+    from jointglasso.io import read_table
+
+    reading = _reading(options)
+    dropped = [*(reading["drop"] or []), *(other for other in names if other != name)]
+    try:
+        table = read_table(options["file"], **{**reading, "drop": dropped or None})
+        if name in table.variable_names:
+            return table.X[:, table.variable_names.index(name)]
+    except ValueError:  # a column of words is no variable
+        pass
+    if options["label"] is not None:
+        dropped.append(options["label"])
+    if isinstance(reading["subset"], list):  # of classes, which only the label can tell
+        reading["subset"] = {options["label"]: reading["subset"]}
+    return read_table(options["file"], **{**reading, "label": name, "drop": dropped or None}).y
 
 
 def prepare(table: LabelledTable, preparation: dict[str, Any], file: Path | None = None) -> Data:

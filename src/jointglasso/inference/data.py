@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,15 @@ class InferenceData:
     """(n_k, p): centred columns of variance 1."""
     sizes: FloatArray
     """(K,): samples of each class less the covariates that were regressed out."""
-    subjects: list[IntArray] | None
-    """Subject of each sample, numbered from 0 within its class; None where all samples are independent."""
+    subject_names: list[Any] | None
+    """Subject of each sample; None where all samples are independent."""
+
+    @cached_property
+    def subjects(self) -> list[IntArray] | None:
+        """Subject of each sample, numbered from 0 within its class."""
+        if self.subject_names is None:
+            return None
+        return [np.unique(labels, return_inverse=True)[1] for labels in self.subject_names]
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -76,11 +84,10 @@ def read_inference_data(
         samples, lost = _without(samples, beside[1])
         sizes = sizes - lost
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
-    subjects = None if beside[0] is None else [_numbered(part) for part in beside[0]]
     prepared = Preparation(association=association)(samples)
     scores = [prepared.scores(k, X) for k, X in enumerate(samples.matrices)]
-    data = InferenceData(prepared.source, scores, sizes, subjects)
-    if subjects is not None:
+    data = InferenceData(prepared.source, scores, sizes, beside[0])
+    if data.subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
     return data
 
@@ -115,11 +122,6 @@ def _column(name: str, table: Any) -> Any:
     if table.isna().any().any():
         raise ValueError(f"{name} holds missing labels: name the subject of every sample.")
     return table.iloc[:, 0].astype(str).to_numpy()
-
-
-def _numbered(labels: Any) -> IntArray:
-    numbers: IntArray = np.unique(labels, return_inverse=True)[1]
-    return numbers
 
 
 def _complete(samples: ClassSamples, beside: list[Any], missing: str) -> tuple[ClassSamples, list[Any]]:

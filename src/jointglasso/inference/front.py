@@ -103,6 +103,7 @@ def infer(
         support_edges=tuple(len(part.rows) for part in residuals),
         diagonals=[part.diagonal for part in residuals],
         estimates=estimates,
+        solution=found.solution,
         notes=(*found.notes, *_floored(data, residuals)),
     )
 

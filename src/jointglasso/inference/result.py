@@ -12,10 +12,12 @@ from scipy import sparse
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso._version import __version__
 from jointglasso.inference import tests
 from jointglasso.inference.estimates import Estimates
 from jointglasso.inference.fdr import q_values
 from jointglasso.networks import JointNetworks
+from jointglasso.solution import Solution
 from jointglasso.validation import check_positive
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class Inference:
         T_ii of each class, on the scale of correlations.
     estimates : Estimates
         z and its standard error for every pair that is kept, as arrays.
+    solution : Solution or None
+        The penalised model of the support step, with its certificate; None where matrices were given as the support.
     notes : tuple of str
         What a reader of the tables must know; empty if all is well.
 
@@ -63,6 +67,7 @@ class Inference:
     support_edges: tuple[int, ...]
     diagonals: list[FloatArray]
     estimates: Estimates
+    solution: Solution | None
     notes: tuple[str, ...]
 
     @property
@@ -91,6 +96,13 @@ class Inference:
     def q_values(self) -> FloatArray:
         """(m, K): q-values, each class by itself."""
         return np.column_stack([q_values(p, self.n_pairs) for p in self.p_values.T])
+
+    @cached_property
+    def heterogeneity_values(self) -> tuple[FloatArray, FloatArray]:
+        """P-values and q-values (m,) of the test that a partial correlation is the same in all classes."""
+        self._require_classes("Heterogeneity")
+        _, p = tests.heterogeneity(self.estimates.z, self.estimates.error)
+        return p, q_values(p, self.n_pairs)
 
     def edges(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
         """Table of the partial correlations.
@@ -173,7 +185,7 @@ class Inference:
 
     def graph(self, fdr: float = 0.1) -> JointNetworks:
         """Networks of the edges with q up to `fdr` in their class; their values are the desparsified estimates."""
-        _check_rate(fdr)
+        check_rate(fdr)
         found, p = self.estimates, len(self.variable_names)
         matrices = []
         for k, diagonal in enumerate(self.diagonals):
@@ -185,6 +197,24 @@ class Inference:
             places = np.concatenate([i, j, every]), np.concatenate([j, i, every])
             matrices.append(sparse.csc_array((entries, places), shape=(p, p)))
         return JointNetworks(matrices, self.class_names, self.variable_names)
+
+    def method(self, fdr: float = 0.1) -> str:
+        """What was done, in sentences that can go into a paper."""
+        scores = " of normal scores" if self.association == "nonparanormal" else ""
+        sizes = ", ".join(f"{name}: n = {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
+        errors = {
+            "moderated": "standard errors estimated from the influence of single samples and moderated across pairs",
+            "gaussian": "standard errors of Gaussian data",
+            "by subject": "standard errors from the influence of whole subjects, moderated across pairs",
+        }[self.se]
+        classes = f"{self.n_classes} classes ({sizes})" if self.n_classes > 1 else f"one class (n = {self.sizes[0]:g})"
+        between = ", differences between classes by Welch's test of Fisher-transformed partial correlations"
+        return (
+            f"Partial correlations{scores} between {len(self.variable_names)} variables in {classes} were estimated "
+            "by desparsified maximum likelihood on the support of a joint graphical lasso (group penalty, lambda = "
+            f"sqrt(log p / n), omega = 1/2), with {errors}{between if self.n_classes > 1 else ''}, and false discovery "
+            f"rates by the procedure of Benjamini and Hochberg (threshold {fdr:g}; jointglasso {__version__})."
+        )
 
     def __repr__(self) -> str:
         edges = ", ".join(
@@ -244,10 +274,11 @@ class Inference:
 
 
 def _discoveries(q: FloatArray, fdr: float) -> IntArray:
-    return np.flatnonzero(q <= _check_rate(fdr))
+    return np.flatnonzero(q <= check_rate(fdr))
 
 
-def _check_rate(fdr: float) -> float:
+def check_rate(fdr: float) -> float:
+    """Return a false discovery rate when it is above 0 and at most 1."""
     if not check_positive("fdr", fdr) <= 1.0:
         raise ValueError(f"fdr={fdr:g} is a share: give a number above 0 and up to 1, such as 0.1.")
     return float(fdr)

@@ -19,6 +19,7 @@ from jointglasso.covariance import CovarianceSource
 from jointglasso.engine import solve
 from jointglasso.selection.relaxed import refit
 from jointglasso.solution import ConvergenceWarning, Solution
+from jointglasso.validation import check_weights
 
 #: Share of the penalty that the classes have in common.
 OMEGA = 0.5
@@ -35,21 +36,22 @@ class Support:
     """Sparse matrices, on the scale of correlations."""
     notes: tuple[str, ...]
     """What a reader of the results must know, in sentences."""
+    solution: Solution | None
+    """The penalised model that gave the support; None where the support was given."""
 
 
 def find_support(
     source: CovarianceSource, sizes: FloatArray, *, strength: float, weights: Any, options: dict[str, Any]
 ) -> Support:
     """Support step and refit; `strength` is c, `sizes` the number of samples behind each class."""
-    s = strength * float(np.sqrt(np.log(max(source.n_variables, 2)) / sizes.mean()))
-    weights = np.sqrt(sizes / sizes.mean()) if weights is None else weights
+    lambda1, lambda2 = penalty_of(source.n_variables, sizes, strength)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solution = solve(
             source,
-            (1.0 - OMEGA) * s,
-            OMEGA * s,
-            weights=weights,
+            lambda1,
+            lambda2,
+            weights=class_weights(source, sizes, weights),
             penalize_diagonal=False,
             **{"tol": TOLERANCE, **options},
         )
@@ -57,11 +59,25 @@ def find_support(
     return refitted(source, solution, notes)
 
 
+def penalty_of(n_variables: int, sizes: FloatArray, strength: float) -> tuple[float, float]:
+    """Penalties lambda1 and lambda2 of the support step."""
+    s = strength * float(np.sqrt(np.log(max(n_variables, 2)) / sizes.mean()))
+    return (1.0 - OMEGA) * s, OMEGA * s
+
+
+def class_weights(source: CovarianceSource, sizes: FloatArray, weights: Any) -> FloatArray:
+    """Class weights of the support step, ``sqrt(n_k / mean n)`` unless others are asked for."""
+    if weights is None:
+        return np.sqrt(sizes / sizes.mean())
+    return check_weights(weights, source.class_names, source.sample_sizes)
+
+
 def refitted(source: CovarianceSource, support: Solution | Sequence[Any], notes: Sequence[str] = ()) -> Support:
     """Maximum likelihood on a support, with a ridge on the components where there is none."""
     found = refit(source, support, on_failure="ridge")
+    solution = support if isinstance(support, Solution) else None
     told = [_words(failure.class_name, len(failure.variables), found.ridge) for failure in found.failures]
-    return Support(found.precision, (*notes, *told))
+    return Support(found.precision, (*notes, *told), solution)
 
 
 def _words(class_name: str, n_variables: int, ridge: float) -> str:

@@ -52,10 +52,16 @@ def difference_interval(z: FloatArray, half: FloatArray) -> tuple[FloatArray, Fl
 
 def heterogeneity(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Statistic Q of K equal partial correlations, and its p-value from chi-square with K - 1 degrees of freedom."""
+    Q = spread(z, error)
+    return Q, stats.chi2.sf(Q, z.shape[1] - 1)
+
+
+def spread(z: FloatArray, error: FloatArray) -> FloatArray:
+    """Weighted sum of squares ``Q = sum_k W_k (z_k - mean)^2`` of each pair, W_k = 1 / error^2."""
     weight = 1.0 / error**2
     mean = (weight * z).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
-    Q = (weight * (z - mean) ** 2).sum(axis=1)
-    return Q, stats.chi2.sf(Q, z.shape[1] - 1)
+    Q: FloatArray = (weight * (z - mean) ** 2).sum(axis=1)
+    return Q
 
 
 def any_class(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:

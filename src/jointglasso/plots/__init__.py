@@ -5,6 +5,7 @@ from jointglasso.plots.centrality import plot_centrality
 from jointglasso.plots.curves import plot_component_curve, plot_convergence
 from jointglasso.plots.degrees import plot_degrees
 from jointglasso.plots.differences import plot_differences
+from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_q_values, plot_volcano
 from jointglasso.plots.network import plot_networks
 from jointglasso.plots.paths import plot_path
 from jointglasso.plots.selection import plot_selection
@@ -12,13 +13,17 @@ from jointglasso.plots.stability import plot_stability
 
 __all__ = [
     "plot_adjacency",
+    "plot_bootstrap",
     "plot_centrality",
     "plot_component_curve",
     "plot_convergence",
     "plot_degrees",
     "plot_differences",
+    "plot_intervals",
     "plot_networks",
     "plot_path",
+    "plot_q_values",
     "plot_selection",
     "plot_stability",
+    "plot_volcano",
 ]

@@ -11,9 +11,11 @@ from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
+from jointglasso.report.inference import inference_cards, pair_tests
 from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
 
 if TYPE_CHECKING:
+    from jointglasso.inference import Inference
     from jointglasso.solution import Solution
 
 #: Units of the stored coordinates between variables near each other; whole numbers keep the file small.
@@ -29,6 +31,7 @@ def make_payload(
     *,
     selection: Any = None,
     stability: Any = None,
+    inference: Inference | None = None,
     groups: Any = "auto",
     texts: Mapping[Any, str] | None = None,
     title: str | None = None,
@@ -50,6 +53,7 @@ def make_payload(
         parameter_facts(solution, parameters, selection),
         selection_facts(selection),
         note_facts(notes),
+        *inference_cards(inference),
     ]
     strength = networks.edge_list.readable_strength(READABLE)
     return {
@@ -64,6 +68,7 @@ def make_payload(
         "edges": _edges(networks.edge_list, _stability(networks, stability), _certified(networks, solution)),
         "diagonal": [matrix.diagonal().tolist() for matrix in networks.precision],
         "facts": [card for card in facts if card is not None],
+        "tests": pair_tests(inference, networks),
         "verdict": verdict(solution),
         "footer": footer(),
     }

@@ -15,6 +15,7 @@ from typing import Any
 
 from jointglasso import __version__
 from jointglasso._files import atomic_text
+from jointglasso.inference import Inference
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
 from jointglasso.solution import Solution
@@ -30,6 +31,7 @@ def write_report(
     networks: JointNetworks | None = None,
     selection: Any = None,
     stability: Any = None,
+    inference: Inference | None = None,
     groups: Any = "auto",
     texts: Mapping[Any, str] | None = None,
     title: str | None = None,
@@ -54,6 +56,8 @@ def write_report(
         How the penalties were chosen: the result itself, a table of the candidates, or names and values.
     stability : result of `edge_stability` or sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1; by default that of `networks`.
+    inference : Inference, optional
+        What `jointglasso.infer` found: edges and differences with intervals, p and q.
     groups : mapping, sequence, "communities", "none" or "auto"
         Groups of the variables, shown in colour: a mapping from variables to groups, a sequence with the group of each
         variable, or communities found in the networks, by default wherever igraph or networkx is installed.
@@ -83,6 +87,7 @@ def write_report(
         networks,
         selection=selection,
         stability=stability,
+        inference=inference,
         groups=groups,
         texts=texts,
         title=title,

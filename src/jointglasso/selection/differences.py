@@ -8,8 +8,11 @@ What the p-values mean: they test the hypothesis that all classes have the same 
 variances), and are exact up to the estimation of those. `p_value` of a single pair is valid under that hypothesis: it
 says nothing sure about a pair that is alike in classes that differ elsewhere. `p_familywise` compares with the largest
 statistic of each permutation: under the same hypothesis the chance of any pair below alpha is at most alpha (weak
-control of the family-wise error). `q_value` is that of Benjamini and Hochberg over all pairs; with B permutations no
-p-value is below 1 / (B + 1), so with many pairs it needs many permutations.
+control of the family-wise error).
+
+For false discovery rates of single pairs use `jointglasso.infer`: with B permutations no p-value is below 1 / (B + 1),
+too large for many pairs. For the networks as a whole use `jointglasso.network_test`, whose statistics are studentised:
+plain differences, as here, reject equal graphs too often where classes differ in size and tails.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ class DifferenceTest:
         Variables of each pair, rows < columns.
     statistic : array (m,)
         Range over the classes of the partial correlation.
-    p_value, p_familywise, q_value : array (m,)
-        Of each pair alone, against the largest statistic, and by Benjamini and Hochberg; see the module.
+    p_value, p_familywise : array (m,)
+        Of each pair alone, and against the largest statistic; see the module.
     global_statistic, global_p_value : float
         Root of the sum of squared statistics, and its p-value: do the networks differ at all?
     n_permutations : int
@@ -59,12 +62,19 @@ class DifferenceTest:
     statistic: FloatArray
     p_value: FloatArray
     p_familywise: FloatArray
-    q_value: FloatArray
     global_statistic: float
     global_p_value: float
     n_permutations: int
     class_names: tuple[str, ...]
     variable_names: tuple[str, ...]
+
+    @property
+    def q_value(self) -> FloatArray:
+        """Retired."""
+        raise AttributeError(
+            "q_value is no longer computed from permutations, which are too few for it: take the q of "
+            "jointglasso.infer(X, y).differences()."
+        )
 
     @property
     def table(self) -> Any:
@@ -76,7 +86,6 @@ class DifferenceTest:
                 "statistic": self.statistic,
                 "p_value": self.p_value,
                 "p_familywise": self.p_familywise,
-                "q_value": self.q_value,
             }
         )
         return frame.sort_values("statistic", ascending=False, kind="stable", ignore_index=True)
@@ -215,19 +224,9 @@ def _summary(
         statistic=observed,
         p_value=single / n,
         p_familywise=family / n,
-        q_value=false_discovery_rates(single / n, p * (p - 1) // 2),
         global_statistic=total,
         global_p_value=as_large_in_all / n,
         n_permutations=len(null),
         class_names=samples.class_names,
         variable_names=samples.variable_names,
     )
-
-
-def false_discovery_rates(p_values: FloatArray, n_tests: int) -> FloatArray:
-    """Benjamini-Hochberg q-values of the smallest of `n_tests` p-values; those not given are 1."""
-    order = np.argsort(p_values)
-    ranked = p_values[order] * n_tests / np.arange(1, len(p_values) + 1)
-    out = np.empty(len(p_values))
-    out[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    return out

@@ -1,0 +1,171 @@
+"""`jointglasso infer`: from a file to tables of edges and differences with intervals and false discovery rates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jointglasso._files import atomic_text
+from jointglasso.cli.data import Data, data_options, prepare, read_beside, read_labelled, split
+from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.progress import say_if_compiling
+from jointglasso.cli.results import can_draw, write_parameters, write_table
+from jointglasso.cli.session import OK, Command, Session
+
+if TYPE_CHECKING:
+    from jointglasso import Inference
+
+#: Rows of a table that are shown on the screen.
+SHOWN = 15
+
+#: What the files of the folder are.
+_WHAT = {
+    "edges.csv": "partial correlation of every pair in every class: estimate, interval, p and q",
+    "differences.csv": "differences between each two classes, with interval, p and q",
+    "heterogeneity.csv": "test that a partial correlation is the same in all classes",
+    "common.csv": "test of a common effect over the classes",
+    "edges_found.csv": "the edges at the false discovery rate asked for",
+    "differences_found.csv": "the differences at that rate",
+    "networks.graphml": "the networks of the edges found, for Gephi, Cytoscape, igraph, networkx",
+    "report.html": "the networks of the edges found, tables and tests, in any browser",
+    "method.txt": "what was done, in sentences for a paper",
+    "figures": "intervals of the edges, volcano of the differences, matrix of q-values",
+    "parameters.json": "data, options and versions: what is needed to do it again",
+}
+
+
+@click.command(cls=Command)
+@data_options
+@click.option(
+    "--se", type=click.Choice(["moderated", "gaussian"]), default="moderated", show_default=True,
+    help="Standard errors from the data, or those of Gaussian data.",
+)  # fmt: skip
+@click.option("--groups", help="Column that names the subject of each sample, where subjects come repeatedly.")
+@click.option("--covariates", multiple=True, help="Columns to regress out within the classes, such as batches: A,B,C.")
+@click.option(
+    "--fdr", type=click.FloatRange(0, 1, min_open=True), default=0.1, show_default=True, help="False discovery rate."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for tables, figures and report.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
+@click.option("--title", help="Heading of the report.")
+@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw PNG figures.")
+@click.pass_obj
+def infer(session: Session, /, **options: Any) -> int:
+    """Test every edge and every difference.
+
+    Estimates the partial correlation of every pair of variables in every class of FILE, with 95 % intervals, p-values
+    and false discovery rates, and compares the classes. Use --association nonparanormal unless the data are Gaussian.
+
+    \b
+    Example:
+      jointglasso infer cells.csv --label condition --association nonparanormal --out tests
+      jointglasso infer cells.csv --label condition --groups subject --covariates batch,age --out tests
+    """
+    import jointglasso as jgl
+
+    _check(options)
+    target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
+    beside = split([options["groups"] or "", *options["covariates"]])
+    table, preparation = read_labelled({**options, "drop": (*options["drop"], *beside)})
+    data = prepare(table, preparation, options["file"])
+    columns = read_beside(options, beside)
+    session.say(data.describe())
+    say_if_compiling(session)
+    found = jgl.infer(
+        table.to_frame(),
+        table.y,
+        association=options["association"],
+        se=options["se"],
+        missing=preparation["missing"],
+        weights=None if options["weights"] == "equal" else options["weights"],
+        groups=None if options["groups"] is None else columns[options["groups"]],
+        covariates=columns[split(options["covariates"])] if options["covariates"] else None,
+    )
+    _tell(session, found, options["fdr"])
+    if target is not None:
+        with target.building() as folder:
+            _write(folder, found, options, data, session)
+        session.say(f"Written to {target.given}.")
+        session.answer(out=target.path)
+    return OK
+
+
+def _check(options: dict[str, Any]) -> None:
+    if options["scale"] == "covariance":
+        raise click.UsageError("--scale covariance: partial correlations are the same on either scale; leave it out.")
+    if options["missing"] == "pairwise":
+        raise click.UsageError("--missing pairwise has no standard errors: take complete or drop-variables.")
+
+
+def _tell(session: Session, found: Inference, fdr: float) -> None:
+    """Show the first edges and differences."""
+    edges = found.edges(fdr=fdr)
+    counts = {name: int((edges["class"] == name).sum()) for name in found.class_names}
+    session.say(f"\nEdges at a false discovery rate of {fdr:g}: " + ", ".join(f"{n} in {c}" for c, n in counts.items()))
+    _show(session, edges)
+    session.answer(edges=counts, n_pairs=found.n_pairs, notes=found.notes, fdr=fdr)
+    if found.n_classes > 1:
+        differences = found.differences(fdr=fdr)
+        session.say(f"\nDifferences between classes at that rate: {len(differences)}")
+        _show(session, differences)
+        session.answer(differences=len(differences))
+    for note in found.notes:
+        session.note(note)
+
+
+def _show(session: Session, table: Any) -> None:
+    if len(table) == 0:
+        return
+    shown = table.head(SHOWN)
+    rows = [
+        [value if isinstance(value, str) else f"{value:.3g}" for value in row] for row in shown.itertuples(index=False)
+    ]
+    session.table(list(shown), rows, left=[n for n, name in enumerate(shown) if isinstance(shown[name].iloc[0], str)])
+    if len(table) > SHOWN:
+        session.say(f"  ... and {len(table) - SHOWN} more")
+
+
+def _write(folder: Path, found: Inference, options: dict[str, Any], data: Data, session: Session) -> None:
+    """Fill the result folder."""
+    import jointglasso as jgl
+
+    fdr = options["fdr"]
+    tables = {"edges": found.edges(), "edges_found": found.edges(fdr=fdr), "common": found.common()}
+    if found.n_classes > 1:
+        tables |= {
+            "differences": found.differences(),
+            "differences_found": found.differences(fdr=fdr),
+            "heterogeneity": found.heterogeneity(),
+        }
+    for name, table in tables.items():
+        write_table(folder / f"{name}.csv", {column: table[column].tolist() for column in table})
+    found.graph(fdr).export(folder / "networks.graphml")
+    atomic_text(folder / "method.txt", found.method(fdr) + "\n")
+    if found.solution is not None:
+        shown = f"The networks show the edges at a false discovery rate of {fdr:g}."
+        jgl.write_report(
+            folder / "report.html",
+            found.solution,
+            networks=found.graph(fdr),
+            inference=found,
+            title=options["title"],
+            notes=[data.describe().replace("\n", ": "), shown],
+        )
+    if options["figures"] and can_draw(session):
+        _draw(folder / "figures", found, fdr)
+    write_parameters(folder, session, data)
+    files = [f"  {name:<24}{what}" for name, what in _WHAT.items() if (folder / name).exists()]
+    text = [data.describe(), "", found.method(fdr), *found.notes, "", "Files:", *files, "", session.command_line, ""]
+    atomic_text(folder / "README.txt", "\n".join(text))
+
+
+def _draw(folder: Path, found: Inference, fdr: float) -> None:
+    from jointglasso import plots
+
+    folder.mkdir()
+    plots.plot_intervals(found, fdr=fdr, path=folder / "intervals.png")
+    plots.plot_q_values(found, path=folder / "q_values.png")
+    if found.n_classes > 1:
+        plots.plot_volcano(found, fdr=fdr, path=folder / "volcano.png")

@@ -1,0 +1,240 @@
+"""How much would another sample change? A bootstrap of the desparsified estimates.
+
+Samples are drawn with replacement within each class (whole subjects where these are given) and everything is estimated
+again. What is bootstrapped is T, never shrunken values: percentile intervals of those cover the truth in four cases of
+ten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from jointglasso._optional import require
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.inference.batch import Estimator
+from jointglasso.inference.data import InferenceData, read_inference_data
+from jointglasso.inference.front import infer
+from jointglasso.inference.result import check_rate
+from jointglasso.inference.support import class_weights
+from jointglasso.inference.tests import edge_p_values
+from jointglasso.selection.progress import ProgressCallback, Tracker
+from jointglasso.validation import check_choice, check_count, check_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEASURES = ("strength", "expected_influence")
+
+
+@dataclass(frozen=True)
+class NetworkBootstrap:
+    """Result of `bootstrap_network`.
+
+    Attributes
+    ----------
+    rho : array (B + 1, m, K)
+        Partial correlations of the m pairs that are an edge in some class: of the data, then of the resamples.
+    edge : array (m, K)
+        Whether the pair is an edge of the class in the data, at the false discovery rate asked for.
+    found : array (m, K)
+        Share of the resamples in which it would be an edge again: same sign, and a p-value, by the standard errors of
+        the data, that was a discovery there.
+    rows, columns : array (m,)
+        Variables of the pairs.
+    n_resamples : int
+        Resamples B.
+    class_names, variable_names : tuple of str
+        As in the data.
+    """
+
+    rho: FloatArray
+    edge: BoolArray
+    found: FloatArray
+    rows: IntArray
+    columns: IntArray
+    n_resamples: int
+    class_names: tuple[str, ...]
+    variable_names: tuple[str, ...]
+
+    def edges(self, *, level: float = 0.95) -> pd.DataFrame:
+        """Table of the edges: `class`, `a`, `b`, `estimate`, `low`, `high` (percentiles), `found` (share of draws)."""
+        low, high = self._percentiles(self.rho[1:], level)
+        pair, k = np.nonzero(self.edge)
+        names = np.array(self.variable_names, dtype=object)
+        frame = require("pandas", "pandas").DataFrame(
+            {
+                "class": np.array(self.class_names, dtype=object)[k],
+                "a": names[self.rows[pair]],
+                "b": names[self.columns[pair]],
+                "estimate": self.rho[0, pair, k],
+                "low": low[pair, k],
+                "high": high[pair, k],
+                "found": self.found[pair, k],
+            }
+        )
+        return frame.sort_values("found", ascending=False, kind="stable", ignore_index=True)
+
+    def centrality(self, measure: str = "strength", *, level: float = 0.95) -> pd.DataFrame:
+        """Table of a centrality over the edges found in the data, with percentile intervals.
+
+        Parameters
+        ----------
+        measure : {"strength", "expected_influence"}
+            Sum of the absolute, or of the signed, partial correlations of a variable's edges.
+        level : float, default 0.95
+            Level of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `class`, `variable`, the measure, `low`, `high`, `rank` (mean over the resamples, 1 is the most
+            central).
+        """
+        values = self._centralities(measure)
+        low, high = self._percentiles(values[1:], level)
+        ranks = (-np.abs(values[1:])).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable") + 1.0
+        parts = [
+            {
+                "class": name,
+                "variable": self.variable_names,
+                measure: values[0, :, k],
+                "low": low[:, k],
+                "high": high[:, k],
+                "rank": ranks[:, :, k].mean(axis=0),
+            }
+            for k, name in enumerate(self.class_names)
+        ]
+        pandas = require("pandas", "pandas")
+        frame = pandas.concat([pandas.DataFrame(part) for part in parts], ignore_index=True)
+        return frame.sort_values(["class", "rank"], kind="stable", ignore_index=True)
+
+    def hubs(self, n: int = 5, measure: str = "strength") -> pd.DataFrame:
+        """Table of the hubs: share of the resamples in which each variable is among the `n` most central of its class.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `class`, `variable`, `share`, largest first; variables that never are one are left out.
+        """
+        n = check_count("n", n)
+        values = np.abs(self._centralities(measure)[1:])
+        place = (-values).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+        share = ((place < n) & (values > 0)).mean(axis=0)
+        variable, k = np.nonzero(share)
+        frame = require("pandas", "pandas").DataFrame(
+            {
+                "class": np.array(self.class_names, dtype=object)[k],
+                "variable": np.array(self.variable_names, dtype=object)[variable],
+                "share": share[variable, k],
+            }
+        )
+        return frame.sort_values("share", ascending=False, kind="stable", ignore_index=True)
+
+    def __repr__(self) -> str:
+        counts = dict(zip(self.class_names, self.edge.sum(axis=0).tolist(), strict=True))
+        return f"NetworkBootstrap({self.n_resamples} resamples; edges by class {counts})"
+
+    def _centralities(self, measure: str) -> FloatArray:
+        """(B + 1, p, K): sums over the edges of each variable."""
+        check_choice("measure", measure, MEASURES)
+        m, p = len(self.rows), len(self.variable_names)
+        ends = np.concatenate([self.rows, self.columns]), np.tile(np.arange(m), 2)
+        incidence = sparse.csr_array((np.ones(2 * m), ends), shape=(p, m))
+        values = np.where(self.edge, np.abs(self.rho) if measure == "strength" else self.rho, 0.0)
+        return np.stack([incidence @ draw for draw in values])
+
+    def _percentiles(self, draws: FloatArray, level: float) -> FloatArray:
+        if not check_positive("level", level) < 1.0:
+            raise ValueError(f"level={level:g} must be between 0 and 1, such as 0.95.")
+        return np.quantile(draws, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)
+
+
+def bootstrap_network(
+    X: Any,
+    y: Any = None,
+    *,
+    n_resamples: int = 500,
+    fdr: float = 0.1,
+    groups: Any = None,
+    association: str = "pearson",
+    covariates: Any = None,
+    missing: str = "refuse",
+    weights: Any = None,
+    strength: float = 1.0,
+    random_state: Any = None,
+    callback: ProgressCallback | None = None,
+) -> NetworkBootstrap:
+    """Bootstrap the edges, their centralities and the hubs of every class.
+
+    Parameters
+    ----------
+    X, y, groups, association, covariates, missing, weights, strength
+        As in `infer`. With `groups`, whole subjects are drawn.
+    n_resamples : int, default 500
+        Samples drawn with replacement.
+    fdr : float, default 0.1
+        False discovery rate of the edges in the data.
+    random_state : int, RandomState or None
+        Seed of the resamples.
+    callback : callable, optional
+        Called with a `SelectionProgress` after each few resamples.
+
+    Returns
+    -------
+    NetworkBootstrap
+        Stability of the edges, intervals of strength and expected influence, and hubs.
+
+    Notes
+    -----
+    Edges are chosen on the data; centralities are sums over those edges. Intervals of T by bootstrap cover a little
+    less (.92 at p = 30, n = 100) than those of `infer`, which are to be preferred for single edges.
+    """
+    n_resamples = check_count("n_resamples", n_resamples, 2)
+    options: dict[str, Any] = {
+        "association": association, "covariates": covariates, "missing": missing, "groups": groups,
+    }  # fmt: skip
+    observed = infer(X, y, weights=weights, strength=strength, keep="all", **options)
+    edge = observed.q_values <= check_rate(fdr)
+    data = read_inference_data(X, y, **options)
+    kept = np.flatnonzero(edge.any(axis=1))
+    estimates = observed.estimates
+    # A resample finds an edge again where its p-value would have been a discovery in the data.
+    limit = np.where(edge, observed.p_values, 0.0).max(axis=0)
+    seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=n_resamples)
+
+    def draw(number: int) -> list[FloatArray]:
+        rng = np.random.default_rng(seeds[number])
+        return [Z[_resample(data, k, len(Z), rng)] for k, Z in enumerate(data.scores)]
+
+    def summary(z: FloatArray) -> tuple[FloatArray, BoolArray]:
+        p = edge_p_values(z[kept], estimates.error[kept], estimates.degrees, gaussian=False)
+        return np.tanh(z[kept]), (p <= limit) & (np.sign(z[kept]) == np.sign(estimates.z[kept]))
+
+    tracker = Tracker(callback, n_resamples)
+    estimator = Estimator(data.sizes, class_weights(data.source, data.sizes, weights), strength)
+    drawn = estimator.estimate(draw, n_resamples, summary, lambda: tracker.advance("resamples"))
+    return NetworkBootstrap(
+        rho=np.stack([np.tanh(estimates.z[kept]), *(values for values, _ in drawn)]),
+        edge=edge[kept],
+        found=np.mean([again for _, again in drawn], axis=0),
+        rows=estimates.rows[kept],
+        columns=estimates.columns[kept],
+        n_resamples=n_resamples,
+        class_names=data.class_names,
+        variable_names=data.source.variable_names,
+    )
+
+
+def _resample(data: InferenceData, k: int, n: int, rng: np.random.Generator) -> IntArray:
+    """Rows of class k drawn with replacement, whole subjects where they are known."""
+    if data.subjects is None:
+        return rng.integers(0, n, n)
+    subjects = data.subjects[k]
+    drawn = rng.integers(0, subjects.max() + 1, subjects.max() + 1)
+    rows: IntArray = np.concatenate([np.flatnonzero(subjects == subject) for subject in drawn])
+    return rows

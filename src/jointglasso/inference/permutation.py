@@ -1,0 +1,246 @@
+"""Do the networks of the classes differ? Permutation tests with studentised statistics.
+
+Class means and variances are taken out, rows are permuted between the classes (within subjects where these are paired),
+and the whole estimation is repeated. With Q of a pair the heterogeneity of its K partial correlations (the squared
+difference by its standard error for two classes), the statistics are
+
+* `maximum`: the root of the largest Q, for few strong differences;
+* `l2`: the root of the sum of all Q, for many weak ones;
+* `strength`: the largest difference between two classes of the sum of squared partial correlations (on the scale of z,
+  with the part that is noise taken off), by its standard error: is one network more strongly connected?
+
+and for every variable `l2` over its own pairs. All of them are divided by standard errors that are computed anew in
+every permutation: plain differences reject equal graphs far too often where classes differ in size and tails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.inference.batch import Estimator
+from jointglasso.inference.data import InferenceData, read_inference_data
+from jointglasso.inference.fdr import q_values
+from jointglasso.inference.support import class_weights
+from jointglasso.inference.tests import spread
+from jointglasso.selection.progress import ProgressCallback, Tracker
+from jointglasso.validation import check_count, check_positive
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Median of chi-square with one degree of freedom.
+_MEDIAN = 0.454936
+
+STATISTICS = ("maximum", "l2", "strength")
+
+
+@dataclass(frozen=True)
+class NetworkTest:
+    """Result of `network_test`.
+
+    Attributes
+    ----------
+    statistics, p_values : dict of float
+        Of the hypothesis that all networks are equal, by name of the statistic.
+    node_statistics, node_p_values, node_p_familywise : array (p,)
+        `l2` over the pairs of each variable; its p-value; and that against the largest one of each permutation.
+    n_permutations : int
+        Permutations B; no p-value is below 1 / (B + 1).
+    paired : bool
+        Whether rows were permuted within subjects only.
+    class_names, variable_names : tuple of str
+        As in the data.
+    """
+
+    statistics: dict[str, float]
+    p_values: dict[str, float]
+    node_statistics: FloatArray
+    node_p_values: FloatArray
+    node_p_familywise: FloatArray
+    n_permutations: int
+    paired: bool
+    class_names: tuple[str, ...]
+    variable_names: tuple[str, ...]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Data frame of the global tests: `statistic`, `value`, `p`."""
+        return require("pandas", "pandas").DataFrame(
+            {"statistic": list(self.statistics), "value": self.statistics.values(), "p": self.p_values.values()}
+        )
+
+    def nodes(self) -> pd.DataFrame:
+        """Table of the variables, smallest p first: `variable`, `statistic`, `p`, `p_familywise`, `q`."""
+        frame = require("pandas", "pandas").DataFrame(
+            {
+                "variable": self.variable_names,
+                "statistic": self.node_statistics,
+                "p": self.node_p_values,
+                "p_familywise": self.node_p_familywise,
+                "q": q_values(self.node_p_values, len(self.variable_names)),
+            }
+        )
+        return frame.sort_values(["p", "statistic"], ascending=[True, False], kind="stable", ignore_index=True)
+
+    def __str__(self) -> str:
+        kind = "permutations within subjects" if self.paired else "permutations"
+        named = ", ".join(self.class_names)
+        head = f"Do the networks of {named} differ? {self.n_permutations:,} {kind}"
+        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.3g}")
+        nodes = self.nodes().head(5).to_string(index=False, float_format=lambda value: f"{value:.3g}")
+        return f"{head}\n\n{shown}\n\nVariables whose edges differ most:\n{nodes}"
+
+
+def network_test(
+    X: Any,
+    y: Any = None,
+    *,
+    paired: Any = None,
+    n_permutations: int = 1000,
+    association: str = "pearson",
+    covariates: Any = None,
+    missing: str = "refuse",
+    weights: Any = None,
+    strength: float = 1.0,
+    random_state: Any = None,
+    callback: ProgressCallback | None = None,
+) -> NetworkTest:
+    """Test by permutation whether the networks of two or more classes differ, as a whole and variable by variable.
+
+    For single pairs use `infer`: with B permutations no p-value is below 1 / (B + 1), too large for many pairs.
+
+    Parameters
+    ----------
+    X, y, association, covariates, missing, weights, strength
+        As in `infer`; at least two classes.
+    paired : sequence of n labels, or dict by class, optional
+        Subject of each sample where every subject was measured once in each class; labels are then swapped within
+        subjects.
+    n_permutations : int, default 1000
+        Permutations.
+    random_state : int, RandomState or None
+        Seed of the permutations.
+    callback : callable, optional
+        Called with a `SelectionProgress` after each few permutations.
+
+    Returns
+    -------
+    NetworkTest
+        Statistics with p-values ``(1 + #{permuted >= observed}) / (B + 1)``.
+
+    Notes
+    -----
+    The hypothesis is that the networks are equal. Studentised statistics keep their level, nearly, where distributions
+    differ otherwise (sizes, tails); where all but means and variances is equal they keep it exactly.
+    """
+    n_permutations = check_count("n_permutations", n_permutations)
+    data = read_inference_data(X, y, association=association, missing=missing, groups=paired, covariates=covariates)
+    if len(data.class_names) < 2:
+        raise ValueError("The test compares classes, and there is only one: give labels y of at least two.")
+    if data.n_variables < 2:
+        raise ValueError("X has one variable, and an edge needs two: give more variables.")
+    orders = None if data.subject_names is None else _paired_orders(data.class_names, data.subject_names)
+    rng = check_random_state(random_state)
+    pooled = np.vstack(data.scores)
+    ends = np.cumsum([len(Z) for Z in data.scores])[:-1]
+    seeds = rng.randint(0, 2**31 - 1, size=n_permutations)
+
+    def draw(number: int) -> list[FloatArray]:
+        if number == 0:  # as observed
+            return list(data.scores)
+        order = _permutation(orders, len(pooled), np.random.default_rng(seeds[number - 1]))
+        return np.split(pooled[order], ends)
+
+    tracker = Tracker(callback, n_permutations + 1)
+    estimator = Estimator(
+        data.sizes, class_weights(data.source, data.sizes, weights), check_positive("strength", strength)
+    )
+    summary = _Summary(data.n_variables)
+    found = estimator.judge(draw, n_permutations + 1, summary, lambda: tracker.advance("permutations"))
+    return _result(data, found, paired is not None)
+
+
+class _Summary:
+    """The statistics of one draw."""
+
+    def __init__(self, n_variables: int) -> None:
+        self._n_variables = n_variables
+        self._rows, self._columns = np.triu_indices(n_variables, 1)
+
+    def __call__(self, z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+        error = calibrated(z, error)
+        Q = spread(z, error)
+        nodes = np.bincount(self._rows, Q, self._n_variables) + np.bincount(self._columns, Q, self._n_variables)
+        return np.array([np.sqrt(Q.max()), np.sqrt(Q.sum()), strength_difference(z, error)]), np.sqrt(nodes)
+
+
+def calibrated(z: FloatArray, error: FloatArray) -> FloatArray:
+    """Standard errors of each class times one factor, so that the median of its ``(z / error)^2`` is that of noise.
+
+    In a sparse network most pairs are noise. Heavy tails make standard errors from few samples too small, all alike,
+    and permuted samples, which are mixed, less so: without the factor the classes would differ in nothing but that.
+    """
+    inflation = np.median((z / error) ** 2, axis=0) / _MEDIAN
+    return error * np.sqrt(np.where(inflation > 0, inflation, 1.0))
+
+
+def strength_difference(z: FloatArray, error: FloatArray) -> float:
+    """Largest studentised difference between two classes of ``sum (z^2 - error^2)``, whose mean is ``sum z^2``.
+
+    The variance of ``z^2 - error^2`` is ``2 error^4 + 4 z^2 error^2``.
+    """
+    excess = z**2 - error**2
+    total = excess.sum(axis=0)
+    variance = (2.0 * error**4 + 4.0 * np.maximum(excess, 0.0) * error**2).sum(axis=0)
+    a, b = np.triu_indices(z.shape[1], 1)
+    return float((np.abs(total[a] - total[b]) / np.sqrt(variance[a] + variance[b])).max())
+
+
+def _result(data: InferenceData, found: list[tuple[FloatArray, FloatArray]], paired: bool) -> NetworkTest:
+    everything, nodes = (np.array(part) for part in zip(*found, strict=True))
+    limit, node_limit = everything[0] * (1.0 - 1e-12), nodes[0] * (1.0 - 1e-12)  # equal ones count in spite of rounding
+    return NetworkTest(
+        statistics=dict(zip(STATISTICS, everything[0].tolist(), strict=True)),
+        p_values=dict(zip(STATISTICS, (everything >= limit).mean(axis=0).tolist(), strict=True)),
+        node_statistics=nodes[0],
+        node_p_values=(nodes >= node_limit).mean(axis=0),
+        node_p_familywise=(nodes.max(axis=1)[:, None] >= node_limit).mean(axis=0),
+        n_permutations=len(found) - 1,
+        paired=paired,
+        class_names=data.class_names,
+        variable_names=data.source.variable_names,
+    )
+
+
+def _permutation(orders: IntArray | None, n: int, rng: np.random.Generator) -> IntArray:
+    """A permutation of all rows, or one within the subjects."""
+    if orders is None:
+        return rng.permutation(n)
+    mixed: IntArray = rng.permuted(orders, axis=1)
+    out = np.empty(n, dtype=np.int64)
+    out[orders] = mixed
+    return out
+
+
+def _paired_orders(names: tuple[str, ...], subjects: list[Any]) -> IntArray:
+    """Rows (subjects, K) of each subject among the pooled samples."""
+    first = subjects[0]
+    columns, offset = [], 0
+    for name, labels in zip(names, subjects, strict=True):
+        known, counts = np.unique(labels, return_counts=True)
+        if (counts > 1).any():
+            raise ValueError(f"Subject {known[counts > 1][0]!r} comes twice in class {name!r}: pairs need it once.")
+        odd = sorted(set(known) ^ set(first))
+        if odd:
+            raise ValueError(
+                f"Subject {odd[0]!r} is not in both classes {names[0]!r} and {name!r}: keep those that are in all."
+            )
+        columns.append(offset + np.argsort(labels, kind="stable"))
+        offset += len(labels)
+    return np.column_stack(columns)

@@ -1,0 +1,278 @@
+"""Support step and refit of many small problems of one size, compiled from end to end.
+
+A permutation test or a bootstrap solves the same small problem a thousand times; a solve by way of the engine spends
+most of its time on calls. Here all classes have all variables, nothing is screened, and there is no certificate:
+a problem that does not settle is marked, and whoever called solves it in the usual way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
+from jointglasso.kernels.newton import minimise_pair
+
+#: Most passes over the pairs of a column in one visit.
+_PASSES = 50
+
+#: Most sweeps over the columns, of the support step and of the refit.
+_SWEEPS, _REFIT_SWEEPS = 100, 400
+
+#: Precision, on the scale of correlations, beyond which an estimate is taken for a diverging one.
+_DIVERGED = 1e6
+
+
+@njit(cache=True, nogil=True)
+def fit_supports(
+    S: FloatArray,
+    weight: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    tolerance: float,
+    theta: FloatArray,
+    settled: BoolArray,
+) -> None:
+    """Fit every problem: the joint graphical lasso with a free diagonal, then maximum likelihood on its support.
+
+    Parameters
+    ----------
+    S : array (B, K, p, p)
+        Correlation matrices of K classes in B problems.
+    weight : array (K,)
+        Weights of the classes.
+    lambda1, lambda2, tolerance : float
+        Penalties, and the change of a covariance in a sweep at which a problem has settled.
+    theta : array (B, K, p, p)
+        Gets the maximum likelihood estimates.
+    settled : array (B,)
+        Gets whether each problem came to an end.
+    """
+    n_problems, n_classes, p, _ = S.shape
+    W = np.empty((n_classes, p, p))
+    beta = np.empty((n_classes, p, p))
+    precision = np.empty((n_classes, p))
+    for problem in range(n_problems):
+        settled[problem] = _penalised(
+            S[problem], weight, lambda1, lambda2, tolerance, W, beta, precision
+        ) and _refitted(S[problem], tolerance, W, beta, precision)
+        for k in range(n_classes):
+            for i in range(p):
+                for j in range(i):
+                    value = 0.5 * (beta[k, i, j] * precision[k, i] + beta[k, j, i] * precision[k, j])
+                    theta[problem, k, i, j] = theta[problem, k, j, i] = value
+                theta[problem, k, i, i] = precision[k, i]
+
+
+@njit(cache=True, nogil=True)
+def _penalised(
+    S: FloatArray,
+    weight: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    tolerance: float,
+    W: FloatArray,
+    beta: FloatArray,
+    precision: FloatArray,
+) -> bool:
+    """Block coordinate ascent on the dual, one column of all classes at a time, as in `kernels.small_columns`."""
+    n_classes, p, _ = S.shape
+    _begin(S, weight, lambda1 + lambda2 / np.sqrt(n_classes), W)
+    beta[:] = 0.0
+    for k in range(n_classes):
+        for i in range(p):
+            precision[k, i] = 1.0 / S[k, i, i]
+    slope = np.empty((n_classes, p))
+    room = np.empty((3, n_classes))
+    for _ in range(_SWEEPS):
+        change = 0.0
+        for j in range(p):
+            for k in range(n_classes):
+                slope[k] = S[k, j]
+                for t in range(p):
+                    if beta[k, j, t] != 0.0:
+                        slope[k] += beta[k, j, t] * W[k, t]
+            _solve_column(j, weight, lambda1, lambda2, 0.1 * tolerance, W, beta, precision, slope, room)
+            for k in range(n_classes):
+                step = _store(j, S[k, j], slope[k], W[k], beta[k, j], precision[k])
+                if step < 0.0:
+                    return False
+                change = max(change, step)
+        if change <= tolerance:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _begin(S: FloatArray, weight: FloatArray, reach: float, W: FloatArray) -> None:
+    """W from S, shrunk towards its diagonal as far as the penalty allows."""
+    n_classes, p, _ = S.shape
+    largest = 0.0
+    for k in range(n_classes):
+        for i in range(p):
+            for j in range(i):
+                largest = max(largest, weight[k] * abs(S[k, i, j]))
+    shrink = 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
+    for k in range(n_classes):
+        for i in range(p):
+            for j in range(p):
+                W[k, i, j] = S[k, i, j] if i == j else shrink * S[k, i, j]
+
+
+@njit(cache=True, nogil=True)
+def _solve_column(
+    j: int,
+    weight: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    tolerance: float,
+    W: FloatArray,
+    beta: FloatArray,
+    precision: FloatArray,
+    slope: FloatArray,
+    room: FloatArray,
+) -> None:
+    """Coordinate descent on the pairs of column j: all of them, then those that are not zero, until it settles."""
+    n_classes, p, _ = W.shape
+    target, curvature, new = room[0], room[1], room[2]
+    every = True
+    for _ in range(_PASSES):
+        biggest = 0.0
+        for i in range(p):
+            if i == j or not _concerned(i, j, weight, lambda1, lambda2, beta, slope, every):
+                continue
+            for k in range(n_classes):
+                curvature[k] = weight[k] * W[k, i, i] / precision[k, j]
+                target[k] = precision[k, j] * beta[k, j, i] - weight[k] * slope[k, i] / curvature[k]
+            minimise_pair(target, curvature, lambda1, lambda2, new, n_classes)
+            for k in range(n_classes):
+                step = new[k] / precision[k, j] - beta[k, j, i]
+                if step != 0.0:
+                    beta[k, j, i] += step
+                    slope[k] += step * W[k, i]
+                    biggest = max(biggest, abs(step) * W[k, i, i])
+        if biggest <= tolerance and every:
+            return
+        every = biggest <= tolerance
+
+
+@njit(cache=True, nogil=True)
+def _concerned(
+    i: int,
+    j: int,
+    weight: FloatArray,
+    lambda1: float,
+    lambda2: float,
+    beta: FloatArray,
+    slope: FloatArray,
+    every: bool,
+) -> bool:
+    """Whether a pair is not zero, or would not stay so."""
+    total = 0.0
+    for k in range(weight.shape[0]):
+        if beta[k, j, i] != 0.0:
+            return True
+        excess = weight[k] * abs(slope[k, i]) - lambda1
+        total += excess * excess if excess > 0.0 else 0.0
+    return every and total > lambda2 * lambda2
+
+
+@njit(cache=True, nogil=True)
+def _store(
+    j: int, covariance: FloatArray, slope: FloatArray, W: FloatArray, x: FloatArray, precision: FloatArray
+) -> float:
+    """Write the column ``covariance - slope`` into W; its largest change, or -1 if W is no longer definite."""
+    rest = W[j, j]
+    change = 0.0
+    for t in range(x.shape[0]):
+        if t != j:
+            value = covariance[t] - slope[t]
+            rest += x[t] * value
+            change = max(change, abs(value - W[j, t]))
+            W[j, t] = value
+            W[t, j] = value
+    if not rest > 0.0:
+        return -1.0
+    precision[j] = 1.0 / rest
+    return change
+
+
+@njit(cache=True, nogil=True)
+def _refitted(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, precision: FloatArray) -> bool:
+    """Maximum likelihood on the support of beta, class by class.
+
+    From the penalised W it takes few sweeps, but may lose definiteness; from S, where that is definite, it cannot.
+    """
+    n_classes, p, _ = S.shape
+    for k in range(n_classes):
+        edge = np.zeros((p, p), np.bool_)
+        for i in range(p):
+            for j in range(i):
+                edge[i, j] = edge[j, i] = beta[k, i, j] != 0.0 or beta[k, j, i] != 0.0
+        if not _maximise(S[k], edge, tolerance, W[k], beta[k], precision[k]):
+            W[k] = S[k]
+            if not _maximise(S[k], edge, tolerance, W[k], beta[k], precision[k]):
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _maximise(
+    S: FloatArray, edge: BoolArray, tolerance: float, W: FloatArray, beta: FloatArray, precision: FloatArray
+) -> bool:
+    """Regress each column on its neighbours until W settles (Hastie, Tibshirani and Friedman, algorithm 17.1)."""
+    p = S.shape[0]
+    neighbours = np.empty(p, np.int64)
+    factor = np.empty((p, p))
+    x = np.empty(p)
+    slope = np.empty(p)
+    for _ in range(_REFIT_SWEEPS):
+        change = 0.0
+        for j in range(p):
+            n = 0
+            for i in range(p):
+                if edge[j, i]:
+                    neighbours[n] = i
+                    n += 1
+            if not _regress(neighbours[:n], S[j], W, factor, x):
+                return False
+            slope[:] = S[j]
+            beta[j] = 0.0
+            for e in range(n):
+                beta[j, neighbours[e]] = x[e]
+                slope += x[e] * W[neighbours[e]]
+            step = _store(j, S[j], slope, W, beta[j], precision)
+            if step < 0.0 or precision[j] > _DIVERGED:
+                return False
+            change = max(change, step)
+        if change <= 0.01 * tolerance:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor: FloatArray, x: FloatArray) -> bool:
+    """Solve ``W x = -covariance`` among the neighbours; False if that is not definite."""
+    n = neighbours.shape[0]
+    for a in range(n):
+        for b in range(a + 1):
+            value = W[neighbours[a], neighbours[b]]
+            for c in range(b):
+                value -= factor[a, c] * factor[b, c]
+            if a == b:
+                if not value > 1e-12:
+                    return False
+                factor[a, a] = np.sqrt(value)
+            else:
+                factor[a, b] = value / factor[b, b]
+    for a in range(n):
+        value = -covariance[neighbours[a]]
+        for c in range(a):
+            value -= factor[a, c] * x[c]
+        x[a] = value / factor[a, a]
+    for a in range(n - 1, -1, -1):
+        value = x[a]
+        for c in range(a + 1, n):
+            value -= factor[c, a] * x[c]
+        x[a] = value / factor[a, a]
+    return True

@@ -1,0 +1,249 @@
+"""Pictures of inference: intervals of edges, differences against their p-values, q-values of all pairs, centrality."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso.inference import Inference, NetworkBootstrap
+from jointglasso.plots.canvas import FAINT, INK, PALE, VERMILION, class_style, finish, new_figure, plain, tidy
+from jointglasso.validation import check_count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Matrices of more variables than this are drawn without names.
+_NAMED = 60
+
+
+def plot_intervals(
+    found: Inference,
+    *,
+    fdr: float = 0.1,
+    n_edges: int = 25,
+    level: float = 0.95,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw the partial correlations with their intervals, class by class (a forest plot).
+
+    Shown are the pairs that are an edge at the false discovery rate `fdr` in some class, smallest p-value first; where
+    they are an edge the mark is filled.
+
+    Parameters
+    ----------
+    found : Inference
+        What to draw.
+    fdr : float, default 0.1
+        False discovery rate.
+    n_edges : int, default 25
+        Pairs to show at most.
+    level : float, default 0.95
+        Level of the intervals.
+    path : str or path, optional
+        Save the picture there; the ending tells the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    table = found.edges(level=level)
+    chosen = table[table.q <= fdr].drop_duplicates(["a", "b"]).head(check_count("n_edges", n_edges))
+    pairs = list(zip(chosen.a, chosen.b, strict=True))
+    figure = new_figure(6.5, max(2.4, 1.3 + 0.3 * len(pairs)))
+    ax = figure.subplots()
+    if not pairs:
+        _say(ax, f"no edge at a false discovery rate of {fdr:g}")
+        return finish(figure, path)
+    place = {pair: len(pairs) - 1 - n for n, pair in enumerate(pairs)}
+    height = np.array([place.get(pair, -1) for pair in zip(table.a, table.b, strict=True)])
+    table = table.assign(height=height)[height >= 0]
+    shift = np.linspace(0.24, -0.24, found.n_classes) if found.n_classes > 1 else np.zeros(1)
+    ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
+    for k, name in enumerate(found.class_names):
+        mine = table[table["class"] == name]
+        colour, marker = class_style(k, found.n_classes)
+        at = mine.height.to_numpy() + shift[k]
+        edge = (mine.q <= fdr).to_numpy()
+        ax.hlines(at, mine.low, mine.high, color=colour, linewidth=1.3, alpha=0.85)
+        fill = np.where(edge[:, None], _rgba(colour), _rgba("white"))
+        ax.scatter(mine.estimate, at, marker=marker, s=24, c=fill, edgecolors=[colour], linewidths=1.1, zorder=3)
+        ax.scatter([], [], marker=marker, s=24, color=colour, label=plain(name))
+    ax.set_yticks([place[pair] for pair in pairs], [plain(f"{a} \u2013 {b}") for a, b in pairs])
+    ax.set(xlabel=f"partial correlation, {100 * level:g} % interval", ylim=(-0.7, len(pairs) - 0.3))
+    ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
+    ax.xaxis.label.set_fontsize(9)
+    tidy(ax)
+    return finish(figure, path)
+
+
+def plot_volcano(
+    found: Inference, *, fdr: float = 0.1, n_named: int = 8, path: str | os.PathLike[str] | None = None
+) -> Figure:
+    """Draw every difference between two classes against its p-value (a volcano plot), one panel a comparison.
+
+    Parameters
+    ----------
+    found : Inference
+        What to draw; at least two classes.
+    fdr : float, default 0.1
+        Differences with a q-value up to this are coloured.
+    n_named : int, default 8
+        Name so many of those with the smallest p-values in each panel.
+    path : str or path, optional
+        Save the picture there; the ending tells the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    table = found.differences()
+    comparisons = [(a, b) for n, a in enumerate(found.class_names) for b in found.class_names[n + 1 :]]
+    columns = min(3, len(comparisons))
+    rows = -(-len(comparisons) // columns)
+    figure = new_figure(4.2 * columns, 3.4 * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, (a, b) in zip(panels, comparisons, strict=False):
+        mine = table[(table.class_1 == a) & (table.class_2 == b)]
+        height = -np.log10(np.maximum(mine.p.to_numpy(), 1e-300))
+        hit = (mine.q <= fdr).to_numpy()
+        ax.scatter(mine.difference[~hit], height[~hit], s=8, color=FAINT, linewidths=0, alpha=0.5, rasterized=True)
+        ax.scatter(mine.difference[hit], height[hit], s=16, color=VERMILION, linewidths=0)
+        ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
+        _name_points(ax, mine[hit].head(n_named), height[hit][:n_named])
+        widest = 1.7 * float(mine.difference.abs().max())
+        ax.set(xlabel=plain(f"difference, {a} \u2212 {b}"), ylabel="\u2212log10 p", xlim=(-widest, widest))
+        ax.set_title(f"{int(hit.sum())} at FDR {fdr:g}", fontsize=9, color=INK)
+        ax.xaxis.label.set_fontsize(9)
+        ax.yaxis.label.set_fontsize(9)
+        tidy(ax)
+    for ax in panels[len(comparisons) :]:
+        ax.set_visible(False)
+    return finish(figure, path)
+
+
+def plot_q_values(found: Inference, *, path: str | os.PathLike[str] | None = None) -> Figure:
+    """Draw the q-values of all pairs as a matrix for each class, signed by the partial correlation.
+
+    Colour tells ``-log10 q``, red for positive and blue for negative partial correlations, up to q = 0.001; white is
+    q = 1. Variables are ordered so that those with edges to each other stand together.
+
+    Parameters
+    ----------
+    found : Inference
+        What to draw.
+    path : str or path, optional
+        Save the picture there; the ending tells the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    p, n_classes = len(found.variable_names), found.n_classes
+    matrices = [np.zeros((p, p)) for _ in range(n_classes)]
+    rows, columns = found.estimates.rows, found.estimates.columns
+    for k, matrix in enumerate(matrices):
+        signed = -np.log10(np.maximum(found.q_values[:, k], 1e-3)) * np.sign(found.estimates.z[:, k])
+        matrix[rows, columns] = matrix[columns, rows] = signed
+    order = _order(matrices)
+    wide = min(n_classes, 3)
+    high = -(-n_classes // wide)
+    figure = new_figure(3.4 * wide + 0.8, 3.4 * high)
+    panels = figure.subplots(high, wide, squeeze=False).ravel()
+    for ax, matrix, name in zip(panels, matrices, found.class_names, strict=False):
+        image = ax.imshow(matrix[np.ix_(order, order)], cmap="RdBu_r", vmin=-3, vmax=3, interpolation="nearest")
+        ax.set_title(plain(name), fontsize=9, color=INK)
+        if p <= _NAMED:
+            names = [plain(found.variable_names[i]) for i in order]
+            size = min(8.0, 170.0 / p)
+            ax.set_xticks(range(p), names, rotation=90, fontsize=size)
+            ax.set_yticks(range(p), names, fontsize=size)
+        else:
+            ax.set(xticks=[], yticks=[])
+    for ax in panels[n_classes:]:
+        ax.set_visible(False)
+    bar = figure.colorbar(image, ax=panels.tolist(), shrink=0.7, ticks=[-3, -2, -1, 0, 1, 2, 3])
+    bar.ax.set_yticklabels(["0.001", "0.01", "0.1", "1", "0.1", "0.01", "0.001"], fontsize=8)
+    bar.set_label("q-value (blue: negative, red: positive)", fontsize=8)
+    return finish(figure, path)
+
+
+def plot_bootstrap(
+    found: NetworkBootstrap,
+    *,
+    measure: str = "strength",
+    n_variables: int = 25,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw strength or expected influence of the variables with bootstrap intervals, class by class.
+
+    Parameters
+    ----------
+    found : NetworkBootstrap
+        Result of `jointglasso.bootstrap_network`.
+    measure : {"strength", "expected_influence"}
+        What to draw.
+    n_variables : int, default 25
+        Variables to show at most, the most central first.
+    path : str or path, optional
+        Save the picture there; the ending tells the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    table = found.centrality(measure)
+    largest = table.groupby("variable", sort=False)[measure].apply(lambda values: values.abs().max())
+    shown = list(largest.sort_values(ascending=False, kind="stable").index[: check_count("n_variables", n_variables)])
+    place = {name: len(shown) - 1 - n for n, name in enumerate(shown)}
+    figure = new_figure(5.5, max(2.4, 1.3 + 0.26 * len(shown)))
+    ax = figure.subplots()
+    shift = np.linspace(0.24, -0.24, len(found.class_names)) if len(found.class_names) > 1 else np.zeros(1)
+    if measure == "expected_influence":
+        ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
+    for k, name in enumerate(found.class_names):
+        mine = table[(table["class"] == name) & table.variable.isin(shown)]
+        colour, marker = class_style(k, len(found.class_names))
+        at = mine.variable.map(place).to_numpy() + shift[k]
+        ax.hlines(at, mine.low, mine.high, color=colour, linewidth=1.3, alpha=0.85)
+        ax.scatter(mine[measure], at, marker=marker, s=22, color=colour, linewidths=0, zorder=3, label=plain(name))
+    ax.set_yticks([place[name] for name in shown], [plain(name) for name in shown])
+    words = measure.replace("_", " ")
+    ax.set(xlabel=f"{words}, 95 % bootstrap interval", ylim=(-0.7, len(shown) - 0.3))
+    ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
+    ax.xaxis.label.set_fontsize(9)
+    tidy(ax)
+    return finish(figure, path)
+
+
+def _order(matrices: list[Any]) -> Any:
+    """Variables in the order of a hierarchical clustering of all classes together."""
+    hierarchy = require("scipy.cluster.hierarchy", "plots")
+    squareform = require("scipy.spatial.distance", "plots").squareform
+    near = np.sum([np.abs(matrix) for matrix in matrices], axis=0)
+    far = near.max() - near
+    np.fill_diagonal(far, 0.0)
+    if len(far) < 3 or not near.any():
+        return np.arange(len(far))
+    return hierarchy.leaves_list(hierarchy.linkage(squareform(far, checks=False), "average"))
+
+
+def _name_points(ax: Any, table: Any, height: Any) -> None:
+    for (a, b, x), y in zip(table[["a", "b", "difference"]].itertuples(index=False), height, strict=True):
+        side, shift = ("left", 4) if x > 0 else ("right", -4)
+        ax.annotate(
+            plain(f"{a}\u2013{b}"), (x, y), xytext=(shift, 0), textcoords="offset points", ha=side, va="center",
+            fontsize=7, color=INK,
+        )  # fmt: skip
+
+
+def _rgba(colour: Any) -> Any:
+    return np.array([require("matplotlib.colors", "plots").to_rgba(colour)])
+
+
+def _say(ax: Any, text: str) -> None:
+    ax.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=ax.transAxes)
+    ax.set(xticks=[], yticks=[])
+    tidy(ax)

@@ -1,0 +1,73 @@
+"""Tests of edges and of differences for the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jointglasso.inference import Inference
+from jointglasso.networks import JointNetworks
+from jointglasso.report.wording import Card
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Rows of a table that the page shows.
+SHOWN = 200
+
+#: False discovery rate of what is listed.
+RATE = 0.1
+
+
+def inference_cards(found: Inference | None) -> list[Card]:
+    """Edges and differences at a false discovery rate of 0.1, with intervals."""
+    if found is None:
+        return []
+    edges = found.edges(fdr=RATE)
+    paragraphs = [found.method(RATE), *found.notes, _counted(edges, "edges", "edges.csv")]
+    cards: list[Card] = [
+        {"id": "inference", "title": "Edges with intervals", "paragraphs": paragraphs, "table": _cells(edges)}
+    ]
+    if found.n_classes > 1:
+        differences = found.differences(fdr=RATE)
+        words = [_counted(differences, "differences between two classes", "differences.csv")]
+        cards.append(
+            {"id": "tests", "title": "Differences with intervals", "paragraphs": words, "table": _cells(differences)}
+        )
+    return cards
+
+
+def pair_tests(found: Inference | None, networks: JointNetworks) -> dict[str, list[float | None]] | None:
+    """P and q of the hypothesis that a pair is the same in all classes, for the pairs of the networks."""
+    if found is None or found.n_classes < 2:
+        return None
+    if tuple(networks.variable_names) != found.variable_names:
+        return None
+    p_values, q_values = found.heterogeneity_values
+    edges, p = networks.edge_list, networks.n_variables
+    wanted = edges.first[edges.starts] * p + edges.second[edges.starts]
+    known = found.estimates.rows * p + found.estimates.columns
+    place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+    there = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
+    return {
+        name: [float(values[at]) if yes else None for at, yes in zip(place, there, strict=True)]
+        for name, values in (("p", p_values), ("q", q_values))
+    }
+
+
+def _counted(table: pd.DataFrame, what: str, file: str) -> str:
+    more = (
+        f", of which the first {SHOWN} are shown; jointglasso infer writes all to {file}" if len(table) > SHOWN else ""
+    )
+    return (
+        f"{len(table):,} {what} at a false discovery rate of {RATE:g}{more}. Intervals are those of 95 %, each alone."
+    )
+
+
+def _cells(table: pd.DataFrame) -> dict[str, Any]:
+    rows = [
+        [value if isinstance(value, str) else f"{value:.3g}" for value in row]
+        for row in table.head(SHOWN).itertuples(index=False)
+    ]
+    return {"columns": list(table), "rows": rows}
