@@ -55,7 +55,7 @@ def fitted(table, tmp_path_factory):
     """A result folder with everything in it."""
     out = tmp_path_factory.mktemp("results") / "networks"
     invoke(
-        "fit", table, "--label", "state", *SMALL_GRID, "--out", out, "--stability", 4, "--parquet",
+        "fit", table, "--label", "state", "--select", "ebic", "--out", out, "--stability", 4, "--parquet",
         "--export", "graphml", "--export", "cx2", "--title", "Two states",
     )  # fmt: skip
     return out
@@ -118,7 +118,8 @@ def test_parameters_are_enough_to_get_the_same_solution_again(fitted, table):
     assert kept["command_line"].startswith("jointglasso fit ") and "--stability 4" in kept["command_line"]
     solution = jgl.load(fitted / "solution.jgl")
     source = jgl.io.read_table(table, label="state").to_source()
-    again = jgl.solve(source, kept["solution"]["lambda1"], kept["solution"]["lambda2"])
+    asked = {name: kept["solution"][name] for name in ("lambda1", "lambda2", "weights", "penalize_diagonal")}
+    again = jgl.solve(source, **asked)
     for first, second in zip(solution.precision, again.precision, strict=True):
         np.testing.assert_allclose(first.toarray(), second.toarray(), atol=5e-3)  # both within their gap
         np.testing.assert_array_equal(first.toarray() != 0, second.toarray() != 0)
@@ -193,13 +194,14 @@ def test_select_shows_the_grid_and_explains(table, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.selection.SelectionWarning")
 @pytest.mark.parametrize("criterion", ["bic", "cv", "stars"])
 def test_select_by_every_criterion(table, criterion):
     options = ("--folds", 3, "--subsamples", 3, "--seed", 1)
     found = answer("select", table, "--label", "state", *SMALL_GRID, "--criterion", criterion, *options)
     data = jgl.io.read_table(table, label="state")
     source = jgl.SampleCovariance.from_labels(data.X, data.y, correlation=True)
-    grid = jgl.lambda_grid(source, n_lambdas=4, ratios=(0.3, 1), min_ratio=0.2)
+    grid = jgl.lambda_grid(source, n_lambdas=4, ratios=(0.3, 1), min_ratio=0.2, weights="sqrt_sample_size")
     same = jgl.select(data.X, data.y, grid=grid, criterion=criterion, cv=3, n_subsamples=3, random_state=1)
     assert (found["best"], found["lambda1"]) == (same.best, pytest.approx(same.lambda1))
     assert len(found["grid"]["score"]) == 8

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jointglasso import DenseCovariance, refit, solve
-from jointglasso.selection.criteria import price_of_solution
+from jointglasso.selection.criteria import GraphSize, charge
 from jointglasso.solution import Sameness
 
 COMPLETE = np.array([[0, 1], [0, 2], [1, 2]])
@@ -92,14 +92,18 @@ def test_no_maximum_is_told_and_a_ridge_helps():
     assert kept.precision[0].toarray() == pytest.approx(Theta[0])
 
 
+def price(criterion, solution, n, p):
+    return charge(criterion, GraphSize.of(solution.precision, n, solution.sameness), len(n), p)
+
+
 def test_a_shared_value_is_paid_for_once():
     Theta = [np.array([[2.0, a, 0.0], [a, 2.0, b], [0.0, b, 2.0]]) for a, b in ((0.5, 0.1), (0.5, 0.0), (0.4, 0.1))]
     source = DenseCovariance([np.eye(3)] * 3, sample_sizes=SIZES)
     complete, chain = (solution_of(source, Theta, ties) for ties in (COMPLETE, np.array([[0, 1], [1, 2]])))
     n = np.array(SIZES, dtype=float)
-    assert price_of_solution("aic", complete, n, 3) == 2 * 3
-    assert price_of_solution("aic", chain, n, 3) == 2 * 4  # times 0 and 2 are no neighbours
-    assert price_of_solution("bic", complete, n, 3) == pytest.approx(np.log(100) + np.log(100) + np.log(140))
-    assert price_of_solution("bic", replace(complete, sameness=None), n, 3) == pytest.approx(
+    assert price("aic", complete, n, 3) == 2 * 3
+    assert price("aic", chain, n, 3) == 2 * 4  # times 0 and 2 are no neighbours
+    assert price("bic", complete, n, 3) == pytest.approx(np.log(100) + np.log(100) + np.log(140))
+    assert price("bic", replace(complete, sameness=None), n, 3) == pytest.approx(
         2 * np.log(40) + np.log(60) + 2 * np.log(100)
     )

@@ -66,8 +66,8 @@ _OPTIONS = [
         show_default=True, help="Kind of correlation.",
     ),
     click.option(
-        "--weights", type=click.Choice(["equal", "sample_size"]), default="equal", show_default=True,
-        help="Weight of the classes.",
+        "--weights", type=click.Choice(["sqrt_sample_size", "equal", "sample_size"]), default="sqrt_sample_size",
+        show_default=True, help="Weight of the classes.",
     ),
 ]  # fmt: skip
 

@@ -41,12 +41,12 @@ def demo(session: Session, out: Path) -> int:
     target = ResultFolder(out, overwrite=True)
     with target.building() as folder:
         how = {"scale": "correlation", "association": "pearson", "constant": "refuse", "missing": "refuse"}
-        data = prepare(jgl.datasets.load_rppa(), {**how, "weights": "equal"})
+        data = prepare(jgl.datasets.load_rppa(), {**how, "weights": "sqrt_sample_size"})
         session.say(data.describe())
         say_if_compiling(session)
         began = time.perf_counter()
         grid = jgl.lambda_grid(data.source, n_lambdas=N_LAMBDAS, ratios=RATIOS, min_ratio=MIN_RATIO)
-        with counting(session, "choosing penalties by ebic") as show:
+        with counting(session, "choosing penalties by jbic") as show:
             selection = jgl.select(data.samples, grid=grid, callback=show, **data.preparation)
         session.say(f"Penalties chosen and networks solved in {time.perf_counter() - began:.1f} s.\n")
         networks = jgl.JointNetworks.from_solution(selection.solution)

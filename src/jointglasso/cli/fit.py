@@ -31,7 +31,7 @@ from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_p
 @click.option("--lambda1", type=float, help="Sparsity penalty; chosen by a criterion if left out.")
 @click.option("--lambda2", type=float, help="Similarity penalty; chosen by a criterion if left out.")
 @click.option(
-    "--select", "--criterion", "criterion", type=CRITERIA, help="Criterion for the penalties [default: ebic]."
+    "--select", "--criterion", "criterion", type=CRITERIA, help="Criterion for the penalties [default: jbic]."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the result.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
@@ -129,7 +129,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
 
     selection = None
     if options["lambda1"] is None:
-        selection = choose(session, data, options["criterion"] or "ebic", options)
+        selection = choose(session, data, options["criterion"] or "jbic", options)
         solution = selection.solution
     else:
         with progress_of_solve(session) as progress:

@@ -17,7 +17,7 @@ from jointglasso.cli.session import Session
 if TYPE_CHECKING:
     from jointglasso import LambdaGrid, SelectionResult
 
-CRITERIA = click.Choice(["ebic", "bic", "aic", "cv", "stars"])
+CRITERIA = click.Choice(["jbic", "ebic", "bic", "aic", "cv", "stars"])
 
 _SOLVE = [
     click.option("--tol", default=1e-6, show_default=True, help="Relative duality gap to reach."),
@@ -28,19 +28,19 @@ _SOLVE = [
         help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge.",
     ),
     click.option(
-        "--penalize-diagonal/--free-diagonal", default=True, show_default=True,
+        "--penalize-diagonal/--free-diagonal", default=False, show_default=True,
         help="As in the paper, or as in the R package JGL.",
     ),
 ]  # fmt: skip
 
 _GRID = [
-    click.option("--n-lambdas", default=10, show_default=True, help="Points for each ratio lambda2 / lambda1."),
-    click.option("--ratios", default="0.1,0.3,0.6,1,2", show_default=True, help="Ratios lambda2 / lambda1 to try."),
-    click.option("--min-ratio", default=0.05, show_default=True, help="Smallest penalty as a share of the largest."),
+    click.option("--n-lambdas", type=int, help="Make a grid with so many points for each ratio lambda2 / lambda1."),
+    click.option("--ratios", help="Make a grid with these ratios lambda2 / lambda1: 0,0.3,1."),
+    click.option("--min-ratio", type=float, help="Make a grid down to this share of the largest penalty."),
 ]
 
 _SCORES = [
-    click.option("--gamma", default=0.5, show_default=True, help="Parameter of the extended BIC, 0 to 1."),
+    click.option("--gamma", default=0.5, show_default=True, help="Parameter of jbic and ebic, 0 to 1."),
     click.option("--penalised-scores", is_flag=True, help="Information criteria without refitting: quicker, sparser."),
     click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
     click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),
@@ -88,15 +88,12 @@ def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
     """Grid that the options describe."""
     import jointglasso as jgl
 
-    weights = {} if options["pair_weights"] is None else {"pair_weights": read_pair_weights(options["pair_weights"])}
-    return jgl.lambda_grid(
-        data.source,
-        n_lambdas=options["n_lambdas"],
-        ratios=numbers("--ratios", options["ratios"]),
-        min_ratio=options["min_ratio"],
-        weights=data.preparation["weights"],
-        **weights,
-    )
+    given: dict[str, Any] = {name: options[name] for name in ("n_lambdas", "min_ratio") if options[name] is not None}
+    if options["ratios"] is not None:
+        given["ratios"] = numbers("--ratios", options["ratios"])
+    if options["pair_weights"] is not None:
+        given["pair_weights"] = read_pair_weights(options["pair_weights"])
+    return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **given)
 
 
 def numbers(option: str, text: str) -> list[float]:
@@ -112,6 +109,7 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
     import jointglasso as jgl
 
     say_if_compiling(session)
+    described = any(options[name] is not None for name in ("n_lambdas", "ratios", "min_ratio"))
     if data.samples.n_variables > MANY_VARIABLES:
         session.note(
             f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen tells "
@@ -121,7 +119,7 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
         return jgl.select(
             data.samples,
             criterion=criterion,
-            grid=make_grid(options, data),
+            grid=make_grid(options, data) if described else None,
             gamma=options["gamma"],
             relaxed=not options["penalised_scores"],
             cv=options["folds"],

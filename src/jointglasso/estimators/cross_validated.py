@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jointglasso.estimators.base import JointModel
-from jointglasso.selection.front import check_criterion, select_from
-from jointglasso.selection.grids import RATIOS, lambda_grid
+from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
+from jointglasso.selection.grids import lambda_grid
 from jointglasso.selection.intake import SelectionData
 
 
@@ -16,16 +17,13 @@ class JointGraphicalLassoCV(JointModel):
 
     Parameters
     ----------
-    criterion : {"cv", "ebic", "bic", "aic", "stars"}
+    criterion : {"cv", "jbic", "ebic", "bic", "aic", "stars"}
         Held-out likelihood, information criteria, or StARS; see `jointglasso.select`.
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
-        Points to try; made from the data by default, with
-    n_lambdas : int, default 10
-        points in each column and
-    ratios : sequence of float
-        the ratio ``lambda2 / lambda1`` of each column, down to
-    min_ratio : float, default 0.05
-        this share of the largest penalty.
+        Points to try; by default they are searched for, unless one of the next three is given:
+    n_lambdas, ratios, min_ratio
+        Points in each column, ratio ``lambda2 / lambda1`` of each, and smallest penalty as a share of the largest: a
+        grid as by `jointglasso.lambda_grid`.
     gamma, relaxed, patience, cv, beta, n_subsamples, random_state
         Options of the criteria, see `jointglasso.select`.
     scale, assume_centered, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs, missing
@@ -50,9 +48,9 @@ class JointGraphicalLassoCV(JointModel):
         *,
         criterion: str = "cv",
         grid: Any = None,
-        n_lambdas: int = 10,
-        ratios: Sequence[float] = RATIOS,
-        min_ratio: float = 0.05,
+        n_lambdas: int | None = None,
+        ratios: Sequence[float] | None = None,
+        min_ratio: float | None = None,
         gamma: float = 0.5,
         relaxed: bool = True,
         patience: int | None = 2,
@@ -62,8 +60,8 @@ class JointGraphicalLassoCV(JointModel):
         random_state: Any = None,
         scale: str = "correlation",
         assume_centered: bool = False,
-        weights: Any = "equal",
-        penalize_diagonal: bool = True,
+        weights: Any = WEIGHTS,
+        penalize_diagonal: bool = False,
         screening: str = "dynamic",
         solver: Any = "auto",
         tol: float = 1e-6,
@@ -115,37 +113,23 @@ class JointGraphicalLassoCV(JointModel):
         JointGraphicalLassoCV
             The estimator itself.
         """
-        check_criterion(self.criterion)
+        solve = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
+        given = ("criterion", "gamma", "relaxed", "patience", "cv", "beta", "n_subsamples", "random_state", "n_jobs")
+        settings = SelectionSettings(**{name: getattr(self, name) for name in given}, solve=solve).checked()
         samples, rows = self._read(X, y)
         preparation = self._preparation()
         prepared = preparation(samples)
-        grid = self.grid
-        if grid is None:
-            grid = lambda_grid(
-                prepared.source,
-                n_lambdas=self.n_lambdas,
-                ratios=self.ratios,
-                min_ratio=self.min_ratio,
-                weights=self.weights,
-                pair_weights=self.pair_weights,
-            )
-        options = {name: value for name, value in self._solve_options().items() if name not in ("n_jobs", "weights")}
-        self.selection_ = select_from(
-            SelectionData(prepared.source, samples, rows, preparation),
-            criterion=self.criterion,
-            grid=grid,
-            gamma=self.gamma,
-            relaxed=self.relaxed,
-            patience=self.patience,
-            cv=self.cv,
-            beta=self.beta,
-            n_subsamples=self.n_subsamples,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-            callback=None,
-            weights=self.weights,
-            **options,
-        )
+        data = SelectionData(prepared.source, samples, rows, preparation)
+        self.selection_ = select_from(data, replace(settings, grid=self._grid(data)))
         self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
         self._keep(self.selection_.solution, prepared.location, prepared.deviation)
         return self
+
+    def _grid(self, data: SelectionData) -> Any:
+        """Grid that was given or described; None for a search."""
+        described = {
+            name: value for name in ("n_lambdas", "ratios", "min_ratio") if (value := getattr(self, name)) is not None
+        }
+        if self.grid is not None or not described:
+            return self.grid
+        return lambda_grid(data.source, weights=self.weights, pair_weights=self.pair_weights, **described)

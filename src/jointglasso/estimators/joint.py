@@ -10,6 +10,7 @@ from jointglasso.covariance import CovarianceSource, DenseCovariance
 from jointglasso.covariance.rescaled import CorrelationOf
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
+from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.relaxed import with_refit
 
 
@@ -29,10 +30,10 @@ class JointGraphicalLasso(JointModel):
         differ by more than their scale.
     assume_centered : bool, default False
         Take the data as centred instead of subtracting the mean of each class.
-    weights : {"equal", "sample_size"}, array (K,) or dict
-        Weight of each class in the likelihood.
-    penalize_diagonal : bool, default True
-        As in the paper; False is the convention of JGL and GGLasso.
+    weights : {"sqrt_sample_size", "equal", "sample_size"}, array (K,) or dict
+        Weight of each class in the likelihood; by default ``sqrt(n_k / mean n)``, see `jointglasso.select`.
+    penalize_diagonal : bool, default False
+        False is the convention of JGL and GGLasso, True that of the paper and of `jointglasso.solve`.
     screening, solver, tol, max_iter, n_jobs
         As in `jointglasso.solve`.
     missing : {"refuse", "complete", "pairwise"}
@@ -91,8 +92,8 @@ class JointGraphicalLasso(JointModel):
         *,
         scale: str = "correlation",
         assume_centered: bool = False,
-        weights: Any = "equal",
-        penalize_diagonal: bool = True,
+        weights: Any = WEIGHTS,
+        penalize_diagonal: bool = False,
         screening: str = "dynamic",
         solver: Any = "auto",
         tol: float = 1e-6,
@@ -158,7 +159,7 @@ class JointGraphicalLasso(JointModel):
         S : array (K, p, p), sequence or dict of (p, p) arrays or data frames, or CovarianceSource
             Covariance matrices; with ``scale="correlation"``, the default, they are turned into correlations.
         n_samples : sequence of int, optional
-            Samples behind each matrix, needed for ``weights="sample_size"``.
+            Samples behind each matrix; without them the classes have equal weights by default.
         location : array (K, p), optional
             Means of the variables, used by `score`; zero by default.
         class_names, variable_names : sequence of str, optional
@@ -171,6 +172,8 @@ class JointGraphicalLasso(JointModel):
         JointGraphicalLasso
             A fitted estimator.
         """
+        if n_samples is None and getattr(S, "sample_sizes", None) is None:
+            parameters.setdefault("weights", "equal")
         model = cls(**parameters)
         model._preparation()
         source: CovarianceSource

@@ -1,8 +1,8 @@
 """Choosing the penalties, and how far the edges can be trusted."""
 
-from jointglasso.selection.criteria import aic, bic, ebic
+from jointglasso.selection.criteria import aic, bic, ebic, jbic
 from jointglasso.selection.differences import DifferenceTest, difference_test
-from jointglasso.selection.front import select
+from jointglasso.selection.front import SelectionWarning, select
 from jointglasso.selection.grids import LambdaGrid, lambda_grid, lambda_max
 from jointglasso.selection.progress import SelectionProgress
 from jointglasso.selection.relaxed import refit
@@ -15,10 +15,12 @@ __all__ = [
     "LambdaGrid",
     "SelectionProgress",
     "SelectionResult",
+    "SelectionWarning",
     "aic",
     "bic",
     "ebic",
     "edge_stability",
+    "jbic",
     "lambda_grid",
     "lambda_max",
     "refit",

@@ -1,32 +1,66 @@
 """Information criteria of a joint graphical model.
 
-With ``d_k = <S_k, Theta_k> - log det Theta_k``, sample sizes n_k, p variables and E_k edges (pairs i < j) in class k::
+With ``d_k = <S_k, Theta_k> - log det Theta_k``, sample sizes n_k, p variables, P = p (p - 1) / 2 pairs, E_k edges in
+class k, E edges in all, and U pairs with an edge in at least one of the K classes::
 
-    AIC        = sum_k [ n_k d_k + 2 E_k ]
-    BIC        = sum_k [ n_k d_k + log(n_k) E_k ]
-    eBIC_gamma = sum_k [ n_k d_k + log(n_k) E_k + 4 gamma log(p) E_k ]
+    AIC         = sum_k [ n_k d_k + 2 E_k ]
+    BIC         = sum_k [ n_k d_k + log(n_k) E_k ]
+    eBIC_gamma  = sum_k [ n_k d_k + log(n_k) E_k + 4 gamma log(p) E_k ]
+    JBIC_gamma  = sum_k [ n_k d_k + log(n_k) E_k ] + 2 gamma [ log C(P, U) + log C(K U, E) ]
 
 AIC and BIC are those of Danaher, Wang and Witten (2014); the extended BIC is that of Foygel and Drton (2010), summed
-over the classes. Smaller is better. An edge counts in every class that has it, whether or not lambda2 ties its values,
-unless a fused penalty makes it the same in some classes: then these count once, as the dimension of the model does, and
-``log(n_k)`` is the logarithm of all their samples together.
+over the classes. The joint extended BIC knows that classes are related: where edges are is paid for once, by the first
+term in brackets, and which classes have them by the second; for one class it is the criterion of Chen and Chen (2008).
+Smaller is better.
+
+An edge counts in every class that has it, whether or not lambda2 ties its values, unless a fused penalty makes it the
+same in some classes: then these count once, as the dimension of the model does, and ``log(n_k)`` is the logarithm of
+all their samples together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import gammaln
 
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.selection.likelihood import deviances
-from jointglasso.solution import Solution
+from jointglasso.solution import Sameness
 from jointglasso.validation import check_choice, check_nonnegative
 
-CRITERIA = ("aic", "bic", "ebic")
+CRITERIA = ("aic", "bic", "ebic", "jbic")
+
+#: Criteria that choose noise: their price of an edge does not pay for the search among all pairs.
+LENIENT = ("aic", "bic")
+
+
+@dataclass(frozen=True)
+class GraphSize:
+    """What a criterion charges for: the free off-diagonal values of all classes, and the pairs they belong to."""
+
+    samples: FloatArray
+    """Samples behind each free value: those of its class, or of all classes that share it."""
+    n_pairs: int
+    """Pairs with an edge in at least one class."""
+
+    @classmethod
+    def of(cls, precision: Sequence[Any], sizes: FloatArray, sameness: Sameness | None = None) -> GraphSize:
+        """Size of the graphs of K matrices with so many samples each; `sameness` says which values are one."""
+        upper = [sparse.csr_array(sparse.triu(sparse.coo_array(Theta), 1)) for Theta in precision]
+        union = abs(upper[0])
+        for matrix in upper[1:]:
+            union = union + abs(matrix)
+        if sameness is None:
+            samples = np.repeat(np.asarray(sizes, dtype=float), [matrix.count_nonzero() for matrix in upper])
+        else:
+            samples = sameness.samples_of_clusters(precision, sizes)
+        return cls(samples, int(union.count_nonzero()))
 
 
 def aic(S: Any, precision: Sequence[Any], n_samples: Any = None) -> float:
@@ -57,23 +91,32 @@ def ebic(S: Any, precision: Sequence[Any], n_samples: Any = None, *, gamma: floa
     return _criterion("ebic", S, precision, n_samples, gamma)
 
 
-def price_of_an_edge(criterion: str, sizes: FloatArray, n_variables: int, gamma: float = 0.5) -> FloatArray:
-    """Amount (K,) that the criterion adds for each edge of a class."""
+def jbic(S: Any, precision: Sequence[Any], n_samples: Any = None, *, gamma: float = 0.5) -> float:
+    """Joint extended Bayesian criterion, see the module; arguments as in `ebic`.
+
+    It is meant for matrices of maximum likelihood (`refit`).
+    """
+    return _criterion("jbic", S, precision, n_samples, gamma)
+
+
+def charge(criterion: str, size: GraphSize, n_classes: int, n_variables: int, gamma: float = 0.5) -> float:
+    """Amount that the criterion adds for a graph to minus two log-likelihoods."""
     check_choice("criterion", criterion, CRITERIA)
     if criterion == "aic":
-        return np.full(len(sizes), 2.0)
-    price: FloatArray = np.log(np.asarray(sizes, dtype=float))
-    return price if criterion == "bic" else price + 4.0 * check_gamma(gamma) * np.log(n_variables)
+        return 2.0 * len(size.samples)
+    plain = float(np.log(size.samples).sum())
+    if criterion == "bic":
+        return plain
+    gamma = check_gamma(gamma)
+    if criterion == "ebic":
+        return plain + 4.0 * gamma * float(np.log(n_variables)) * len(size.samples)
+    where = _log_binomial(n_variables * (n_variables - 1) / 2, size.n_pairs)
+    which = _log_binomial(n_classes * size.n_pairs, len(size.samples))
+    return plain + 2.0 * gamma * (where + which)
 
 
-def price_of_solution(
-    criterion: str, solution: Solution, sizes: FloatArray, n_variables: int, gamma: float = 0.5
-) -> float:
-    """What the criterion adds for all edges of a solution; classes in which an edge is the same pay for it once."""
-    if solution.sameness is None:
-        return float(price_of_an_edge(criterion, sizes, n_variables, gamma) @ np.array(solution.n_edges))
-    pooled = solution.sameness.samples_of_clusters(solution.precision, sizes)
-    return float(price_of_an_edge(criterion, pooled, n_variables, gamma).sum())
+def _log_binomial(n: float, k: float) -> float:
+    return float(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
 def check_gamma(gamma: Any) -> float:
@@ -93,14 +136,8 @@ def sample_sizes(source: CovarianceSource) -> FloatArray:
     return np.asarray(source.sample_sizes, dtype=float)
 
 
-def count_edges(precision: Sequence[Any]) -> FloatArray:
-    """Pairs i < j with a non-zero entry, in each class."""
-    upper = [sparse.triu(sparse.coo_array(Theta), 1) for Theta in precision]
-    return np.array([float(matrix.count_nonzero()) for matrix in upper])
-
-
 def _criterion(name: str, S: Any, precision: Sequence[Any], n_samples: Any, gamma: float) -> float:
     source = as_source(S)
     sizes = sample_sizes(source) if n_samples is None else np.asarray(n_samples, dtype=float)
-    price = price_of_an_edge(name, sizes, source.n_variables, gamma)
-    return float((sizes * deviances(source, precision) + price * count_edges(precision)).sum())
+    added = charge(name, GraphSize.of(precision, sizes), len(sizes), source.n_variables, gamma)
+    return float((sizes * deviances(source, precision)).sum()) + added

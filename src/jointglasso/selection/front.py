@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.prepare import Preparation
-from jointglasso.engine.executors import Tell
-from jointglasso.selection.criteria import CRITERIA, check_gamma, price_of_solution, sample_sizes
-from jointglasso.selection.cross_validation import cross_validate
-from jointglasso.selection.grids import LambdaGrid, as_grid
+from jointglasso.engine import solve
+from jointglasso.selection.budget import Budget, describe_left_out
+from jointglasso.selection.criteria import CRITERIA, LENIENT, check_gamma
+from jointglasso.selection.cross_validation import CrossValidated
+from jointglasso.selection.evaluation import Evaluation, Evaluator, Information
+from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, lambda_max, noise_level
 from jointglasso.selection.intake import SelectionData, read_data
-from jointglasso.selection.likelihood import deviances
-from jointglasso.selection.paths import Crew, path, quiet_solves, solve_options, warn_not_converged
+from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
-from jointglasso.selection.relaxed import relaxed_deviances, with_refit
+from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampling import make_folds
-from jointglasso.selection.result import TIE, SelectionResult
-from jointglasso.selection.stars import measure_instability
+from jointglasso.selection.result import SelectionResult
+from jointglasso.selection.search import Patience, Zoom, walk_grid
+from jointglasso.selection.stars import Instability, UnstableBeyond, choose, monotone
 from jointglasso.solution import Solution
 from jointglasso.validation import check_choice, check_count, check_positive, check_switch
+
+#: Class weights of everything that works from samples: noise is then equally large in all classes.
+WEIGHTS = "sqrt_sample_size"
+
+
+class SelectionWarning(UserWarning):
+    """A choice that is not to be trusted without a second look."""
 
 
 def select(
     X: Any,
     y: Any = None,
     *,
-    criterion: str = "ebic",
+    criterion: str = "jbic",
     grid: Any = None,
     gamma: float = 0.5,
     relaxed: bool = True,
@@ -48,32 +56,38 @@ def select(
     association: str = "pearson",
     missing: str = "refuse",
     constant: str = "refuse",
-    weights: Any = None,
+    weights: Any = WEIGHTS,
+    penalize_diagonal: bool = False,
+    max_seconds: float | None = 120.0,
     **options: Any,
 ) -> SelectionResult:
-    """Choose lambda1 and lambda2 by a criterion, on warm-started paths over a grid.
+    """Choose lambda1 and lambda2 by a criterion, and estimate the networks there.
+
+    Without a grid the search goes from the weakest penalties without an edge down to the noise, for several degrees of
+    similarity, and then between the best point and its neighbours until those have about as many edges.
 
     Parameters
     ----------
     X : table (n, p), dict of tables by class, ClassSamples or CovarianceSource
-        Samples in rows, as a NumPy array or a pandas, polars or pyarrow table. Covariances alone will do for "aic",
-        "bic" and "ebic" if they know their sample sizes.
+        Samples in rows, as a NumPy array or a pandas, polars or pyarrow table. Covariances alone will do for the
+        information criteria if they know their sample sizes.
     y : sequence of n labels, optional
         Class of each row of a table; one class without it.
-    criterion : {"ebic", "bic", "aic", "cv", "stars"}
-        Information criteria (`jointglasso.selection.criteria`), cross-validated likelihood, or StARS.
+    criterion : {"jbic", "ebic", "bic", "aic", "cv", "stars"}
+        Information criteria (`jointglasso.selection.criteria`; the joint extended BIC by default), cross-validated
+        likelihood, or StARS. "aic" and "bic" choose noise, with a warning.
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
-        Points to try; `lambda_grid` of the data by default.
+        Points to try instead of the search; "stars" takes `lambda_grid` of the data by default.
     gamma : float, default 0.5
-        Parameter of the extended BIC, 0 to 1.
+        Parameter of the extended criteria, 0 to 1.
     relaxed : bool, default True
         Information criteria take the likelihood at its maximum on the support (`refit`), as they are defined; where it
-        has none the score is infinite. Components of more than 500 variables are not refitted but only scaled, which
+        has none the score is infinite. Components of more than 1,000 variables are not refitted but only scaled, which
         leaves their score too high. With False the criteria take the penalised matrices, as Danaher, Wang and Witten
         do: quicker, but the shrinkage counts against the edges, with a penalised diagonal often against all of them.
     patience : int or None, default 2
-        Information criteria leave a column after so many points in a row without improvement on its best; the weaker
-        penalties not tried have NaN in the table. None tries all.
+        A column is left after so many points in a row without improvement on its best; the weaker penalties of a
+        given grid that were not tried have NaN in the table. None tries all of a given grid.
     cv : int, scikit-learn splitter or list of splits, default 5
         Folds of the cross-validation. Numbers and plain `KFold` are dealt out within each class.
     beta : float, default 0.05
@@ -87,30 +101,38 @@ def select(
     callback : callable, optional
         Called with a `SelectionProgress` after each solve.
     executor : None, "threads" or object with ``submit``, optional
-        Who works on the columns, and on the columns of every fold or subsample: threads by default; else any executor
-        of `concurrent.futures`, such as a ProcessPoolExecutor. The result is the same.
+        Who works on the columns and points: threads by default; else any executor of `concurrent.futures`, such as a
+        ProcessPoolExecutor. The result is the same.
     scale, assume_centered, association, missing, constant
         How covariances are computed from samples, see `jointglasso.covariance.prepare.Preparation`. In folds and
         subsamples, variables that happen to be constant are isolated, whatever `constant` says.
-    weights : None, "equal", "sample_size", array (K,) or dict, optional
-        Class weights of the solves.
+    weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
+        Class weights of the solves. By default ``sqrt(n_k / mean n)``: the noise of a class falls with the root of its
+        sample size.
+    penalize_diagonal : bool, default False
+        Whether lambda1 holds for the diagonal too, as `jointglasso.solve` has it by default.
+    max_seconds : float or None, default 120
+        With more than 1,000 variables, points whose solve would take longer than this (by `plan`), or would not fit
+        into memory, are left out beforehand, and the choice is made among the others.
     **options
-        Further options of `jointglasso.solve`, such as ``tol``, ``penalize_diagonal``, ``screening``.
+        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory``.
 
     Returns
     -------
     SelectionResult
-        The chosen penalties, the solution there, the table of all points, and `explain`.
+        The chosen penalties, the estimates there, the table of all points, and `explain`.
 
     Warns
     -----
     ConvergenceWarning
         Once, with their number, if solves stopped before their tolerance.
+    SelectionWarning
+        If the chosen point lies on the edge of what was tried, or the criterion is one that chooses noise.
+    RefitWarning
+        If the likelihood has no maximum on the chosen edges, so that a ridge was needed.
     """
-    check_criterion(criterion)
     preparation = Preparation(scale, assume_centered, association, missing, constant).checked()
-    return select_from(
-        read_data(X, y, preparation),
+    settings = SelectionSettings(
         criterion=criterion,
         grid=grid,
         gamma=gamma,
@@ -123,265 +145,174 @@ def select(
         n_jobs=n_jobs,
         callback=callback,
         executor=executor,
-        weights=weights,
-        **options,
-    )
+        max_seconds=max_seconds,
+        solve={"weights": weights, "penalize_diagonal": penalize_diagonal, **solve_options(options)},
+    ).checked()
+    return select_from(read_data(X, y, preparation), settings)
 
 
-def check_criterion(criterion: Any) -> str:
-    """Return the name of a criterion if it is known."""
-    return check_choice("criterion", criterion, (*CRITERIA, "cv", "stars"))
+@dataclass(frozen=True)
+class SelectionSettings:
+    """Options of a selection, as in `select`; `solve` holds those of the solves."""
+
+    criterion: str = "jbic"
+    grid: Any = None
+    gamma: float = 0.5
+    relaxed: bool = True
+    patience: int | None = 2
+    cv: Any = 5
+    beta: float = 0.05
+    n_subsamples: int = 20
+    random_state: Any = None
+    n_jobs: int | None = None
+    callback: ProgressCallback | None = None
+    executor: Any = None
+    max_seconds: float | None = 120.0
+    solve: dict[str, Any] = field(default_factory=dict)
+
+    def checked(self) -> SelectionSettings:
+        """Return itself if every option makes sense."""
+        check_choice("criterion", self.criterion, (*CRITERIA, "cv", "stars"))
+        check_gamma(self.gamma)
+        check_switch("relaxed", self.relaxed)
+        check_positive("beta", self.beta)
+        check_count("n_subsamples", self.n_subsamples, 2)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+        if self.max_seconds is not None:
+            check_positive("max_seconds", self.max_seconds)
+        return self
 
 
-def select_from(
-    data: SelectionData,
-    *,
-    criterion: str,
-    grid: Any,
-    gamma: float,
-    relaxed: bool,
-    patience: int | None,
-    cv: Any,
-    beta: float,
-    n_subsamples: int,
-    random_state: Any,
-    n_jobs: int | None,
-    callback: ProgressCallback | None,
-    weights: Any,
-    executor: Any = None,
-    **options: Any,
-) -> SelectionResult:
+def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
     """`select` from data that were read before."""
-    points = as_grid(grid, data.source, weights, options.get("pair_weights"))
-    settings = {**solve_options(options), "weights": weights}
-    crew = Crew.of(n_jobs, executor)
-    if check_criterion(criterion) in CRITERIA:
-        score = _Information(data, criterion, check_gamma(gamma), check_switch("relaxed", relaxed))
-        patience = None if patience is None else check_count("patience", patience)
-        with quiet_solves():
-            result = _by_information(data, points, score, patience, crew, callback, settings)
-    elif criterion == "cv":
-        with quiet_solves():
-            result = _by_cross_validation(data, points, cv, random_state, crew, callback, settings)
-    else:
-        plan = check_positive("beta", beta), check_count("n_subsamples", n_subsamples, 2)
-        with quiet_solves():
-            result = _by_stars(data, points, *plan, random_state, crew, callback, settings)
+    with quiet_solves():
+        result = (_by_stars if settings.criterion == "stars" else _by_score)(data, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
+    if settings.criterion in LENIENT and settings.relaxed:
+        warnings.warn(
+            f"criterion={settings.criterion!r} at the maximum likelihood chooses hundreds of false edges on pure "
+            "noise, because it does not pay for the search among all pairs: use 'jbic' or 'ebic'.",
+            SelectionWarning,
+            stacklevel=3,
+        )
+    if result.on_edge:
+        warnings.warn(result.edge_advice, SelectionWarning, stacklevel=3)
     return replace(result, solution=with_refit(data.source, result.solution))
 
 
-class _Information:
-    """An information criterion as a score of solutions."""
-
-    def __init__(self, data: SelectionData, criterion: str, gamma: float, relaxed: bool) -> None:
-        self.criterion = criterion
-        self.name = f"extended BIC (gamma={gamma:g})" if criterion == "ebic" else criterion.upper()
-        self.name += "" if relaxed else " of the penalised matrices"
-        self._source = data.source
-        self._relaxed = relaxed
-        self._sizes = sample_sizes(data.source)
-        self._gamma = gamma
-
-    def __call__(self, _: int, solution: Solution) -> float:
-        if self._relaxed:
-            lost = relaxed_deviances(self._source, solution, self._sizes)
-        else:
-            lost = deviances(self._source, solution.precision)
-        if lost is None:
-            return np.inf
-        price = price_of_solution(self.criterion, solution, self._sizes, self._source.n_variables, self._gamma)
-        return float(self._sizes @ lost) + price
-
-
-def _by_information(
-    data: SelectionData,
-    grid: LambdaGrid,
-    score: _Information,
-    patience: int | None,
-    crew: Crew,
-    callback: ProgressCallback | None,
-    options: dict[str, Any],
-) -> SelectionResult:
-    whole = _whole_grid(data, grid, score, Tracker(callback, len(grid)), crew, options, patience)
-    if not np.isfinite(whole.scores).any():
+def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
+    """Point with the smallest score, of a given grid or by a search."""
+    evaluate: Evaluator
+    if settings.criterion == "cv":
+        evaluate = CrossValidated(data, make_folds(data, settings.cv, settings.random_state), settings.solve)
+    else:
+        evaluate = Information(data.source, settings.criterion, settings.gamma, settings.relaxed, settings.solve)
+    budget = Budget(data.source, settings.max_seconds, settings.solve)
+    crew = Crew.of(settings.n_jobs, settings.executor)
+    settled = None
+    if settings.grid is None:
+        zoom = Zoom(evaluate, budget, *_region(data, settings), data.source.n_classes)
+        found = zoom.run(Tracker(settings.callback, 40 * evaluate.solves), crew, settings.patience or 2)
+        grid = LambdaGrid.from_points([*found.done, *found.left_out])
+        settled = zoom.settled
+    else:
+        grid = as_grid(settings.grid)
+        tracker = Tracker(settings.callback, len(grid) * evaluate.solves)
+        found = walk_grid(evaluate, grid, Patience(settings.patience, evaluate.tie), budget, tracker, crew)
+    scores = _column(grid, found.done, "score")
+    if not np.isfinite(scores).any():
         raise ValueError(
             "The likelihood has no maximum on any support of the grid: try stronger penalties, or set relaxed=False."
         )
     # Columns often find the same graph, and a criterion of graphs cannot tell those apart: take the least shrunken one.
-    tied = [point for point in whole.kept if whole.scores[point] <= np.nanmin(whole.scores) + TIE]
-    best = min(tied, key=lambda point: (grid.strength[point], point))
-    return _result(data, grid, whole, best, score.criterion, score.name, whole.scores, {})
+    tied = np.flatnonzero(scores <= np.nanmin(scores) + evaluate.tie)
+    best = int(min(tied, key=lambda point: (grid.strength[point], point)))
+    solution = _solution(data, found.done[grid[best]], settings)
+    result = _result(data, grid, found.done, best, solution, settings.criterion, evaluate)
+    return replace(result, settled=settled, left_out=describe_left_out(found.left_out))
 
 
-def _by_cross_validation(
-    data: SelectionData,
-    grid: LambdaGrid,
-    cv: Any,
-    random_state: Any,
-    crew: Crew,
-    callback: ProgressCallback | None,
-    options: dict[str, Any],
-) -> SelectionResult:
-    folds = make_folds(data, cv, random_state)
-    tracker = Tracker(callback, len(grid) * (len(folds) + 1))
-    found = cross_validate(data, grid, folds, tracker, crew=crew, options=options)
-    best = int(np.argmin(found.score))
-    whole = _whole_grid(data, grid, _Only(best), tracker, crew, options)
-    extra = {"standard_error": found.standard_error}
-    extra |= {f"fold{n + 1}": found.losses[:, n] / max(found.held_out[n], 1.0) for n in range(len(folds))}
-    name = f"held-out loss per sample, {len(folds)} folds"
-    return _result(data, grid, whole, best, "cv", name, found.score, extra, found.n_failed, found.losses.size)
+def _region(data: SelectionData, settings: SelectionSettings) -> tuple[dict[float, float], float]:
+    """Largest s of each degree of similarity, and the smallest s worth trying."""
+    omegas = OMEGAS if data.source.n_classes > 1 else OMEGAS[:1]
+    weights, pair_weights = settings.solve.get("weights"), settings.solve.get("pair_weights")
+    directions = [(1.0 - omega, omega) for omega in omegas]
+    largest = lambda_max(data.source, directions, weights=weights, pair_weights=pair_weights)
+    largest = np.where(largest > 0, largest, 1.0)
+    noise = noise_level(data.source, weights)
+    bottom = 0.05 * float(largest.max()) if noise is None else min(noise, 0.5 * float(largest.max()))
+    return dict(zip(omegas, largest.tolist(), strict=True)), bottom
 
 
-def _by_stars(
-    data: SelectionData,
-    grid: LambdaGrid,
-    beta: float,
-    n_subsamples: int,
-    random_state: Any,
-    crew: Crew,
-    callback: ProgressCallback | None,
-    options: dict[str, Any],
-) -> SelectionResult:
-    tracker = Tracker(callback, len(grid) * (n_subsamples + 1))
-    found = measure_instability(
-        data, grid, tracker, n_subsamples=n_subsamples, random_state=random_state, crew=crew, options=options
+def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
+    weights, pair_weights = settings.solve.get("weights"), settings.solve.get("pair_weights")
+    grid = as_grid(settings.grid, data.source, weights, pair_weights)
+    evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
+    budget = Budget(data.source, settings.max_seconds, settings.solve)
+    tracker = Tracker(settings.callback, len(grid) * evaluate.solves)
+    crew = Crew.of(settings.n_jobs, settings.executor)
+    found = walk_grid(evaluate, grid, UnstableBeyond(settings.beta), budget, tracker, crew)
+    measured = _column(grid, found.done, "score")
+    instability = monotone(grid, measured)
+    edges = np.array([found.done[point].edges.sum() if point in found.done else np.nan for point in grid])
+    best = choose(grid, instability, edges, settings.beta)
+    solution = _solution(data, found.done[grid[best]], settings)
+    result = _result(data, grid, found.done, best, solution, "stars", evaluate)
+    return replace(
+        result,
+        limit=settings.beta,
+        records={**result.records, "score": instability, "measured_instability": measured},
+        criterion_name=f"{evaluate.name}, at most {settings.beta:g}",
+        left_out=describe_left_out(found.left_out),
     )
-    best = found.choose(grid, beta)
-    whole = _whole_grid(data, grid, _Only(best), tracker, crew, options)
-    extra = {"measured_instability": found.instability, "subsample_edges": found.mean_edges}
-    name = f"instability over {n_subsamples} subsamples, at most {beta:g}"
-    n_solves = n_subsamples * len(grid)
-    result = _result(data, grid, whole, best, "stars", name, found.monotone, extra, found.n_failed, n_solves)
-    return replace(result, limit=beta)
 
 
-@dataclass(frozen=True)
-class _Whole:
-    """The grid solved on all samples."""
-
-    scores: FloatArray
-    edges: FloatArray
-    converged: BoolArray
-    gaps: FloatArray
-    kept: dict[int, Solution]
-    """Solution with the best score of each column, by its point."""
-
-    @property
-    def tried(self) -> BoolArray:
-        """Points that were solved."""
-        return ~np.isnan(self.gaps)
+def _solution(data: SelectionData, chosen: Evaluation, settings: SelectionSettings) -> Solution:
+    """Solution on all samples at the chosen point; it is at hand if the criterion itself solved all samples."""
+    if settings.criterion in CRITERIA and chosen.solutions:
+        return chosen.solutions[0]
+    return solve(data.source, chosen.lambda1, chosen.lambda2, **settings.solve)
 
 
-@dataclass(frozen=True)
-class _Only:
-    """Score by which the solution of one point is kept."""
-
-    best: int
-
-    def __call__(self, point: int, _: Solution) -> float:
-        return 0.0 if point == self.best else 1.0
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """What the columns of a grid have in common."""
-
-    source: CovarianceSource
-    grid: LambdaGrid
-    score: Callable[[int, Solution], float]
-    options: dict[str, Any]
-    patience: int | None
-
-
-@dataclass(frozen=True)
-class _Point:
-    """What is remembered of a solved point."""
-
-    point: int
-    score: float
-    edges: tuple[int, ...]
-    converged: bool
-    gap: float
-
-
-def _solve_column(column: int, shared: _Columns, tell: Tell) -> tuple[list[_Point], int, Solution]:
-    """Solve the points of a column until its score gets worse; the best one, with its solution."""
-    points, waited, solved = shared.grid.points_of(column), 0, list[_Point]()
-    best, kept = np.inf, list[tuple[int, Solution]]()
-    for point, solution in zip(
-        points, path(shared.source, [shared.grid[i] for i in points], **shared.options), strict=True
-    ):
-        value = shared.score(int(point), solution)
-        gap = solution.certificate.relative_gap
-        solved.append(_Point(int(point), value, tuple(solution.n_edges), solution.status.converged, gap))
-        if len(solved) == 1 or value <= best + TIE:  # the same graph again is less shrunken
-            best, waited, kept = min(value, best), 0, [(int(point), solution)]
-        else:
-            waited += 1
-        enough = shared.patience is not None and waited >= shared.patience
-        left = int((points > point).sum()) if enough else 0
-        tell(f"all samples, column {column + 1} of {shared.grid.n_columns}", left)
-        if enough:
-            break
-    return solved, *kept[0]
-
-
-def _whole_grid(
-    data: SelectionData,
-    grid: LambdaGrid,
-    score: Callable[[int, Solution], float],
-    tracker: Tracker,
-    crew: Crew,
-    options: dict[str, Any],
-    patience: int | None = None,
-) -> _Whole:
-    """Solve every column on all samples; of each column only the best solution stays in memory."""
-    m, n_classes = len(grid), data.source.n_classes
-    whole = _Whole(np.full(m, np.nan), np.zeros((m, n_classes)), np.ones(m, dtype=bool), np.full(m, np.nan), {})
-    shared = _Columns(data.source, grid, score, options, patience)
-    for solved, best, solution in crew.map(_solve_column, range(grid.n_columns), shared, tracker):
-        whole.kept[best] = solution
-        for found in solved:
-            whole.scores[found.point], whole.edges[found.point] = found.score, found.edges
-            whole.converged[found.point], whole.gaps[found.point] = found.converged, found.gap
-    return whole
+def _column(grid: LambdaGrid, found: Mapping[tuple[float, float], Evaluation], name: str) -> Any:
+    """An attribute of the evaluations as an array over the grid, NaN where there is none."""
+    return np.array([getattr(found[point], name) if point in found else np.nan for point in grid], dtype=float)
 
 
 def _result(
     data: SelectionData,
     grid: LambdaGrid,
-    whole: _Whole,
+    found: Mapping[tuple[float, float], Evaluation],
     best: int,
+    solution: Solution,
     criterion: str,
-    name: str,
-    scores: FloatArray,
-    extra: dict[str, FloatArray],
-    n_failed: int = 0,
-    n_solves: int = 0,
+    evaluate: Evaluator,
 ) -> SelectionResult:
-    by_class = {f"edges[{c}]": whole.edges[:, k] for k, c in enumerate(data.source.class_names)}
+    done = [found.get(point) for point in grid]
+    edges = np.array([np.zeros(data.source.n_classes) if e is None else e.edges for e in done]).round().astype(int)
+    edges[best] = solution.n_edges
+    details = dict.fromkeys(name for e in done if e is not None for name in e.details)
     return SelectionResult(
         criterion=criterion,
-        criterion_name=name,
+        criterion_name=evaluate.name,
         grid=grid,
         best=best,
-        solution=whole.kept[best],
+        solution=solution,
         records={
             "lambda1": grid.lambda1,
             "lambda2": grid.lambda2,
             "strength": grid.strength,
             "similarity": grid.similarity,
             "column": grid.column,
-            "score": scores,
-            "edges": whole.edges.sum(axis=1).astype(int),
-            "tried": whole.tried,
-            "converged": whole.converged,
-            "relative_gap": whole.gaps,
-            **{label: values.astype(int) for label, values in by_class.items()},
-            **extra,
+            "score": _column(grid, found, "score"),
+            "edges": edges.sum(axis=1),
+            "tried": np.array([e is not None for e in done]),
+            "converged": np.array([e is None or e.n_failed == 0 for e in done]),
+            "relative_gap": _column(grid, found, "gap"),
+            **{f"edges[{name}]": edges[:, k] for k, name in enumerate(data.source.class_names)},
+            **{name: np.array([np.nan if e is None else e.details[name] for e in done]) for name in details},
         },
-        n_failed=n_failed + int((~whole.converged).sum()),
-        n_solves=n_solves + int(whole.tried.sum()),
+        n_failed=sum(e.n_failed for e in done if e is not None),
+        n_solves=sum(evaluate.solves for e in done if e is not None),
     )

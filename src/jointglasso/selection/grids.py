@@ -1,8 +1,10 @@
-"""Grids of penalties: from the point where the last edge vanishes downwards, for several degrees of similarity.
+"""Grids of penalties: from the point where the last edge vanishes down to the noise, for several degrees of similarity.
 
 A grid has one *column* for each ratio ``lambda2 / lambda1``. A column starts at its `lambda_max`, the exact value from
-which on no class has an edge, and goes down on a logarithmic scale. Two coordinates of Danaher, Wang and Witten
-describe a point: *strength* ``lambda1 + lambda2 / sqrt(2)`` and *similarity*, the share of ``lambda2 / sqrt(2)`` in it.
+which on no class has an edge, and goes down on a logarithmic scale. Along a column s = lambda1 + lambda2 is the
+threshold of an edge that one class has alone; omega = lambda2 / s says how much the classes are tied. Two coordinates
+of Danaher, Wang and Witten describe a point too: *strength* ``lambda1 + lambda2 / sqrt(2)`` and *similarity*, the share
+of ``lambda2 / sqrt(2)`` in it.
 """
 
 from __future__ import annotations
@@ -21,8 +23,18 @@ from jointglasso.penalties.pair_weights import as_pair_weights
 from jointglasso.screening.pairs import TILE
 from jointglasso.validation import check_count, check_nonnegative, check_positive, check_weights
 
-#: Ratios lambda2 / lambda1 of the default grid, from classes on their own to strongly tied ones.
-RATIOS = (0.1, 0.3, 0.6, 1.0, 2.0)
+#: Shares omega of lambda2 in lambda1 + lambda2, from classes on their own to those with the same edges throughout.
+OMEGAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
+
+#: The same as ratios lambda2 / lambda1.
+RATIOS = (0.0, 1.0 / 9.0, 1.0 / 3.0, 1.0, 3.0, np.inf)
+
+#: The default grid ends at so many times sqrt(log p / n), which the correlation of two independent variables reaches
+#: in a good part of all pairs.
+_OF_NOISE = 0.3
+
+#: Smallest penalty as a share of the largest where sample sizes are unknown.
+_MIN_RATIO = 0.05
 
 #: The largest penalties are raised by this factor, so that rounding cannot leave an edge at them.
 _ROUNDING = 1.0 + 1e-9
@@ -93,9 +105,11 @@ class LambdaGrid:
         return cls(lambda1[order], lambda2[order], column[order])
 
 
-def as_grid(grid: Any, source: CovarianceSource, weights: Any, pair_weights: Any = None) -> LambdaGrid:
-    """Take a grid as it is, arrange a list of points, or make the default grid."""
-    if grid is None:
+def as_grid(
+    grid: Any, source: CovarianceSource | None = None, weights: Any = None, pair_weights: Any = None
+) -> LambdaGrid:
+    """Take a grid as it is, arrange a list of points, or make the default grid of a source."""
+    if grid is None and source is not None:
         return lambda_grid(source, weights=weights, pair_weights=pair_weights)
     return grid if isinstance(grid, LambdaGrid) else LambdaGrid.from_points(grid)
 
@@ -105,7 +119,7 @@ def lambda_grid(
     *,
     n_lambdas: int = 10,
     ratios: Sequence[float] = RATIOS,
-    min_ratio: float = 0.05,
+    min_ratio: float | None = None,
     weights: Any = None,
     pair_weights: Any = None,
 ) -> LambdaGrid:
@@ -120,8 +134,9 @@ def lambda_grid(
     ratios : sequence of float
         ``lambda2 / lambda1`` of each column, 0 for separate graphical lassos, ``inf`` for lambda1 = 0. With a single
         class the two penalties are one and only the first ratio is used.
-    min_ratio : float, default 0.05
-        Smallest penalty of a column as a share of its largest.
+    min_ratio : float, optional
+        Smallest penalty of a column as a share of its largest. By default columns end at the noise,
+        ``lambda1 + lambda2 = 0.3 sqrt(log p / n)``, or at 0.05 where sample sizes are unknown.
     weights, pair_weights
         Class weights and pair weights of the solve, as in `jointglasso.solve`. Unpenalised pairs, edges at any
         penalty, do not count.
@@ -134,19 +149,33 @@ def lambda_grid(
     """
     source = as_source(S)
     n_lambdas = check_count("n_lambdas", n_lambdas)
-    if not check_positive("min_ratio", min_ratio) < 1.0:
+    if min_ratio is not None and not check_positive("min_ratio", min_ratio) < 1.0:
         raise ValueError(f"min_ratio={min_ratio:g} must be below 1.")
     directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
     largest = lambda_max(source, directions, weights=weights, pair_weights=pair_weights) * _ROUNDING
     # Without any covariance there is no edge at any penalty, and every grid will do.
     largest = np.where(largest > 0, largest, 1.0)
-    factors = np.geomspace(1.0, min_ratio, n_lambdas) if n_lambdas > 1 else np.ones(1)
-    scaled = largest[:, None] * factors
+    if min_ratio is None:
+        noise = noise_level(source, weights)
+        smallest = _MIN_RATIO * largest if noise is None else np.minimum(noise, 0.5 * largest)
+    else:
+        smallest = min_ratio * largest
+    scaled = np.geomspace(largest, smallest, n_lambdas, axis=1) if n_lambdas > 1 else largest[:, None]
     return LambdaGrid(
         (scaled * directions[:, :1]).ravel(),
         (scaled * directions[:, 1:]).ravel(),
         np.repeat(np.arange(len(directions)), n_lambdas),
     )
+
+
+def noise_level(source: CovarianceSource, weights: Any) -> float | None:
+    """Smallest lambda1 + lambda2 that is worth trying, on the scale of the source; None without sample sizes."""
+    if source.sample_sizes is None:
+        return None
+    w = check_weights(weights, source.class_names, source.sample_sizes)
+    spread = [np.median(source.diagonal(k)) for k in range(source.n_classes)]
+    deviation = w * np.array(spread) / np.sqrt(np.asarray(source.sample_sizes, dtype=float))
+    return float(_OF_NOISE * np.sqrt(np.log(max(source.n_variables, 2))) * deviation.min())
 
 
 def _directions(ratios: Sequence[float]) -> FloatArray:
@@ -219,7 +248,7 @@ def _largest_gauge(penalty: GroupPenalty, weighted: FloatArray) -> float:
         return 0.0
     peak = weighted.max(axis=1)
     norm = np.sqrt(np.einsum("ij,ij->i", weighted, weighted))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(peak > 0, 1.0 / (penalty.lambda1 / peak + penalty.lambda2 / norm), 0.0)
     first = int(bound.argmax())
     reached = penalty.lambda_max(weighted[first : first + 1])

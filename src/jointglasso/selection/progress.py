@@ -43,11 +43,11 @@ class Tracker:
         self._began = time.perf_counter()
         self._lock = threading.Lock()
 
-    def advance(self, stage: str, n_skipped: int = 0) -> None:
-        """Count one solve, after which so many others turned out not to be needed."""
+    def advance(self, stage: str, n_solves: int = 1, n_skipped: int = 0) -> None:
+        """Count solves, after which so many others turned out not to be needed, or more of them than expected."""
         with self._lock:
-            self._done += 1
-            self._total -= n_skipped
+            self._done += n_solves
+            self._total = max(self._total - n_skipped, self._done)
             if self._callback is not None:
                 elapsed = time.perf_counter() - self._began
                 self._callback(SelectionProgress(stage, self._done, self._total, elapsed))

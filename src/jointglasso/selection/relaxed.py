@@ -25,7 +25,7 @@ from jointglasso.solution import Refit, RefitFailure, RefitWarning, Sameness, So
 from jointglasso.validation import check_choice, check_count, check_nonnegative, check_positive
 
 #: Largest component that is refitted for the sake of a score.
-LARGEST = 500
+LARGEST = 1000
 
 #: Share of each variance that is added to it where the likelihood has no maximum otherwise.
 RIDGE = 1e-2

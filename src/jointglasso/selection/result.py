@@ -10,11 +10,9 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.selection.criteria import CRITERIA
+from jointglasso.selection.evaluation import TIE
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.solution import Solution
-
-#: Difference of two information criteria that means nothing: they are computed to about half of it.
-TIE = 0.2
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,11 @@ class SelectionResult:
         Solves that stopped before their tolerance, and solves in all, folds and subsamples included.
     limit : float or None
         Instability that StARS was allowed.
+    settled : bool or None
+        Whether the search went on until the neighbours of the chosen point had about as many edges; None where the grid
+        was given.
+    left_out : str
+        What could not be afforded and was left out beforehand, in words; empty if nothing was.
     """
 
     criterion: str
@@ -51,6 +54,8 @@ class SelectionResult:
     n_failed: int
     n_solves: int
     limit: float | None = None
+    settled: bool | None = None
+    left_out: str = ""
 
     @property
     def lambda1(self) -> float:
@@ -84,23 +89,30 @@ class SelectionResult:
 
     @property
     def on_edge(self) -> tuple[str, ...]:
-        """Sides of the grid that the chosen point lies on: "strongest", "weakest", "least similar", "most similar"."""
+        """Sides of what was tried that the chosen point lies on although there is something beyond.
+
+        "strongest", "weakest", "least similar", "most similar"; a graph without edges, lambda2 = 0 and lambda1 = 0 have
+        nothing beyond them.
+        """
         points = self._own_column
         place = int(np.flatnonzero(points == self.best)[0])
         similarity = self.grid.similarity
         tied = similarity[self._tied]
         several = self.grid.n_columns > 1
         sides = {
-            "strongest": len(points) > 1 and place == 0,
+            "strongest": len(points) > 1 and place == 0 and sum(self.solution.n_edges) > 0,
             "weakest": len(points) > 1 and place == len(points) - 1,
-            "least similar": several and tied.max() <= similarity.min() + 1e-12,
-            "most similar": several and tied.min() >= similarity.max() - 1e-12,
+            "least similar": several and 0.0 < tied.max() <= similarity.min() + 1e-12,
+            "most similar": several and 1.0 > tied.min() >= similarity.max() - 1e-12,
         }
         return tuple(side for side, holds in sides.items() if holds)
 
     def explain(self) -> str:
         """Say in plain words which point was chosen, why, and how clear the choice is."""
-        lines = [self._what(), self._why(), *self._edge_advice(), self._neighbours(), self._flatness()]
+        inside = "It lies inside what was tried, not on its edge."
+        inside = inside if sum(self.solution.n_edges) else "The data support no edge at all."
+        lines = [self._what(), self._why(), self.edge_advice or inside]
+        lines += [self._neighbours(), self._flatness(), *([self.left_out] if self.left_out else [])]
         if self.solution.refit is not None:
             lines.append(self.solution.refit.describe())
         if self.n_failed:
@@ -152,14 +164,18 @@ class SelectionResult:
             )
         return f"It has the smallest {self.criterion_name}: {self.score:.6g}, of {tried}."
 
-    def _edge_advice(self) -> list[str]:
+    @property
+    def edge_advice(self) -> str:
+        """What to do about a point on the edge of what was tried; empty if it is none."""
         advice = {
-            "strongest": "It is the strongest penalty of its column: the data support hardly any edge at all.",
+            "strongest": "It is the strongest penalty of its column: a better point may lie beyond, so start higher.",
             "weakest": "It is the weakest penalty of its column: a better point may lie beyond, so lower min_ratio.",
             "least similar": "It is the least similar column: try smaller ratios lambda2 / lambda1.",
             "most similar": "It is the most similar column: try larger ratios lambda2 / lambda1.",
         }
-        return [advice[side] for side in self.on_edge] or ["It lies inside the grid, not on its edge."]
+        if self.left_out and self.on_edge == ("weakest",):
+            return "It is the weakest penalty of its column that can be afforded: a better point may lie beyond."
+        return " ".join(advice[side] for side in self.on_edge)
 
     def _neighbours(self) -> str:
         points = self._own_column
@@ -201,8 +217,9 @@ class SelectionResult:
             return f"{int((scores <= self.limit).sum())} points of the grid are stable enough."
         same = int(self._tied.sum()) - 1
         close = int((scores <= self.score + 10.0).sum()) - 1
-        clear = "a clear choice" if close == 0 else "so they are hardly worse"
-        text = f"{close} other points are within 10 of its score, {clear}."
+        sure = self.settled is not False and not self.on_edge
+        clear = "a clear choice" if sure else "but better ones may lie between or beyond those tried"
+        text = f"{close} other points are within 10 of its score, {'so they are hardly worse' if close else clear}."
         return f"{text} {same} of them score the same; of those the weakest penalties were taken." if same else text
 
 

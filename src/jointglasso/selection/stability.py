@@ -91,7 +91,8 @@ def edge_stability(
     association: str = "pearson",
     missing: str = "refuse",
     constant: str = "refuse",
-    weights: Any = None,
+    weights: Any = "sqrt_sample_size",
+    penalize_diagonal: bool = False,
     **options: Any,
 ) -> EdgeStability:
     """Share of random subsamples in which each edge is found.
@@ -108,7 +109,9 @@ def edge_stability(
         Share of the samples of each class in a subsample, two samples at least.
     complementary_pairs : bool, default True
         Draw subsamples in pairs without a common sample; needs ``fraction <= 0.5``, and four samples in every class.
-    random_state, n_jobs, callback, executor, scale, assume_centered, association, missing, constant, weights, **options
+    random_state, n_jobs, callback, executor, scale, assume_centered, association, missing, constant, weights
+        As in `select`.
+    penalize_diagonal, **options
         As in `select`.
 
     Returns
@@ -120,7 +123,8 @@ def edge_stability(
     parts = _parts(data, check_count("n_subsamples", n_subsamples), fraction, complementary_pairs, random_state)
     samples = data.require_samples("Edge stability")
     counter = EdgeCounter(samples.n_classes, samples.n_variables)
-    shared = _Subsamples(samples, data.preparation, (lambda1, lambda2), {**solve_options(options), "weights": weights})
+    settings = {**solve_options(options), "weights": weights, "penalize_diagonal": penalize_diagonal}
+    shared = _Subsamples(samples, data.preparation, (lambda1, lambda2), settings)
 
     def count(_: int, found: tuple[list[Any], bool]) -> bool:
         counter.add(found[0])

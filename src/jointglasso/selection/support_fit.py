@@ -10,15 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotri
 
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.kernels.support import newton_direction, sandwiched
 
 #: Precision, on the scale of correlations, beyond which a diverging estimate is given up. Newton's method about doubles
 #: a diverging estimate in every iteration.
 DIVERGED = 1e8
+
+#: Conjugate gradients of one Newton direction.
+_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
         W = inverse(factor)
         gradient = pattern.take(R - W)
         residual = float(np.abs(gradient).max())
-        direction = _newton_direction(pattern, W, gradient)
+        direction = newton_direction(pattern.rows, pattern.columns, W, Theta, gradient, _STEPS)
         decrement = float(np.sqrt(max(-pattern.dot(gradient, direction), 0.0)))
         if residual <= limits.tol and decrement <= limits.decrement:
             return SupportFit(Theta, residual)
@@ -94,16 +97,8 @@ class Pattern:
         self.rows, self.columns = np.nonzero(np.triu(full))
         off = self.rows != self.columns
         self.edges = self.rows[off], self.columns[off]
-        self._off = off
         self.twice = 1.0 + off
-        # Below some size, or for dense supports, the plain product of matrices is quicker than any bookkeeping.
-        self._dense = b <= 64 or len(self.rows) > b * b // 16
         self._shape = (b, b)
-        # Position of each stored entry of the compressed matrix in the vector.
-        numbered = sparse.csr_array((np.arange(1, len(self.rows) + 1), (self.rows, self.columns)), shape=(b, b))
-        numbered = sparse.csr_array(numbered + sparse.triu(numbered, 1).T)
-        self._position = numbered.data - 1
-        self._sparse = numbered.astype(float)
 
     def take(self, matrix: FloatArray) -> FloatArray:
         """Entries of a symmetric matrix on the support."""
@@ -122,16 +117,12 @@ class Pattern:
 
     def curved(self, W: FloatArray, entries: FloatArray) -> FloatArray:
         """Entries of ``W D W`` on the support: the Hessian applied to D."""
-        if self._dense:
-            return self.take(W @ self.matrix(entries) @ W)
-        self._sparse.data = entries[self._position]
-        half = self._sparse @ W
-        return np.einsum("eb,eb->e", W[self.rows], np.ascontiguousarray(half.T)[self.columns])
+        return sandwiched(self.rows, self.columns, W, entries)
 
     def curvature(self, W: FloatArray) -> FloatArray:
         """Diagonal of the Hessian."""
         variance = W.diagonal()
-        return variance[self.rows] * variance[self.columns] + self._off * self.take(W) ** 2
+        return variance[self.rows] * variance[self.columns] + (self.rows != self.columns) * self.take(W) ** 2
 
 
 def _start(R: FloatArray, pattern: Pattern, start: FloatArray | None) -> tuple[FloatArray, Any, float]:
@@ -155,7 +146,7 @@ def best_multiple(Theta: FloatArray, R: FloatArray) -> FloatArray:
 
 
 def inverse(factor: Any) -> FloatArray:
-    """Inverse of a matrix from its Cholesky factor."""
+    """Inverse of a matrix from its lower Cholesky factor."""
     lower, _ = dpotri(factor[0], lower=1)
     return np.tril(lower) + np.tril(lower, -1).T
 
@@ -184,29 +175,3 @@ def _step(
         length /= 2.0
     trial = Theta + safe * direction
     return trial, *_evaluate(trial, R)
-
-
-def _newton_direction(pattern: Pattern, W: FloatArray, gradient: FloatArray) -> FloatArray:
-    """Conjugate gradients on ``W D W = -gradient``, scaled by the diagonal of the Hessian.
-
-    Whenever they stop, the decrement of the direction they give is that of Newton's method in the space they searched.
-    """
-    curvature = pattern.curvature(W)
-    D = np.zeros_like(gradient)
-    rest = -gradient
-    scaled = rest / curvature
-    search = scaled
-    size = first = pattern.dot(rest, scaled)
-    # Forcing term: few iterations far out, quadratic convergence at the end.
-    enough = first * min(1e-2, first)
-    for _ in range(200):
-        if size <= enough:
-            break
-        product = pattern.curved(W, search)
-        length = size / pattern.dot(search, product)
-        D = D + length * search
-        rest = rest - length * product
-        scaled = rest / curvature
-        before, size = size, pattern.dot(rest, scaled)
-        search = scaled + (size / before) * search
-    return D

@@ -98,19 +98,23 @@ def check_count(name: str, value: Any, minimum: int = 1) -> int:
 
 
 def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArray | None) -> FloatArray:
-    """Class weights w_k as an array (K,): None or "equal" (ones), "sample_size" (n_k / sum n), numbers, or a dict."""
+    """Class weights w_k as an array (K,).
+
+    None or "equal" (ones), "sample_size" (n_k / sum n), "sqrt_sample_size" (sqrt(n_k / mean n), so that noise is
+    equally large in all classes), numbers, or a dict.
+    """
     n_classes = len(class_names)
     if weights is None or (isinstance(weights, str) and weights == "equal"):
         return np.ones(n_classes)
     if isinstance(weights, str):
-        check_choice("weights", weights, ("equal", "sample_size"))
+        check_choice("weights", weights, ("equal", "sample_size", "sqrt_sample_size"))
         if sample_sizes is None:
             raise ValueError(
-                'weights="sample_size" needs the sample sizes: give samples (SampleCovariance) or '
+                f'weights="{weights}" needs the sample sizes: give samples (SampleCovariance) or '
                 "DenseCovariance(..., sample_sizes=[...])."
             )
         sizes = np.asarray(sample_sizes, dtype=float)
-        return sizes / sizes.sum()
+        return np.sqrt(sizes / sizes.mean()) if weights == "sqrt_sample_size" else sizes / sizes.sum()
     if isinstance(weights, Mapping):
         if {str(name) for name in weights} != set(class_names):
             given, known = sorted(map(str, weights)), sorted(class_names)

@@ -1,0 +1,85 @@
+"""Which penalties can be afforded: asked before they are solved, so that a choice among the rest remains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jointglasso._memory import available_memory
+from jointglasso._typing import FloatArray
+from jointglasso.covariance import CovarianceSource
+from jointglasso.engine import plan
+from jointglasso.validation import check_weights
+
+#: Up to so many variables everything is tried.
+_SMALL = 1000
+
+#: Pairs above lambda1 that a screening pass may list.
+_PAIRS = 20_000_000
+
+#: Pairs drawn at random to estimate how many there are.
+_DRAWN = 200_000
+
+
+class Budget:
+    """Tells whether a point fits into memory and time.
+
+    Parameters
+    ----------
+    source : CovarianceSource
+        Covariances of all samples.
+    max_seconds : float or None
+        Longest solve, by the estimate of the plan; None for no limit.
+    options : dict
+        Options of the solves.
+    """
+
+    def __init__(self, source: CovarianceSource, max_seconds: float | None, options: dict[str, Any]) -> None:
+        self._source = source
+        self._max_seconds = max_seconds
+        self._max_memory = options.get("max_memory")
+        kept = ("penalty", "weights", "penalize_diagonal", "pair_weights", "screening")
+        self._options = {name: options[name] for name in kept if name in options}
+        self._peaks = self._drawn_peaks() if source.n_variables > _SMALL else None
+
+    def objection(self, lambda1: float, lambda2: float) -> str:
+        """Why the point cannot be solved; empty if it can."""
+        if self._peaks is None:
+            return ""
+        p = self._source.n_variables
+        n_pairs = (1.0 - np.searchsorted(self._peaks, lambda1) / len(self._peaks)) * p * (p - 1) / 2
+        if n_pairs > _PAIRS:
+            return "too many pairs above lambda1"
+        found = plan(self._source, lambda1, lambda2, **self._options)
+        room = available_memory() if self._max_memory is None else self._max_memory
+        if room is not None and found.memory > 0.8 * room:
+            return "memory"
+        if self._max_seconds is not None and found.seconds > self._max_seconds:
+            return f"a solve of more than {self._max_seconds:g} s"
+        return ""
+
+    def _drawn_peaks(self) -> FloatArray:
+        """Largest weighted covariance over the classes of pairs drawn at random, sorted."""
+        source = self._source
+        w = check_weights(self._options.get("weights"), source.class_names, source.sample_sizes)
+        draw = np.random.default_rng(0)
+        p = source.n_variables
+        i, j = draw.integers(0, p, _DRAWN), draw.integers(0, p - 1, _DRAWN)
+        j += j >= i
+        peak = np.zeros(_DRAWN)
+        for k in range(source.n_classes):
+            np.maximum(peak, w[k] * np.abs(source.entries(k, i, j)), out=peak)
+        return np.sort(peak)
+
+
+def describe_left_out(left_out: dict[tuple[float, float], str]) -> str:
+    """What was left out, in words; empty if nothing was."""
+    if not left_out:
+        return ""
+    reasons = "; ".join(sorted(set(left_out.values())))
+    strongest = max(left_out, key=sum)
+    return (
+        f"{len(left_out)} weaker points were left out beforehand because they cannot be afforded ({reasons}), from "
+        f"lambda1 = {strongest[0]:.4g}, lambda2 = {strongest[1]:.4g} on: the choice is among the others."
+    )

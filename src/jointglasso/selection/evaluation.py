@@ -1,0 +1,110 @@
+"""What a criterion says of one point (lambda1, lambda2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from jointglasso._typing import FloatArray
+from jointglasso.covariance import CovarianceSource
+from jointglasso.engine import solve
+from jointglasso.selection.criteria import GraphSize, charge, sample_sizes
+from jointglasso.selection.likelihood import deviances
+from jointglasso.selection.relaxed import relaxed_deviances
+from jointglasso.solution import Solution
+
+#: Difference of two information criteria that means nothing: they are computed to about half of it.
+TIE = 0.2
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Score of a point, smaller being better, and what else is worth telling of it."""
+
+    lambda1: float
+    lambda2: float
+    score: float
+    edges: FloatArray
+    """(K,): edges of each class on all samples; where only parts of them were solved, the mean over the parts."""
+    gap: float
+    """Largest relative gap of the solves."""
+    n_failed: int
+    """Solves that stopped before their tolerance."""
+    solutions: tuple[Solution, ...] = ()
+    """Warm starts for points nearby; let go where a better point is at hand."""
+    details: dict[str, float] = field(default_factory=dict)
+    """Further columns of the table."""
+
+
+class Evaluator(Protocol):
+    """A criterion at work: solves a point and scores it."""
+
+    name: str
+    """The criterion in words."""
+    solves: int
+    """Solves for each point."""
+    tie: float
+    """Difference of two scores that means nothing."""
+
+    def __call__(self, lambda1: float, lambda2: float, start: Evaluation | None) -> Evaluation:
+        """Solve and score a point, from the solutions of another one."""
+        ...
+
+
+def solve_parts(
+    sources: Sequence[CovarianceSource],
+    lambda1: float,
+    lambda2: float,
+    start: Evaluation | None,
+    options: dict[str, Any],
+) -> list[Solution]:
+    """One solve for each source, each from the solution that `start` has for it."""
+    warm = start.solutions if start is not None and start.solutions else (None,) * len(sources)
+    return [
+        solve(source, lambda1, lambda2, warm_start=before, **options)
+        for source, before in zip(sources, warm, strict=True)
+    ]
+
+
+class Information:
+    """An information criterion, at the maximum likelihood on the edges or (not `relaxed`) at the penalised matrices."""
+
+    solves = 1
+    tie = TIE
+
+    def __init__(
+        self, source: CovarianceSource, criterion: str, gamma: float, relaxed: bool, options: dict[str, Any]
+    ) -> None:
+        extended = {"ebic": "extended BIC", "jbic": "joint extended BIC"}
+        self.name = f"{extended[criterion]} (gamma={gamma:g})" if criterion in extended else criterion.upper()
+        self.name += "" if relaxed else " of the penalised matrices"
+        self._source, self._criterion, self._gamma, self._relaxed = source, criterion, gamma, relaxed
+        self._sizes = sample_sizes(source)
+        self._options = options
+
+    def __call__(self, lambda1: float, lambda2: float, start: Evaluation | None) -> Evaluation:
+        (solution,) = solve_parts([self._source], lambda1, lambda2, start, self._options)
+        return Evaluation(
+            lambda1=lambda1,
+            lambda2=lambda2,
+            score=self.score(solution),
+            edges=np.array(solution.n_edges, dtype=float),
+            gap=solution.certificate.relative_gap,
+            n_failed=int(not solution.status.converged),
+            solutions=(solution,),
+        )
+
+    def score(self, solution: Solution) -> float:
+        """The criterion of a solution; infinite where the likelihood has no maximum."""
+        if self._relaxed:
+            lost = relaxed_deviances(self._source, solution, self._sizes)
+        else:
+            lost = deviances(self._source, solution.precision)
+        if lost is None:
+            return np.inf
+        size = GraphSize.of(solution.precision, self._sizes, solution.sameness)
+        added = charge(self._criterion, size, len(self._sizes), self._source.n_variables, self._gamma)
+        return float((self._sizes * lost).sum()) + added
