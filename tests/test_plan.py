@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,8 @@ import pytest
 import jointglasso as jgl
 from jointglasso import _memory
 from jointglasso.engine.items import work_items
-from jointglasso.engine.planning import BYTES_PER_ENTRY, plan_of
+from jointglasso.engine.planning import plan_of
+from jointglasso.engine.room import dense_groups, group_memory, share_out, work_memory
 from jointglasso.screening import Partition
 
 
@@ -30,15 +34,15 @@ def test_plan_follows_the_groups():
     assert plan.partition == jgl.screen(source, 0.5, 0.1, rule="strong")
     assert plan.n_groups == len(groups)
     entries = [sum(len(members) ** 2 for _, members in group.blocks) for group in groups]
-    assert plan.group_memory == pytest.approx(BYTES_PER_ENTRY * np.array(entries))
+    assert plan.group_memory == pytest.approx(jgl.Newton.bytes_per_entry * np.array(entries))
     assert np.all(np.diff(plan.group_seconds) <= 0)
     assert plan.seconds == pytest.approx(plan.group_seconds.sum())
     assert "independent groups" in str(plan)
 
 
 def test_memory_counts_big_groups_one_at_a_time():
-    one = plan_of(Partition(np.repeat([0], 500)[None]))
-    two = plan_of(Partition(np.repeat([0, 1], 500)[None]))
+    one = plan_of(Partition(np.repeat([0], 500)[None]), None, jgl.Newton())
+    two = plan_of(Partition(np.repeat([0, 1], 500)[None]), None, jgl.Newton())
     assert two.memory == pytest.approx(one.memory, rel=0.01)
 
 
@@ -72,13 +76,172 @@ def test_available_memory_is_plausible():
     assert amount is None or 2**20 < amount < 2**50
 
 
+def write_files(folder, **content):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in content.items():
+        Path(folder, name.replace("_in_bytes", "@").replace("_", ".", 1).replace("@", "_in_bytes")).write_text(text)
+
+
 def test_container_limit(tmp_path):
-    Path(tmp_path, "memory.max").write_text("1000\n")
-    Path(tmp_path, "memory.current").write_text("300\n")
-    assert _memory._free_of_container(str(tmp_path)) == 700
-    Path(tmp_path, "memory.max").write_text("max\n")
-    assert _memory._free_of_container(str(tmp_path)) is None
-    assert _memory._free_of_container(str(tmp_path / "nowhere")) is None
+    nobody = str(tmp_path / "nowhere")
+    write_files(tmp_path, memory_max="1000\n", memory_current="300\n")
+    assert _memory._free_of_container(str(tmp_path), nobody) == 700
+    write_files(tmp_path, memory_stat="anon 5\ninactive_file 100\n")
+    assert _memory._free_of_container(str(tmp_path), nobody) == 800
+    write_files(tmp_path, memory_max="max\n")
+    assert _memory._free_of_container(str(tmp_path), nobody) is None
+    assert _memory._free_of_container(nobody, nobody) is None
+
+
+def test_container_limit_of_the_first_version(tmp_path):
+    nobody = str(tmp_path / "nowhere")
+    write_files(tmp_path / "memory", memory_limit_in_bytes="5000", memory_usage_in_bytes="1000")
+    assert _memory._free_of_container(str(tmp_path), nobody) == 4000
+    write_files(tmp_path / "memory", memory_limit_in_bytes=str(2**63 - 4096))
+    assert _memory._free_of_container(str(tmp_path), nobody) is None
+
+
+@pytest.mark.parametrize(("line", "place"), [("0::/a/b\n", "a"), ("4:cpu,memory:/a/b\n", "memory/a")])
+def test_limits_of_groups_further_in_count(tmp_path, line, place):
+    (tmp_path / "membership").write_text("7:pids:/x\n" + line + "broken\n")
+    write_files(tmp_path / place, memory_max="900", memory_current="100")
+    write_files(tmp_path / place / "b", memory_max="600", memory_current="100")
+    assert _memory._free_of_container(str(tmp_path), str(tmp_path / "membership")) == 500
+
+
+def run_limited(code, **limits):
+    resource = pytest.importorskip("resource")
+
+    def limit():
+        for name, amount in limits.items():
+            resource.setrlimit(getattr(resource, name), (amount, amount))
+
+    prelude = "import numpy as np, jointglasso as jgl\n"
+    return subprocess.run(
+        [sys.executable, "-c", prelude + code],
+        capture_output=True,
+        text=True,
+        preexec_fn=limit,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", pytest.param("RLIMIT_DATA", marks=pytest.mark.slow)])
+def test_limits_of_the_process_count(limit):
+    """As with ``ulimit -v``: a solve that cannot fit is refused in a sentence before it begins."""
+    code = (
+        "from jointglasso._memory import available_memory\n"
+        "print(available_memory())\n"
+        "S = np.eye(9000, dtype=np.float32) * 0.5 + 0.5\n"
+        "class Alike(jgl.DenseCovariance):\n"
+        "    def __init__(self, S): self._matrices, self._diagonals = [S], [np.ones(len(S))]\n"
+        "    class_names, variable_names = ('a',), tuple(map(str, range(9000)))\n"
+        "    sample_sizes = None\n"
+        "try:\n"
+        "    jgl.solve(Alike(S), 0.1, 0.0, screening='none')\n"
+        "except jgl.NotEnoughMemory as error:\n"
+        "    print(error)\n"
+    )
+    found = run_limited(code, **{limit: 6 * 2**30})
+    assert found.returncode == 0, found.stderr[-2000:]
+    amount, sentence = found.stdout.splitlines()
+    assert 0 < float(amount) < 6 * 2**30
+    assert sentence.startswith("Solving blocks of up to 9000 variables needs about")
+
+
+MEASURE = """
+import sys
+def bytes_of(field):
+    return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(field))
+draw = np.random.default_rng(0)
+def source(p):
+    common = 1.0 if {dense} else 0.0
+    X = [draw.standard_normal((150, p)) + common * draw.standard_normal((150, 1)) for _ in range(2)]
+    return jgl.SampleCovariance(X, correlation=True)
+import warnings
+warnings.simplefilter("ignore")
+jgl.solve(source(60), *{lambdas}, solver={solver!r}, max_iter=12)  # what is loaded and compiled once is no part of it
+big = source({p})
+plan = jgl.plan(big, *{lambdas}, solver={solver!r})
+before = bytes_of("VmRSS")
+open("/proc/self/clear_refs", "w").write("5")
+solution = jgl.solve(big, *{lambdas}, solver={solver!r}, max_iter={max_iter})
+print(plan.memory, bytes_of("VmHWM") - before, *solution.methods)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
+@pytest.mark.parametrize(
+    ("solver", "dense", "max_iter", "method"),
+    [
+        ("auto", False, None, "columns, newton"),
+        pytest.param("newton", False, 4, "newton", marks=pytest.mark.slow),
+        ("auto", True, 6, "admm"),
+        pytest.param("admm", False, 6, "admm", marks=pytest.mark.slow),
+        pytest.param("proximal_gradient", False, 6, "proximal_gradient", marks=pytest.mark.slow),
+    ],
+)
+def test_the_plan_holds_for_every_solver(solver, dense, max_iter, method):
+    lambdas = (0.1, 0.05) if dense else (0.15, 0.05)
+    code = MEASURE.format(solver=solver, dense=dense, lambdas=lambdas, max_iter=max_iter, p=600)
+    found = run_limited(code)
+    assert found.returncode == 0, found.stderr[-2000:]
+    planned, peak, methods = found.stdout.split(maxsplit=2)
+    assert methods.strip() == method
+    assert 0.5 < float(peak) / float(planned) < 1.1
+
+
+def test_memory_that_runs_out_in_spite_of_the_plan_is_the_same_sentence(monkeypatch):
+    def solve(self, task):
+        raise MemoryError("Unable to allocate 3 GiB")
+
+    monkeypatch.setattr(jgl.Newton, "solve", solve)
+    with pytest.raises(jgl.NotEnoughMemory, match=r"Solving blocks of up to .* needs about .* are available: "):
+        jgl.solve(correlated(), 0.3, 0.1)
+    monkeypatch.setattr("jointglasso.engine.screen.scan_pairs", lambda *args, **options: solve(None, None))
+    with pytest.raises(jgl.NotEnoughMemory, match="The scan of the covariances found more pairs"):
+        jgl.solve(correlated(), 0.3, 0.1)
+
+
+def test_fewer_pieces_at_a_time_where_memory_is_short():
+    pieces = np.array([50.0, 40.0, 30.0, 5.0])
+    assert share_out(pieces, 4, 1000.0) == (4, 875.0)
+    assert share_out(pieces, 2, 1000.0) == (2, 910.0)
+    assert share_out(pieces, 4, 100.0) == (2, 10.0)
+    assert share_out(pieces, 4, 20.0) == (1, -30.0)
+
+
+def test_dense_groups_are_planned_with_the_memory_of_admm():
+    draw = np.random.default_rng(0)
+    X = np.hstack(
+        [draw.standard_normal((300, 40)) + 2 * draw.standard_normal((300, 1)), draw.standard_normal((300, 40))]
+    )
+    source = jgl.SampleCovariance([X, X], correlation=True)
+    plan = jgl.plan(source, 0.19, 0.05)
+    assert plan.group_largest[0] == 40
+    assert plan.group_memory[0] == jgl.ADMM.bytes_per_entry * 2 * 40**2
+    assert plan.group_memory[1:].sum() < plan.group_memory[0]
+    by_hand = jgl.plan(source, 0.19, 0.05, solver="newton")
+    assert by_hand.group_memory[0] == jgl.Newton.bytes_per_entry * 2 * 40**2
+
+
+def test_a_lockstep_method_needs_everything_at_once():
+    blocks = Partition(np.repeat([0, 1], 500)[None]).class_blocks
+    for method, pieces in ((jgl.Newton(), 2), (jgl.ADMM(), 1)):
+        memory = group_memory(blocks, method, dense_groups(blocks, None))
+        assert len(work_memory(blocks, method, memory)) == pieces
+
+
+def test_a_million_jobs_take_no_longer_than_two():
+    source = correlated()
+    began = time.perf_counter()
+    jgl.solve(source, 0.5, 0.1, n_jobs=10**6)
+    jgl.edge_stability(
+        {"a": np.random.default_rng(0).normal(size=(20, 5))}, lambda1=0.3, lambda2=0, n_subsamples=4, n_jobs=10**6
+    )
+    assert time.perf_counter() - began < 5.0
 
 
 def test_work_items_hold_every_group_once():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
 def available_memory() -> float | None:
     """Bytes that can be had without pushing anything out; None where the system does not tell."""
-    known = [amount for amount in (_free_of_system(), _free_of_container()) if amount is not None]
+    known = [amount for amount in (_free_of_system(), _free_of_container(), _free_of_process()) if amount is not None]
     return min(known) if known else None
 
 
@@ -25,11 +26,76 @@ def _free_of_system() -> float | None:
         return None
 
 
-def _free_of_container(folder: str = "/sys/fs/cgroup") -> float | None:
-    """What a control group leaves of its limit; file pages that it counts can be dropped, so this is cautious."""
+def _free_of_process() -> float | None:
+    """What the limits of this process (``ulimit -v`` and ``ulimit -d``) leave."""
     try:
-        limit = Path(folder, "memory.max").read_text(encoding="ascii").strip()
-        used = int(Path(folder, "memory.current").read_text(encoding="ascii"))
-        return None if limit == "max" else max(0.0, float(int(limit) - used))
-    except (OSError, ValueError):
+        import resource
+    except ImportError:  # not on this system
         return None
+    left = []
+    for limit, field in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
+        allowed = resource.getrlimit(limit)[0]
+        if allowed != resource.RLIM_INFINITY:
+            left.append(max(0.0, float(allowed - _own_bytes(field))))
+    return min(left, default=None)
+
+
+def _own_bytes(field: str) -> int:
+    """A size of this process, as Linux tells it; 0 elsewhere."""
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith(field):
+                return 1024 * int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0
+
+
+def _free_of_container(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> float | None:
+    """The least that the control groups of this process, of either version, and those around them leave."""
+    left = [_free_of_group(folder) for folder in _control_groups(Path(root), Path(membership))]
+    return min((amount for amount in left if amount is not None), default=None)
+
+
+def _control_groups(root: Path, membership: Path) -> Iterator[Path]:
+    """Folders of the control groups that count this process's memory, from the outermost inwards."""
+    yield root
+    yield root / "memory"
+    try:
+        lines = membership.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if number == "0" or "memory" in controllers.split(","):
+            folder = root if number == "0" else root / "memory"
+            for part in Path(path).parts[1:]:
+                folder /= part
+                yield folder
+
+
+def _free_of_group(folder: Path) -> float | None:
+    """What a control group leaves of its limit; None where it has none. File pages that it counts can be dropped."""
+    for limit, used, droppable in (
+        ("memory.max", "memory.current", "inactive_file "),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
+    ):
+        try:
+            allowed = (folder / limit).read_text(encoding="ascii").strip()
+            if allowed == "max" or int(allowed) >= 2**62:
+                return None
+            taken = int((folder / used).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+        return max(0.0, float(int(allowed) - taken + _statistic(folder, droppable)))
+    return None
+
+
+def _statistic(folder: Path, name: str) -> int:
+    try:
+        for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
+            if line.startswith(name):
+                return int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,9 @@ from jointglasso.engine.assemble import isolated_objective, sparse_matrices
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.clock import Clock
 from jointglasso.engine.executors import check_executor
+from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method
 from jointglasso.engine.outcome import Outcome
-from jointglasso.engine.planning import require_room
+from jointglasso.engine.planning import out_of_memory, require_room
 from jointglasso.engine.progress import Control
 from jointglasso.engine.prove import certify
 from jointglasso.engine.runner import GroupRunner, Options
@@ -29,7 +30,7 @@ from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
-from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
+from jointglasso.solvers import GroupSolver
 from jointglasso.validation import (
     check_callback,
     check_choice,
@@ -39,13 +40,6 @@ from jointglasso.validation import (
     check_positive,
     check_warm_start,
 )
-
-SOLVERS: dict[str, Callable[[], GroupSolver]] = {
-    "auto": lambda: Newton(closed_form=True),
-    "newton": Newton,
-    "proximal_gradient": ProximalGradient,
-    "admm": ADMM,
-}
 
 
 def solve(
@@ -171,7 +165,7 @@ def make_options(
     executor: Any,
 ) -> Options:
     """Check what a caller wants of a solve, apart from the problem."""
-    method = _method(solver)
+    method = choose_method(solver)
     check_choice("screening", screening, SCREENING)
     check_choice("on_interrupt", on_interrupt, ("raise", "return"))
     return Options(
@@ -194,11 +188,14 @@ def solve_problem(
     pairs: PairTable | None = None,
 ) -> Solution:
     """Screen, solve, prove, assemble; `pairs` is the scan of the covariances, where that was done before."""
-    with clock.stage("screening"):
-        screen = Screen(problem, screening, pairs)
-        require_room(problem, screen, options.method, options.max_memory)
-    with options.control.listening():
-        final = _solve_in_rounds(problem, screen, options, start, clock)
+    screen = None
+    try:
+        with clock.stage("screening"):
+            screen = Screen(problem, screening, pairs)
+        with options.control.listening():
+            final = _solve_in_rounds(problem, screen, options, start, clock)
+    except MemoryError as error:
+        raise out_of_memory(problem, screen, options.method, error) from None
     return Solution(
         precision=final.precision,
         objective=final.certificate.objective,
@@ -236,11 +233,13 @@ def _solve_in_rounds(
     n_iter = 0
     while True:
         blocks, isolated = _lay_out(screen.partition, options.method)
-        left = replace(options, max_iter=options.max_iter - n_iter)
+        with clock.stage("screening"):
+            room = require_room(problem, screen, blocks, options)
+        left = replace(options, max_iter=options.max_iter - n_iter, n_jobs=room.n_jobs)
         with blas_threads_for(screen.partition.largest):
             with clock.stage("solve"):
                 settled = isolated_objective(problem, isolated)
-                runner = GroupRunner(problem, blocks, settled, left, screen.waiting, start)
+                runner = GroupRunner(problem, blocks, settled, left, screen.waiting, start, room)
                 outcomes = runner.run()
             clock.move("solve", "covariance", runner.covariance_seconds)
             n_iter += runner.n_iter
@@ -268,14 +267,6 @@ def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
         "sample_sizes": None if sizes is None else [int(n) for n in sizes],
         "pair_weights": 0 if problem.pair_weights is None else len(problem.pair_weights),
     }
-
-
-def _method(solver: str | GroupSolver) -> GroupSolver:
-    if isinstance(solver, str):
-        return SOLVERS[check_choice("solver", solver, SOLVERS)]()
-    if not hasattr(solver, "solve") or isinstance(solver, type):
-        check_choice("solver", solver, SOLVERS)
-    return solver
 
 
 def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> WarmStart | None:

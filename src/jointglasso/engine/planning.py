@@ -17,16 +17,18 @@ from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import available_memory
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.engine.items import BATCH_ENTRIES, BATCHED_BLOCK, group_sums
+from jointglasso.engine.items import group_sums
+from jointglasso.engine.methods import choose_method
+from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
+from jointglasso.engine.runner import Options
 from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.penalties import GroupPenalty
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
+from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import GroupSolver
 from jointglasso.validation import check_choice
-
-#: Peak bytes for each entry b^2 of the blocks that are worked on together: matrices, their pair index, scratch.
-BYTES_PER_ENTRY = 120.0
 
 #: Time to solve a group, in factorizations with inversion of its blocks (docs/performance.md).
 FACTORIZATIONS = 60.0
@@ -43,16 +45,13 @@ class Plan:
     """Bytes needed while the group is solved."""
     group_seconds: FloatArray
     """Estimated seconds."""
+    memory: float
+    """Bytes needed at the peak, beyond the input, with one piece of work at a time."""
 
     @property
     def n_groups(self) -> int:
         """Number of independent groups."""
         return len(self.group_memory)
-
-    @property
-    def memory(self) -> float:
-        """Bytes needed at the peak, beyond the input."""
-        return memory_of(self.partition)
 
     @property
     def seconds(self) -> float:
@@ -82,12 +81,13 @@ def plan(
     penalize_diagonal: bool = True,
     pair_weights: Any = None,
     screening: str = "dynamic",
+    solver: str | GroupSolver = "auto",
 ) -> Plan:
     """Screen only, and estimate what the solve would take.
 
     Parameters
     ----------
-    S, lambda1, lambda2, penalty, weights, penalize_diagonal, pair_weights, screening
+    S, lambda1, lambda2, penalty, weights, penalize_diagonal, pair_weights, screening, solver
         As in `jointglasso.solve`. Dynamic screening may merge blocks later; the plan is that of its first round.
 
     Returns
@@ -95,74 +95,110 @@ def plan(
     Plan
     """
     check_choice("screening", screening, SCREENING)
+    method = choose_method(solver)
     problem = make_problem(
         S, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal,
         pair_weights=pair_weights,
     )  # fmt: skip
-    return plan_of(Screen(problem, screening).partition)
+    screen = Screen(problem, screening)
+    return plan_of(screen.partition, screen.pairs, method)
 
 
-def plan_of(partition: Partition) -> Plan:
+def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver) -> Plan:
     """Estimate what the groups of a partition will take."""
     blocks = partition.class_blocks
     order = blocks.by_cost
+    memory = group_memory(blocks, method, dense_groups(blocks, pairs))
     return Plan(
         partition=partition,
         group_largest=blocks.group_largest[order],
-        group_memory=BYTES_PER_ENTRY * group_sums(blocks, 2)[order],
+        group_memory=memory[order],
         group_seconds=FACTORIZATIONS * group_sums(blocks, 3)[order] / _factorization_rate(),
+        memory=float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs),
     )
 
 
-def memory_of(partition: Partition) -> float:
-    """Bytes needed at the peak: of the biggest group, which is solved alone, or of a batch of small ones."""
-    blocks = partition.class_blocks
-    needed, big = BYTES_PER_ENTRY * group_sums(blocks, 2), blocks.group_largest > BATCHED_BLOCK
-    batch = min(float(needed[~big].sum()), BYTES_PER_ENTRY * BATCH_ENTRIES)
-    return max(float(needed[big].max(initial=0.0)), batch) + 100.0 * partition.labels.size
+def _around(partition: Partition, pairs: PairTable | None) -> float:
+    """Bytes beside the blocks: what is known of every variable, and the pairs that the screen found."""
+    found = () if pairs is None else (pairs.rows, pairs.columns, pairs.weighted, pairs.above, pairs.strong)
+    return 100.0 * partition.labels.size + sum(2.0 * array.nbytes for array in found)
 
 
-def require_room(problem: JointProblem, screen: Screen, method: GroupSolver, max_memory: float | None) -> None:
-    """Refuse a solve that cannot fit, with the penalties or the memory that would."""
-    needed = _memory_of(screen.partition, method)
-    room = available_memory() if max_memory is None else max_memory
-    if room is None or needed <= room:
-        return
-    raise NotEnoughMemory(
+def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, options: Options) -> Room:
+    """What fits into memory; a solve of which nothing does is refused, with the penalties or the memory that would."""
+    method, n_jobs = options.method, options.n_jobs or 1
+    room = available_memory() if options.max_memory is None else options.max_memory
+    if room is None or not blocks.n_groups:
+        return Room(options.n_jobs)
+    around = _around(screen.partition, screen.pairs)
+    roughly = work_memory(blocks, method, group_memory(blocks, method, dense=True))
+    jobs, left = share_out(roughly, n_jobs, room - around)
+    for_admm = left >= 0.0
+    if not for_admm:  # it may yet fit if not every group is left to ADMM
+        dense = dense_groups(blocks, screen.pairs)
+        pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
+        jobs, left = share_out(pieces, n_jobs, room - around)
+        if left < 0.0:
+            raise _refusal(problem, screen, method, float(pieces[0]) + around, room)
+    return Room(options.n_jobs and jobs, kept_entries(left), for_admm)
+
+
+def out_of_memory(
+    problem: JointProblem, screen: Screen | None, method: GroupSolver, error: MemoryError
+) -> NotEnoughMemory:
+    """What to say when memory ran out in spite of the plan."""
+    if isinstance(error, NotEnoughMemory):
+        return error
+    room = available_memory() or 0.0
+    if screen is None:
+        return NotEnoughMemory(
+            f"The scan of the covariances found more pairs than fit into memory, of which {_readable_bytes(room)} are "
+            "left: raise lambda1, or use a machine with more memory."
+        )
+    needed = _memory_of(screen.partition, screen.pairs, method)
+    return _refusal(problem, screen, method, max(needed, room), room)
+
+
+def _refusal(problem: JointProblem, screen: Screen, method: GroupSolver, needed: float, room: float) -> NotEnoughMemory:
+    return NotEnoughMemory(
         f"Solving blocks of up to {screen.partition.largest} variables needs about {_readable_bytes(needed)}, and "
         f"{_readable_bytes(room)} are available: {_what_would_fit(problem, screen, method, room)}use a machine with "
         "more memory, or raise max_memory if you know better."
     )
 
 
-def _memory_of(partition: Partition, method: GroupSolver) -> float:
-    if method.lockstep:  # all blocks at once
-        return BYTES_PER_ENTRY * float(group_sums(partition.class_blocks, 2).sum())
-    return memory_of(partition)
+def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver) -> float:
+    """Bytes needed at the peak."""
+    blocks = partition.class_blocks
+    memory = group_memory(blocks, method, dense_groups(blocks, pairs))
+    return float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs)
 
 
 def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, room: float) -> str:
     """Smallest multiple of the penalties whose first partition fits, in words; empty where there is none."""
-    lambda1, lambda2 = problem.penalty.lambda1, problem.penalty.lambda2
+    pairs, lambda1, lambda2 = screen.pairs, problem.penalty.lambda1, problem.penalty.lambda2
+    if pairs is None or lambda1 + lambda2 == 0:
+        return ""
 
-    def partition_at(factor: float) -> Partition | None:
-        return screen.first_partition_at(GroupPenalty(factor * lambda1, factor * lambda2))
+    def fitting(factor: float) -> Partition | None:
+        at = GroupPenalty(factor * lambda1, factor * lambda2)
+        partition = screen.first_partition_at(at)
+        found = pairs.at(at)
+        fits = partition is not None and _memory_of(partition, found, method) <= room
+        return partition if fits else None
 
     low, high = 1.0, 2.0
-    while (found := partition_at(high)) is not None and _memory_of(found, method) > room and high < 1e6:
+    while (best := fitting(high)) is None and high < 1e6:
         low, high = high, 2.0 * high
-    if found is None or lambda1 + lambda2 == 0 or _memory_of(found, method) > room:
+    if best is None:
         return ""
     for _ in range(12):
         middle = 0.5 * (low + high)
-        at_middle = partition_at(middle)
-        if at_middle is not None and _memory_of(at_middle, method) <= room:
-            high, found = middle, at_middle
-        else:
-            low = middle
+        found = fitting(middle)
+        low, high, best = (middle, high, best) if found is None else (low, middle, found)
     return (
         f"raise the penalties to lambda1={high * lambda1:.4g}, lambda2={high * lambda2:.4g} (blocks of up to "
-        f"{found.largest} variables), "
+        f"{best.largest} variables), "
     )
 
 

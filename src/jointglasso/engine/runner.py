@@ -12,15 +12,12 @@ from jointglasso.engine.items import gap_shares, group_sums, start_objectives, w
 from jointglasso.engine.narrow import narrowed
 from jointglasso.engine.outcome import Opened, Outcome
 from jointglasso.engine.progress import Control, Progress
+from jointglasso.engine.room import AMPLE, Room
 from jointglasso.engine.work import Item, Shared, WarmStart, reopen, solve_item
 from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import WaitingPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers import GroupSolver
-
-#: Solved blocks are kept at hand while they have no more entries than this, some fifty bytes each, in case they are
-#: needed again.
-_KEPT_ENTRIES = 2e7
 
 
 @dataclass(frozen=True)
@@ -49,10 +46,13 @@ class GroupRunner:
         options: Options,
         waiting: WaitingPairs,
         warm_start: WarmStart | None,
+        room: Room = AMPLE,
     ) -> None:
-        self.blocks, self.settled, self.options = blocks, settled, options
+        self.room, self.blocks, self.settled, self.options = room, blocks, settled, options
         self.covariance_seconds, self.n_iter = 0.0, 0
-        self.shared = Shared(problem, options.method, options.tol, waiting, warm_start, options.checkpoint)
+        self.shared = Shared(
+            problem, options.method, options.tol, waiting, warm_start, options.checkpoint, room.for_admm
+        )
         self.groups = work_items(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
         self.start_objective = settled + float(starts.sum())
@@ -76,7 +76,7 @@ class GroupRunner:
                     rest=self.start_objective - start,
                     max_iter=self.options.max_iter,
                     saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
-                    stays_open=kept <= _KEPT_ENTRIES and self.options.executor is None,
+                    stays_open=kept <= self.room.kept_entries and self.options.executor is None,
                 )
             )
         return items

@@ -51,6 +51,8 @@ class Shared:
     warm_start: WarmStart | None = None
     checkpoint: Checkpoint | None = None
     """Where long solves leave snapshots."""
+    room_for_admm: bool = True
+    """Whether big groups may be handed to ADMM, which takes twice the memory."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ def _task(item: Item, shared: Shared, system: BlockSystem, tell: Tell) -> Solver
         warm=item.start is not None or warm_start is not None,
         n_threads=cores_here(),
         report=tell,
+        room_for_admm=shared.room_for_admm,
     )
     if shared.checkpoint is None:
         return task

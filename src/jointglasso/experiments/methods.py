@@ -16,7 +16,6 @@ from scipy import sparse
 from jointglasso._memory import available_memory
 from jointglasso.covariance import as_source
 from jointglasso.engine import NotEnoughMemory, solve
-from jointglasso.engine.planning import BYTES_PER_ENTRY
 from jointglasso.screening import Partition, screen
 from jointglasso.solution import ConvergenceWarning, Iteration, Solution
 from jointglasso.solvers import ADMM
@@ -136,7 +135,7 @@ def _median_step(solution: Solution) -> float:
 def _has_room(partition: Partition) -> bool:
     entries = sum(float((partition.block_sizes(k).astype(float) ** 2).sum()) for k in range(partition.n_classes))
     room = available_memory()
-    return room is None or BYTES_PER_ENTRY * entries < room
+    return room is None or ADMM.bytes_per_entry * entries < room
 
 
 def _block_seconds(b: int) -> float:

@@ -69,6 +69,7 @@ class ADMM:
     name = "admm"
     default_max_iter = 2000
     lockstep = True
+    bytes_per_entry = 250.0
 
     def __post_init__(self) -> None:
         check_choice("stopping", self.stopping, ("gap", "paper"))

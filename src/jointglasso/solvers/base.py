@@ -44,6 +44,8 @@ class SolverTask:
     """Whether `tol` is a gap rather than relative to the objective."""
     n_threads: int = 1
     """Threads that a solver may use of its own."""
+    room_for_admm: bool = True
+    """Whether there is memory for ADMM, should another method find a big group hard."""
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], FloatArray]], None] = field(default=lambda theta: None)
     """Called by methods that take long on one group, with a way to a Theta worth going on from, if it is wanted."""
@@ -96,6 +98,10 @@ class GroupSolver(Protocol):
     @property
     def lockstep(self) -> bool:
         """Whether all groups are to be given as one system and iterated together."""
+
+    @property
+    def bytes_per_entry(self) -> float:
+        """Peak bytes for each entry b^2 of the blocks that are solved together: matrices, their pair index, scratch."""
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Solve to the task's gap limits."""

@@ -54,6 +54,7 @@ class Newton:
     default_max_iter = 100
     include_isolated = False
     lockstep = False
+    bytes_per_entry = 135.0
 
     @property
     def name(self) -> str:
@@ -103,8 +104,8 @@ class Newton:
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         taken = 0
         if not _dense_groups(task.system, strong)[0]:
-            sweeps = _starts_anew(task)
-            theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=ADMM_WORK, sweeps=sweeps)
+            sweeps, limit = _starts_anew(task), ADMM_WORK if task.room_for_admm else np.inf
+            theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=limit, sweeps=sweeps)
             if stopped_by != "work":
                 name = "columns, newton" if sweeps else "newton"
                 return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))

@@ -37,6 +37,7 @@ class ProximalGradient:
     default_max_iter = 5000
     include_isolated = False
     lockstep = False
+    bytes_per_entry = 165.0
 
     def __post_init__(self) -> None:
         check_count("check_every", self.check_every)

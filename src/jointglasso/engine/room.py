@@ -1,0 +1,78 @@
+"""How much memory pieces of work take, and what that leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.engine.items import group_sums, work_items
+from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.pairs import PairTable
+from jointglasso.solvers import ADMM, GroupSolver
+from jointglasso.solvers.newton import DENSE_BLOCK, DENSE_SHARE
+
+#: Solved blocks are kept at hand, in case they are needed again, while they have no more entries than this, at so many
+#: bytes each.
+_KEPT_ENTRIES, _KEPT_BYTES = 2e7, 50.0
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a solve may do with the memory there is."""
+
+    n_jobs: int | None = None
+    """Pieces of work at a time."""
+    kept_entries: float = _KEPT_ENTRIES
+    """Entries of solved blocks that may be kept at hand."""
+    for_admm: bool = True
+    """Whether a big group that Newton's method finds hard may be handed to ADMM, which takes twice the memory."""
+
+
+#: More than anybody needs.
+AMPLE = Room()
+
+
+def group_memory(blocks: ClassBlocks, method: GroupSolver, dense: BoolArray | bool) -> FloatArray:
+    """Bytes needed while each group is solved; `dense` ones are left to ADMM where the method does so."""
+    own = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # a method of somebody else may not know
+    per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, own)
+    return np.asarray(per_entry * group_sums(blocks, 2))
+
+
+def work_memory(blocks: ClassBlocks, method: GroupSolver, memory: FloatArray) -> FloatArray:
+    """Bytes needed for each piece of work, largest first, from those of its groups."""
+    pieces = work_items(blocks, together=method.lockstep)
+    return np.sort([float(memory[groups].sum()) for groups in pieces])[::-1]
+
+
+def share_out(pieces: FloatArray, n_jobs: int, room: float) -> tuple[int, float]:
+    """How many pieces of work, one at least, fit side by side, and the bytes that are left over."""
+    needed = np.cumsum(pieces)[: max(1, n_jobs)]
+    jobs = max(1, int((needed <= room).sum()))
+    return jobs, room - float(needed[jobs - 1])
+
+
+def kept_entries(left: float) -> float:
+    """Entries of solved blocks for which so many bytes are enough."""
+    return min(_KEPT_ENTRIES, max(0.0, left) / _KEPT_BYTES)
+
+
+def dense_groups(blocks: ClassBlocks, pairs: PairTable | None) -> BoolArray:
+    """Groups most of whose pairs are strong, so that they may be left to ADMM; all, where nothing was scanned."""
+    if pairs is None:
+        return np.ones(blocks.n_groups, dtype=bool)
+    block_of = np.full((int(blocks.block_class.max(initial=0)) + 1, pairs.n_variables), -1, dtype=np.int64)
+    block_of[np.repeat(blocks.block_class, blocks.sizes), blocks.members] = np.repeat(
+        np.arange(blocks.n_blocks), blocks.sizes
+    )
+    i, j = pairs.rows[pairs.strong], pairs.columns[pairs.strong]
+    group = np.full(len(i), -1, dtype=np.int64)
+    for of_class in block_of:
+        together = (of_class[i] == of_class[j]) & (of_class[i] >= 0)
+        group[together] = blocks.group[of_class[i[together]]]
+    n_strong = np.bincount(group[group >= 0], minlength=blocks.n_groups)
+    largest = blocks.group_largest
+    n_pairs = np.maximum(largest * (largest - 1) // 2, 1)  # there are more where classes have different blocks
+    return np.asarray((n_strong > DENSE_SHARE * n_pairs) & (largest >= DENSE_BLOCK))
