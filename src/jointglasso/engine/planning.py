@@ -30,6 +30,9 @@ from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import GroupSolver
 from jointglasso.validation import check_choice
 
+#: Bytes that are taken without a look at what there is: the look takes as long as a small solve.
+_NO_QUESTION = 2.0**26
+
 #: Time to solve a group, in factorizations with inversion of its blocks (docs/performance.md).
 FACTORIZATIONS = 60.0
 
@@ -127,11 +130,13 @@ def _around(partition: Partition, pairs: PairTable | None) -> float:
 def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, options: Options) -> Room:
     """What fits into memory; a solve of which nothing does is refused, with the penalties or the memory that would."""
     method, n_jobs = options.method, options.n_jobs or 1
-    room = available_memory() if options.max_memory is None else options.max_memory
-    if room is None or not blocks.n_groups:
-        return Room(options.n_jobs)
     around = _around(screen.partition, screen.pairs)
     roughly = work_memory(blocks, method, group_memory(blocks, method, dense=True))
+    if options.max_memory is None and roughly.sum() + around < _NO_QUESTION:
+        return Room(options.n_jobs)
+    room = available_memory() if options.max_memory is None else options.max_memory
+    if room is None:
+        return Room(options.n_jobs)
     jobs, left = share_out(roughly, n_jobs, room - around)
     for_admm = left >= 0.0
     if not for_admm:  # it may yet fit if not every group is left to ADMM

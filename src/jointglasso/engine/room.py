@@ -43,6 +43,8 @@ def group_memory(blocks: ClassBlocks, method: GroupSolver, dense: BoolArray | bo
 
 def work_memory(blocks: ClassBlocks, method: GroupSolver, memory: FloatArray) -> FloatArray:
     """Bytes needed for each piece of work, largest first, from those of its groups."""
+    if blocks.n_groups == 0:
+        return np.zeros(1)
     pieces = work_items(blocks, together=method.lockstep)
     return np.sort([float(memory[groups].sum()) for groups in pieces])[::-1]
 
