@@ -1,0 +1,156 @@
+"""After a dynamic screen: pairs that were cut and should not have been are merged, whichever condition they violate."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+from jointglasso.solvers import SolverResult
+
+LAMBDA1, LAMBDA2 = 0.1, 0.1
+
+
+def shadow(direct: float, over: float) -> np.ndarray:
+    """Class 1 is a chain 0 - 1 - 2 and class 2 knows the pair (0, 2) alone, by `over` more than lambda1.
+
+    The pair is weak, so the screen cuts it in class 2. In class 1 the chain alone gives it W = 0.25: its dual variable
+    is 0.25 - `direct`, and how much of the budget that leaves to class 2 decides.
+    """
+    S = np.tile(np.eye(3), (2, 1, 1))
+    for k, i, j, value in [(0, 0, 1, 0.7), (0, 1, 2, 0.7), (0, 0, 2, direct), (1, 0, 2, LAMBDA1 + over)]:
+        S[k, i, j] = S[k, j, i] = value
+    return S
+
+
+def solve(S: np.ndarray, screening: str, tol: float) -> jgl.Solution:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+        return jgl.solve(S, LAMBDA1, LAMBDA2, screening=screening, penalize_diagonal=False, tol=tol)
+
+
+def pair(solution: jgl.Solution) -> tuple[float, float]:
+    """(0, 2) in both classes."""
+    return solution.precision[0][0, 2], solution.precision[1][0, 2]
+
+
+@pytest.mark.parametrize("over", [1e-7, 1e-6, 1e-5, 1e-3, 0.02])
+@pytest.mark.parametrize("tol", [1e-6, 1e-10])
+def test_a_pair_that_is_not_zero_where_it_is_held_is_merged_where_it_was_cut(over, tol):
+    S = shadow(0.0, over)
+    solution, exact = solve(S, "dynamic", tol), solve(S, "none", 1e-12)
+    assert pair(exact)[0] != 0 and pair(exact)[1] != 0
+    assert solution.status.converged
+    assert solution.objective == pytest.approx(exact.objective, rel=2 * tol)
+    assert solution.partition.labels[1, 0] == solution.partition.labels[1, 2], "the pair was not merged"
+    assert pair(solution)[1] != 0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.98, 1.02, 1.1, 1.5])
+@pytest.mark.parametrize("direct", [0.06, 0.1])
+def test_a_pair_that_is_zero_where_it_is_held_is_merged_if_the_classes_together_leave_the_dual_ball(direct, share):
+    # In class 1, W of the chain is what soft-thresholding leaves of 0.7 squared.
+    used = 0.5**2 - direct - LAMBDA1
+    assert 0 < used < LAMBDA2
+    over = share * np.sqrt(LAMBDA2**2 - used**2)
+    S = shadow(direct, over)
+    solution, exact = solve(S, "dynamic", 1e-10), solve(S, "none", 1e-12)
+    assert (pair(exact)[1] != 0) == (share > 1)
+    assert solution.status.converged
+    assert solution.objective == pytest.approx(exact.objective, rel=2e-10)
+    merged = solution.partition.labels[1, 0] == solution.partition.labels[1, 2]
+    assert merged == (share > 1)
+    assert (pair(solution)[1] != 0) == (share > 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_shadows_are_solved_exactly(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        S = shadow(rng.uniform(0.0, 0.15), 10.0 ** rng.uniform(-6, -1.1))
+        solution, exact = solve(S, "dynamic", 1e-9), solve(S, "none", 1e-11)
+        assert solution.status.converged
+        assert solution.certificate.edges_present <= sum(exact.n_edges)
+        assert solution.certificate.edges_absent <= 6 - sum(exact.n_edges)
+        assert solution.objective == pytest.approx(exact.objective, rel=2e-9)
+
+
+# --- what "converged" and "present" mean -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """A solver that returns a point stretched away from the solution and says that it is done."""
+
+    precision: np.ndarray
+    stretch: float
+
+    name = "lazy"
+    default_max_iter = 10
+    include_isolated = True
+    lockstep = True
+
+    def solve(self, task):
+        theta = (1.0 + self.stretch) * self.precision.ravel()
+        return SolverResult(theta, task.bounds(theta, rescue=True), 1, "tolerance", ["lazy"] * task.system.n_groups)
+
+
+DENSE = np.array([[[1.0, 0.5, 0.3], [0.5, 1.0, 0.4], [0.3, 0.4, 1.0]]])
+
+
+def lazy(stretch: float, tol: float) -> jgl.Solution:
+    exact = jgl.solve(DENSE, 0.05, 0.0, tol=1e-13, screening="none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+        return jgl.solve(
+            DENSE, 0.05, 0.0, tol=tol, screening="none", solver=Lazy(exact.precision[0].toarray(), stretch)
+        )
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.97, 1.03, 2.0, 29.0])
+def test_converged_is_decided_by_the_gap_and_by_nothing_else(factor):
+    """F((1 + t) Theta*) - F* = p (t - log(1 + t)), exactly, and on this face the gap is no more."""
+    t = 1e-3
+    suboptimality = 3 * (t - np.log1p(t))
+    reached = lazy(t, 1.0)
+    assert reached.certificate.gap == pytest.approx(suboptimality, rel=0.02)
+    tol = suboptimality / abs(reached.objective) / factor
+    assert lazy(t, tol).status.converged == (factor < 1)
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "admm", "proximal_gradient"])
+@pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7, 1e-9])
+def test_a_solver_does_not_stop_before_the_gap_is_what_was_asked_for(solver, tol):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((2, 12, 8)) + rng.standard_normal((2, 12, 1))
+    solution = jgl.solve(np.stack([np.cov(x.T) for x in X]), 0.05, 0.05, screening="none", solver=solver, tol=tol)
+    assert solution.status.converged and solution.certificate.relative_gap <= tol
+
+
+def reach_over_smallest_entry(stretch: float) -> float:
+    """max(r, s) / (1 - s) sqrt(theta_ii theta_jj) / |theta_ij| of the smallest entry, the radii found by bisection."""
+    solution = lazy(stretch, 1.0)
+    Theta, gap = solution.precision[0].toarray(), solution.certificate.gap
+    r = _root(lambda r: r - np.log1p(r) - gap, 10.0)
+    s = _root(lambda s: -s - np.log1p(-s) - gap, 1.0 - 1e-15)
+    i, j = np.unravel_index(np.abs(Theta).argmin(), Theta.shape)
+    return max(r, s) / (1.0 - s) * np.sqrt(Theta[i, i] * Theta[j, j]) / abs(Theta[i, j])
+
+
+@pytest.mark.parametrize("factor", [0.8, 0.98, 1.02])
+def test_an_entry_is_proved_present_only_beyond_the_reach_of_the_gap(factor):
+    """An entry within what the radius allows must stay undetermined: the same gap would allow it to be zero."""
+    stretch = _root(lambda t: reach_over_smallest_entry(t) - 1.0, 0.5, steps=30)
+    assert lazy(factor * stretch, 1.0).certificate.edges_present == (3 if factor < 1 else 2)
+
+
+def _root(function, high: float, steps: int = 200) -> float:
+    """Where an increasing function, negative at zero, is zero."""
+    low = 0.0
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    return high
