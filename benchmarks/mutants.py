@@ -130,6 +130,8 @@ MUTANTS = (
         RECHECK,
         "failed = waiting.any_of(theta[waiting.at] != 0.0) | (",
         "failed = (",
+        PROOFS,
+        "a pair that exists uses all of its budget: the other condition finds it, too",
     ),
     Mutant(
         "pairs outside the dual ball are not merged",

@@ -101,13 +101,15 @@ class Lazy:
 DENSE = np.array([[[1.0, 0.5, 0.3], [0.5, 1.0, 0.4], [0.3, 0.4, 1.0]]])
 
 
-def lazy(stretch: float, tol: float) -> jgl.Solution:
-    exact = jgl.solve(DENSE, 0.05, 0.0, tol=1e-13, screening="none")
+#: One pair, (0, 2), is explained by the other two.
+CHAIN = np.array([[[1.0, 0.5, 0.18], [0.5, 1.0, 0.4], [0.18, 0.4, 1.0]]])
+
+
+def lazy(stretch: float, tol: float, S: np.ndarray = DENSE) -> jgl.Solution:
+    exact = jgl.solve(S, 0.05, 0.0, tol=1e-13, screening="none").precision[0].toarray()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", jgl.ConvergenceWarning)
-        return jgl.solve(
-            DENSE, 0.05, 0.0, tol=tol, screening="none", solver=Lazy(exact.precision[0].toarray(), stretch)
-        )
+        return jgl.solve(S, 0.05, 0.0, tol=tol, screening="none", solver=Lazy(exact, stretch))
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.97, 1.03, 2.0, 29.0])
@@ -145,6 +147,20 @@ def test_an_entry_is_proved_present_only_beyond_the_reach_of_the_gap(factor):
     """An entry within what the radius allows must stay undetermined: the same gap would allow it to be zero."""
     stretch = _root(lambda t: reach_over_smallest_entry(t) - 1.0, 0.5, steps=30)
     assert lazy(factor * stretch, 1.0).certificate.edges_present == (3 if factor < 1 else 2)
+
+
+def largest_dual_over_lambda(stretch: float) -> float:
+    """(|W - S| + r sqrt(W_ii W_jj)) / lambda1 of the pair that is zero: what the gap allows of its dual variable."""
+    solution = lazy(stretch, 1.0, CHAIN)
+    W, gap = np.linalg.inv(solution.precision[0].toarray()), solution.certificate.gap
+    r = _root(lambda r: r - np.log1p(r) - gap, 10.0)
+    return (min(abs(W[0, 2] - CHAIN[0, 0, 2]), 0.05) + r * 1.05) / 0.05
+
+
+@pytest.mark.parametrize("factor", [0.8, 0.97, 1.03])
+def test_an_entry_is_proved_absent_only_if_the_reach_of_the_gap_stays_inside_the_dual_ball(factor):
+    stretch = _root(lambda t: largest_dual_over_lambda(t) - 1.0, 0.5, steps=30)
+    assert lazy(factor * stretch, 1.0, CHAIN).certificate.edges_absent == (factor < 1)
 
 
 def _root(function, high: float, steps: int = 200) -> float:

@@ -218,6 +218,24 @@ def test_objective_and_gap_hold_in_sixty_digits(seed):
             assert certificate.dual_objective <= dual <= value
 
 
+def test_the_error_of_the_inverse_is_in_the_gap():
+    """Without it the gap of some badly conditioned solution is smaller than in sixty digits."""
+    too_small = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        S = badly_conditioned(rng, 1, 3, rng.uniform(8, 11))
+        lambda1 = 1e-13 * np.abs(S).max()
+        Theta = solve(S, lambda1, 0.0, screening="none").precision[0].toarray()
+        system = build_system(as_source(S), class_blocks(np.zeros((1, 3), dtype=np.int64), smallest=2), np.ones(1))
+        theta, penalty = flat_from_precisions(system, [Theta], 3), GroupPenalty(lambda1, 0.0)
+        computed = bound_groups(system, theta, penalty, lambda1)
+        with mpmath.workdps(60):
+            gap = exact_objective(S, Theta[None], lambda1, 0.0) - exact_dual_value(S, Theta[None], lambda1, 0.0)
+            assert gap <= with_rounding(system, theta, penalty, lambda1, computed).gap[0]
+            too_small += gap > computed.gap[0]
+    assert too_small > 0
+
+
 def test_an_answer_that_rounding_spoils_is_not_called_converged():
     S = [[[1.7e8, 1.3e8], [1.3e8, 1.69e8 / 1.7]]]
     solution = solve(S, 1e-6, 0.0)
