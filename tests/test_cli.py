@@ -330,3 +330,37 @@ def test_differences_of_classes_that_are_not_there(table, tmp_path, given, words
     arguments = ("fit", table, "--label", "state", *PENALTIES, "--out", tmp_path / "out", "--differences", given)
     assert words in invoke(*arguments, code=2).output
     assert not (tmp_path / "out").exists()
+
+
+# Reports of saved results, and proofs
+
+
+def test_a_report_of_a_saved_solution_keeps_choice_stability_and_notes(fitted, tmp_path):
+    invoke("report", fitted / "solution.jgl", "-o", tmp_path / "again.html")
+    first, again = (payload_of(path) for path in (fitted / "report.html", tmp_path / "again.html"))
+    assert again["title"] == first["title"] == "Two states"
+    cards = {card["id"]: card for card in again["facts"]}
+    assert {"selection", "notes"} <= set(cards)
+    before = {card["id"]: card for card in first["facts"]}
+    assert cards["notes"] == before["notes"]
+    assert cards["selection"]["paragraphs"] == before["selection"]["paragraphs"]
+    assert cards["selection"]["table"]["best"] == before["selection"]["table"]["best"]
+    assert again["edges"]["stability"] == pytest.approx(first["edges"]["stability"])
+    moved = tmp_path / "moved.jgl"
+    moved.write_bytes((fitted / "solution.jgl").read_bytes())
+    invoke("report", moved, "-o", tmp_path / "alone.html")
+    assert payload_of(tmp_path / "alone.html")["edges"]["stability"] is None
+
+
+def payload_of(path):
+    text = path.read_text("utf-8")
+    return json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])
+
+
+def test_prove_decides_every_edge(table, tmp_path):
+    loose = ("fit", table, "--label", "state", *PENALTIES, "--tol", "0.01", "--no-figures", "--out")
+    before = answer(*loose, tmp_path / "loose")
+    after = answer(*loose, tmp_path / "proved", "--prove")
+    assert before["edges_undecided"] > 0 == after["edges_undecided"]
+    assert payload_of(tmp_path / "proved" / "report.html")["verdict"]["text"].startswith("Proved: exactly")
+    assert "edges proved" in payload_of(tmp_path / "loose" / "report.html")["verdict"]["text"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from jointglasso.cli.saved import beside
 from jointglasso.cli.session import Command, Session
 from jointglasso.cli.wording import edges_found, proof
 
@@ -20,7 +21,8 @@ _SOLUTION = click.Path(path_type=Path)
 def report(session: Session, solution: Path, out: Path, title: str | None) -> None:
     """Write a report on a solution.
 
-    The report on the saved SOLUTION is one HTML file that opens in any browser.
+    The report on the saved SOLUTION is one HTML file that opens in any browser. If SOLUTION lies in the folder that fit
+    wrote, the choice of the penalties, stability, title and notes come along.
 
     \b
     Example:
@@ -29,8 +31,11 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
     import jointglasso as jgl
 
     found = jgl.load(solution)
-    written = jgl.write_report(out, found, title=title)
-    session.say(edges_found(jgl.JointNetworks.from_solution(found)))
+    networks = jgl.JointNetworks.from_solution(found)
+    known = beside(solution, found, networks)
+    options = {**known.more, **({} if title is None else {"title": title})}
+    written = jgl.write_report(out, found, selection=known.selection, stability=known.stability, **options)
+    session.say(edges_found(networks))
     session.say(proof(found))
     session.say(f"Written: {written}")
     session.answer(out=written.resolve())

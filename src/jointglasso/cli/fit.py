@@ -11,6 +11,7 @@ from jointglasso.cli.data import Data, data_options, read_data
 from jointglasso.cli.differences import tell_differences
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.progress import counting
+from jointglasso.cli.proving import prove
 from jointglasso.cli.results import Contents, Result, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import (
@@ -47,6 +48,7 @@ from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_p
 )
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to go on from after an interrupt.")
 @click.option("--keep-partial", is_flag=True, help="On Ctrl-C write what there is, with its true gap.")
+@click.option("--prove", is_flag=True, help="Solve on to smaller gaps until every edge is proved present or absent.")
 @click.option("--parquet", is_flag=True, help="Write the tables as Parquet too.")
 @click.option("--export", "exports", multiple=True, type=click.Choice(["graphml", "cx2", "cyjs"]), help="More formats.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures.")
@@ -143,9 +145,13 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 on_interrupt="return" if options["keep_partial"] else "raise",
                 **arguments_of_solve(options, data),
             )
+    finished = "interrupt" not in solution.status.reason
+    if options["prove"] and finished:
+        solution = prove(session, data, solution, options)
+    if solution.refit is None:
         solution = with_refit(data.source, solution)
     stability = None
-    if options["stability"] and "interrupt" not in solution.status.reason:
+    if options["stability"] and finished:
         stability = _find_again(session, data, solution, options)
     networks = jgl.JointNetworks.from_solution(solution, stability=stability and stability.frequencies)
     return Result(data, solution, networks, selection, stability)

@@ -67,8 +67,10 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
         write_differences(folder, result.networks, pairs)
     if contents.figures and can_draw(session):
         write_figures(folder, result, contents.figure_format, pairs)
-    _write_report(folder, result, contents)
-    write_parameters(folder, session, result.data, solution=result.solution.parameters)
+    notes = result.data.describe().replace("\n", ": ")
+    _write_report(folder, result, contents, notes)
+    parameters = result.solution.parameters
+    write_parameters(folder, session, result.data, solution=parameters, title=contents.title, notes=notes)
     atomic_text(folder / "README.txt", _explanation(folder, result, contents, session))
 
 
@@ -139,7 +141,7 @@ def can_draw(session: Session) -> bool:
     return False
 
 
-def _write_report(folder: Path, result: Result, contents: Contents) -> None:
+def _write_report(folder: Path, result: Result, contents: Contents, notes: str) -> None:
     import jointglasso as jgl
 
     jgl.write_report(
@@ -149,7 +151,7 @@ def _write_report(folder: Path, result: Result, contents: Contents) -> None:
         selection=result.selection,
         stability=result.stability,
         title=contents.title,
-        notes=result.data.describe().replace("\n", ": "),
+        notes=notes,
     )
 
 

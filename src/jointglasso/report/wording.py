@@ -45,7 +45,11 @@ def verdict(solution: Solution) -> dict[str, Any]:
     gap = solution.certificate.relative_gap
     if solution.status.converged:
         distance = "rounding error" if gap < _ROUNDING else _plain(gap)
-        return {"good": True, "text": f"Proved optimal to {distance}"}
+        found, n_edges = solution.certificate, sum(solution.n_edges)
+        if not found.edges_undetermined:
+            return {"good": True, "text": "Proved: exactly the edges of the optimum"}
+        edges = f"{found.edges_present:,} of {n_edges:,} edges proved"
+        return {"good": True, "text": f"Proved optimal to {distance}; {edges}"}
     return {"good": False, "text": "Not converged: see the proof"}
 
 
@@ -75,7 +79,10 @@ def _proved_edges(certificate: Certificate, n_edges: int) -> list[dict[str, str]
         _row(
             "Edges proved",
             f"{certificate.edges_present:,} of {n_edges:,}",
-            "These edges, counted over all classes, are there in the exact solution too.",
+            "These edges, counted over all classes, are there in the exact solution too. That the objective is "
+            "proved to so many digits does not decide every edge: the values of the exact solution lie within a "
+            "distance that the gap allows, and an edge is proved when that distance cannot take it to zero. Weak edges "
+            "need a smaller gap.",
         ),
         _row(
             "Absent, proved",
@@ -85,7 +92,8 @@ def _proved_edges(certificate: Certificate, n_edges: int) -> list[dict[str, str]
         _row(
             "Open",
             f"{certificate.edges_undetermined:,}",
-            "Places that this gap cannot decide. A smaller tolerance decides more of them."
+            "Places that this gap cannot decide: weak edges, and pairs that just miss being one. A smaller tol, or "
+            "jointglasso fit --prove, decides them."
             if certificate.edges_undetermined
             else "Everything is decided: the networks are those of the exact solution.",
         ),
