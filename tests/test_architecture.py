@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
-    ("_typing", "_version", "_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "kernels"),
+    ("_typing", "_version", "_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "_display", "kernels"),
     ("validation", "backends"),
     ("penalties", "covariance"),
     ("problem", "datasets", "io"),
@@ -45,9 +45,10 @@ ONLY = {
     "_files": (),
     "_memory": (),
     "_optional": (),
+    "_display": (),
     "backends": ("_typing", "_optional"),
     "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
-    "solution": ("_typing", "_version", "_files", "_memory", "validation", "screening.partition"),
+    "solution": ("_typing", "_version", "_files", "_memory", "_display", "validation", "screening.partition"),
     "datasets": ("_typing", "validation", "io.table"),
     "io": ("_typing", "_csv", "_files", "_memory", "_optional", "validation", "covariance"),
 }

@@ -15,6 +15,7 @@ from scipy import sparse
 import jointglasso as jgl
 from jointglasso._csv import original
 from jointglasso.networks.export import FORMATS
+from reports import made_solution, ring
 
 #: Names that break careless writers; two are equal, and the variable "" is isolated.
 NAMES = ["a/b", "Ünï cödé 基因", 'say "hi", <b>&amp;</b>', "line\nbreak\ttab", "a/b", "", "=1+1; DROP", "'quote'"]
@@ -88,8 +89,22 @@ def named(table):
     return names
 
 
-READERS = {"graphml": read_graphml, "cx2": read_cx2, "cyjs": read_cyjs, "csv": read_csv, "parquet": read_parquet}
-LISTS_NODES = {"graphml", "cx2", "cyjs"}
+def read_gexf(path):
+    graph = networkx.read_gexf(path)
+    names = [graph.nodes[str(i)]["label"] for i in range(len(graph))]
+    ends = graph.edges(data=True)
+    return names, {row(*sorted(map(int, (one, two))), values) for one, two, values in ends}
+
+
+READERS = {
+    "graphml": read_graphml,
+    "gexf": read_gexf,
+    "cx2": read_cx2,
+    "cyjs": read_cyjs,
+    "csv": read_csv,
+    "parquet": read_parquet,
+}
+LISTS_NODES = {"graphml", "gexf", "cx2", "cyjs"}
 
 
 def test_every_format_is_tested():
@@ -141,7 +156,8 @@ def test_cx2_follows_its_specification(networks, tmp_path):
     assert document[-1] == {"status": [{"success": True}]}
     assert all(len(part) == 1 for part in document[1:])
     order = [next(iter(part)) for part in document[1:-1]]
-    assert order == ["metaData", "attributeDeclarations", "networkAttributes", "nodes", "edges"]
+    style = ["visualProperties", "visualEditorProperties"]
+    assert order == ["metaData", "attributeDeclarations", "networkAttributes", "nodes", "edges", *style]
     aspects = {name: part[name] for name, part in zip(order, document[1:-1], strict=True)}
     counts = {entry["name"]: entry["elementCount"] for entry in aspects.pop("metaData")}
     assert counts == {name: len(elements) for name, elements in aspects.items()}
@@ -289,3 +305,62 @@ def test_a_missing_package_is_named_with_its_extra(networks, monkeypatch, packag
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"package {package}: install it with pip install 'jointglasso\["):
         call(networks)
+
+
+# Places, style and other programs
+
+
+def test_cx2_is_what_ndex_reads_with_places_and_style(networks, tmp_path):
+    factory = pytest.importorskip("ndex2.cx2").RawCX2NetworkFactory()
+    found = factory.get_cx2network(str(networks.export(tmp_path / "out.cx2")))
+    assert len(found.get_nodes()) == len(NAMES) and len(found.get_edges()) == sum(networks.n_edges)
+    places = {(node["x"], node["y"]) for node in found.get_nodes().values()}
+    assert len(places) == len(NAMES)
+    style = found.get_visual_properties()
+    declared = found.get_attribute_declarations()
+    for kind in ("node", "edge"):
+        for mapping in style[f"{kind}Mapping"].values():
+            attribute = mapping["definition"]["attribute"]
+            assert declared[f"{kind}s"][attribute]["d"] == mapping["definition"]["type"]
+
+
+def test_gexf_has_places_weights_and_a_kind_for_each_class(networks, tmp_path):
+    graph = networkx.read_gexf(networks.export(tmp_path / "out.gexf"))
+    assert len({(n["viz"]["position"]["x"], n["viz"]["position"]["y"]) for _, n in graph.nodes(data=True)}) == len(
+        NAMES
+    )
+    for _, _, values in graph.edges(data=True):
+        assert values["weight"] == abs(values["partial_correlation"])
+    kinds = {edge.get("kind") for edge in ElementTree.parse(tmp_path / "out.gexf").iter("{http://gexf.net/1.3}edge")}
+    assert kinds == set(CLASSES)
+
+
+def test_networkx_nodes_are_names_where_they_can_be(networks):
+    Theta = np.array([[2, -0.8, 0], [-0.8, 2, 0], [0, 0, 2.0]])
+    graph = jgl.JointNetworks([Theta], ["x"], ["a", "b", "c"]).to_networkx("x")
+    assert list(graph.nodes) == ["a", "b", "c"] and graph.nodes["b"]["position"] == 1
+    assert graph["a"]["b"]["weight"] == pytest.approx(0.4)
+    assert list(networks.to_networkx(CLASSES[0]).nodes) == list(range(8)), "names that come twice are no nodes"
+
+
+def test_partial_correlations_are_tables_with_names():
+    Theta = np.array([[2, -0.8, 0.4], [-0.8, 2, 0], [0.4, 0, 2.0]])
+    networks = jgl.JointNetworks([Theta, np.eye(3)], ["x", "y"], ["a", "b", "c"])
+    table = networks.partial_correlations("x")
+    np.testing.assert_allclose(table.loc["a"], [1.0, 0.4, -0.2])
+    assert set(networks.partial_correlations()) == {"x", "y"}
+    huge = jgl.JointNetworks([sparse.eye_array(6000)], ["x"], [str(i) for i in range(6000)])
+    with pytest.raises(ValueError, match="too big"):
+        huge.partial_correlations()
+
+
+def test_results_print_as_short_tables_and_show_themselves_in_notebooks():
+    solution = made_solution([ring(7, -0.4), ring(7, 0.3, skip=(2,))], ["ill", "<b>well</b>"], "abcdefg")
+    networks = jgl.JointNetworks.from_solution(solution)
+    assert "ill              7" in str(networks) and "strongest edge" in str(networks)
+    assert "edges        ill 7, <b>well</b> 6" in str(solution)
+    for result in (solution, networks):
+        shown = result._repr_html_()
+        assert shown.count("<iframe") == 1 and "&lt;b&gt;well&lt;/b&gt;" in shown and "<b>well" not in shown
+        assert "https:" not in shown.replace("http://www.w3.org/2000/svg", "")
+    assert "No edges" in jgl.JointNetworks([np.eye(2)], ["x"], ["a", "b"])._repr_html_()

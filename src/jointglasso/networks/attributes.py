@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._typing import IntArray
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.networks.layout import common_layout
 from jointglasso.networks.tables import edge_columns
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 #: Types of the attributes of edges, by their CX2 names; GraphML calls the same types by the same words.
 EDGE_TYPES = {
     "class": "string",
+    "weight": "double",
     "precision": "double",
     "partial_correlation": "double",
     "kind": "string",
@@ -69,15 +71,28 @@ def chosen_rows(networks: JointNetworks, class_name: str | None) -> IntArray:
     return np.flatnonzero(networks.edge_list.class_index == networks.class_index(class_name))
 
 
+#: Units of the coordinates in files between variables near each other: about two names.
+_SPACING = 80.0
+
+#: Pairs that shape the places; weaker ones would make a ball of wool.
+_SHAPING = 300
+
+
+def places(networks: JointNetworks) -> FloatArray:
+    """Coordinates (p, 2) for other programs, the second counting downwards."""
+    return _SPACING * common_layout(networks.precision, networks.edge_list.readable_strength(_SHAPING))
+
+
 def graph_columns(networks: JointNetworks, class_name: str | None = None) -> GraphColumns:
     """Columns of the graph of one class, or of all classes with an edge for each pair and class.
 
     A stability that is not known is left out: most formats have no word for a missing number. `degree` counts
-    different neighbours, so that a pair joined in three classes counts once.
+    different neighbours, so that a pair joined in three classes counts once. `weight` is the size of the partial
+    correlation, what other programs take for the strength of an edge.
     """
     rows = chosen_rows(networks, class_name)
     edges = networks.edge_list
-    columns = edge_columns(networks)
+    columns = {**edge_columns(networks), "weight": np.abs(edges.partial_correlation)}
     wanted = [name for name in EDGE_TYPES if name in columns and (name != "stability" or networks.has_stability)]
     pairs = np.unique(edges.pair[rows], return_index=True)[1]
     ends = np.concatenate([edges.first[rows][pairs], edges.second[rows][pairs]])

@@ -27,11 +27,14 @@ def to_networkx(networks: JointNetworks, class_name: str | None, multigraph: boo
 
 
 def _fill_networkx(graph: Any, columns: GraphColumns, keyed: bool) -> None:
-    graph.add_nodes_from(enumerate(columns.node_rows()))
+    names = columns.nodes["name"]
+    nodes: list[Any] = names if len(set(names)) == len(names) else list(range(len(names)))
+    graph.add_nodes_from((nodes[i], {**values, "position": i}) for i, values in enumerate(columns.node_rows()))
+    rows = ((nodes[first], nodes[second], values) for first, second, values in columns.edge_rows())
     if keyed:
-        graph.add_edges_from((first, second, values["class"], values) for first, second, values in columns.edge_rows())
+        graph.add_edges_from((first, second, values["class"], values) for first, second, values in rows)
     else:
-        graph.add_edges_from(columns.edge_rows())
+        graph.add_edges_from(rows)
 
 
 def to_igraph(networks: JointNetworks, class_name: str | None, multigraph: bool) -> Any:

@@ -5,23 +5,32 @@ from __future__ import annotations
 import json
 from typing import IO, TYPE_CHECKING, Any
 
-from jointglasso.networks.attributes import NODE_TYPES, GraphColumns, graph_columns
+from jointglasso.networks.attributes import NODE_TYPES, GraphColumns, graph_columns, places
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
 
 
+#: Colours of edges by sign, as in the figures.
+POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
+
+
 def write_cx2(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write CX2 version 2.0: descriptor, counts, declarations, the aspects, and the status at the end."""
     columns = graph_columns(networks, class_name)
+    place = places(networks).round(1).tolist()
     aspects: dict[str, list[Any]] = {
         "attributeDeclarations": [_declarations(columns)],
         "networkAttributes": [_network_attributes(networks, title)],
-        "nodes": [{"id": i, "v": values} for i, values in enumerate(columns.node_rows())],
+        "nodes": [
+            {"id": i, "x": place[i][0], "y": place[i][1], "v": values} for i, values in enumerate(columns.node_rows())
+        ],
         "edges": [
             {"id": i, "s": first, "t": second, "v": values}
             for i, (first, second, values) in enumerate(columns.edge_rows())
         ],
+        "visualProperties": [_style(columns)],
+        "visualEditorProperties": [{"properties": {"nodeSizeLocked": True, "arrowColorMatchesEdge": True}}],
     }
     present = {name: elements for name, elements in aspects.items() if elements}
     document: list[dict[str, Any]] = [
@@ -31,6 +40,50 @@ def write_cx2(networks: JointNetworks, file: IO[bytes], title: str, class_name: 
         {"status": [{"success": True}]},
     ]
     _write_json(document, file)
+
+
+def _style(columns: GraphColumns) -> dict[str, Any]:
+    """What Cytoscape shows: names on nodes, edges coloured by sign and as thick as they are strong."""
+    strongest = max(columns.edges["weight"], default=1.0)
+    most = max(columns.nodes["degree"], default=1) or 1
+    return {
+        "default": {
+            "network": {"NETWORK_BACKGROUND_COLOR": "#FFFFFF"},
+            "node": {
+                "NODE_SHAPE": "ellipse", "NODE_BACKGROUND_COLOR": "#8FA3B5", "NODE_BORDER_WIDTH": 0.0,
+                "NODE_WIDTH": 24.0, "NODE_HEIGHT": 24.0, "NODE_LABEL_FONT_SIZE": 12, "NODE_LABEL_COLOR": "#1B2430",
+            },
+            "edge": {"EDGE_LINE_COLOR": POSITIVE, "EDGE_WIDTH": 2.0, "EDGE_OPACITY": 0.8},
+        },
+        "nodeMapping": {
+            "NODE_LABEL": {"type": "PASSTHROUGH", "definition": {"attribute": "name", "type": "string"}},
+            "NODE_WIDTH": _continuous("degree", "integer", (0, 18.0), (most, 44.0)),
+        },
+        "edgeMapping": {
+            "EDGE_LINE_COLOR": {
+                "type": "CONTINUOUS",
+                "definition": {
+                    "attribute": "partial_correlation",
+                    "type": "double",
+                    "map": [_range((-1.0, NEGATIVE), (0.0, NEGATIVE)), _range((0.0, POSITIVE), (1.0, POSITIVE))],
+                },
+            },
+            "EDGE_WIDTH": _continuous("weight", "double", (0.0, 0.8), (strongest, 8.0)),
+        },
+    }  # fmt: skip
+
+
+def _continuous(attribute: str, kind: str, low: tuple[float, Any], high: tuple[float, Any]) -> dict[str, Any]:
+    definition = {"attribute": attribute, "type": kind, "map": [_range(low, high)]}
+    return {"type": "CONTINUOUS", "definition": definition}
+
+
+def _range(low: tuple[float, Any], high: tuple[float, Any]) -> dict[str, Any]:
+    """Values of an attribute from `low` to `high`, each with what is shown there."""
+    return {
+        "min": low[0], "minVPValue": low[1], "includeMin": True,
+        "max": high[0], "maxVPValue": high[1], "includeMax": True,
+    }  # fmt: skip
 
 
 def _declarations(columns: GraphColumns) -> dict[str, Any]:
@@ -56,8 +109,12 @@ def _network_attributes(networks: JointNetworks, title: str) -> dict[str, Any]:
 def write_cyjs(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write the JSON of Cytoscape.js, as Cytoscape itself saves it."""
     columns = graph_columns(networks, class_name)
+    place = places(networks).round(1).tolist()
     nodes = [
-        {"data": {"id": str(i), "shared_name": values["name"], **values}}
+        {
+            "data": {"id": str(i), "shared_name": values["name"], **values},
+            "position": {"x": place[i][0], "y": place[i][1]},
+        }
         for i, values in enumerate(columns.node_rows())
     ]
     edges = [

@@ -15,6 +15,7 @@ from jointglasso._files import atomic_write
 from jointglasso._optional import require
 from jointglasso.networks.attributes import chosen_rows
 from jointglasso.networks.cytoscape import write_cx2, write_cyjs
+from jointglasso.networks.gexf import write_gexf
 from jointglasso.networks.graphml import write_graphml
 from jointglasso.networks.tables import edge_columns
 
@@ -52,8 +53,8 @@ def _format_of(path: Path) -> str:
             return name
     ending = f"the ending {suffix!r}" if suffix else "no ending"
     raise ValueError(
-        f"{path.name!r} has {ending}, which tells no format: name the file .graphml, .cx2, .cyjs, .csv or .parquet, or "
-        f"set format to one of {_listed()}."
+        f"{path.name!r} has {ending}, which tells no format: name the file .graphml, .gexf, .cx2, .cyjs, .csv or "
+        f".parquet, or set format to one of {_listed()}."
     )
 
 
@@ -98,6 +99,7 @@ def write_parquet(networks: JointNetworks, file: IO[bytes], title: str, class_na
 #: Formats by name.
 FORMATS = {
     "graphml": Format((".graphml",), write_graphml),
+    "gexf": Format((".gexf",), write_gexf),
     "cx2": Format((".cx2",), write_cx2),
     "cyjs": Format((".cyjs",), write_cyjs),
     "csv": Format((".csv",), write_csv),

@@ -20,18 +20,23 @@ _GRAPHML_TYPES = {"string": "string", "double": "double", "boolean": "boolean", 
 
 def write_graphml(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write one undirected graph; several classes give parallel edges told apart by the attribute `class`."""
-    for what, names in (("Variable", networks.variable_names), ("Class", networks.class_names)):
-        for name in names:
-            if _FORBIDDEN.search(name):
-                raise ValueError(
-                    f"{what} {name!r} holds a character that GraphML cannot: rename it or export as CX2 (.cx2)."
-                )
+    check_xml_names(networks, "GraphML")
     columns = graph_columns(networks, class_name)
     keys = {name: f"e{i}" for i, name in enumerate(columns.edges)}
     file.write(_head(columns, keys, title).encode("utf-8"))
     file.writelines(_nodes(columns))
     file.writelines(_edges(columns, keys))
     file.write(b"</graph>\n</graphml>\n")
+
+
+def check_xml_names(networks: JointNetworks, format: str) -> None:
+    """Refuse names that XML cannot hold."""
+    for what, names in (("Variable", networks.variable_names), ("Class", networks.class_names)):
+        for name in names:
+            if _FORBIDDEN.search(name):
+                raise ValueError(
+                    f"{what} {name!r} holds a character that {format} cannot: rename it or export as CX2 (.cx2)."
+                )
 
 
 def _head(columns: GraphColumns, keys: dict[str, str], title: str) -> str:

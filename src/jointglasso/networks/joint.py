@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jointglasso._display import html_of
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.networks import convert, tables
@@ -199,6 +200,30 @@ class JointNetworks:
             `same_certified`, whether that is proved.
         """
         return require("pandas", "networks").DataFrame(tables.edge_columns(self))
+
+    def partial_correlations(self, class_name: str | None = None) -> Any:
+        """Give the partial correlations as tables with names.
+
+        Parameters
+        ----------
+        class_name : str, optional
+            Give the table of this class only.
+
+        Returns
+        -------
+        dict of pandas.DataFrame by class, or one pandas.DataFrame
+            Symmetric, 1 on the diagonal, 0 where there is no edge.
+
+        Examples
+        --------
+        >>> import jointglasso as jgl
+        >>> networks = jgl.JointNetworks([[[2.0, -0.8], [-0.8, 2.0]]], ["all"], ["a", "b"])
+        >>> networks.partial_correlations("all")
+             a    b
+        a  1.0  0.4
+        b  0.4  1.0
+        """
+        return tables.partial_correlation_tables(self, class_name)
 
     def degrees(self) -> pd.DataFrame:
         """Count the neighbours of each variable: one row per variable, one column per class."""
@@ -400,8 +425,9 @@ class JointNetworks:
     def to_networkx(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
         """Convert to graphs of networkx.
 
-        Nodes are the positions of the variables, with their names in the attribute `name`; variables without an edge
-        are there too. Edges have the columns of `edges` as attributes.
+        Nodes are the names of the variables, or their positions where names come twice; `name` and `position` are
+        attributes, and variables without an edge are there too. Edges have the columns of `edges` as attributes, and
+        `weight`, the size of the partial correlation, which the algorithms of networkx use.
 
         Parameters
         ----------
@@ -417,7 +443,7 @@ class JointNetworks:
         return convert.to_networkx(self, class_name, multigraph)
 
     def to_igraph(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
-        """Convert to graphs of igraph, with the parameters and attributes of `to_networkx`.
+        """Convert to graphs of igraph, with the parameters and edge attributes of `to_networkx`, vertices by position.
 
         Returns
         -------
@@ -432,10 +458,10 @@ class JointNetworks:
         ----------
         path : str or path
             File to write; an old one is replaced once the new one is complete.
-        format : {"graphml", "cx2", "cyjs", "csv", "parquet"}, optional
-            Told by the ending of the name when left out. "cx2" is the exchange format of Cytoscape, "cyjs" its JSON;
-            both and GraphML keep variables without an edge. "csv" and "parquet" hold the table of `edges`, followed by
-            the positions of both variables.
+        format : {"graphml", "gexf", "cx2", "cyjs", "csv", "parquet"}, optional
+            Told by the ending of the name when left out. "cx2" is the exchange format of Cytoscape, "cyjs" its JSON,
+            "gexf" that of Gephi, all with the places of the variables; they and GraphML keep variables without an
+            edge. "csv" and "parquet" hold the table of `edges`, followed by the positions of both variables.
         class_name : str, optional
             Write this class only. Otherwise a pair of variables has an edge for each class it is joined in, and the
             edge attribute `class` tells them apart.
@@ -446,6 +472,12 @@ class JointNetworks:
             The file written.
         """
         return export(self, path, format, class_name)
+
+    def __str__(self) -> str:
+        return tables.summary(self)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def __repr__(self) -> str:
         kinds = np.bincount(self.edge_list.kind_of_pair, minlength=len(KINDS))

@@ -67,6 +67,69 @@ def as_objects(words: tuple[str, ...]) -> Any:
     return out
 
 
+#: Variables of a dense table at most: beyond it one would want the edges.
+_MOST_DENSE = 5000
+
+
+def partial_correlation_tables(networks: JointNetworks, class_name: str | None) -> Any:
+    """Tables of `JointNetworks.partial_correlations`."""
+    pandas = require("pandas", "networks")
+    if networks.n_variables > _MOST_DENSE:
+        raise ValueError(
+            f"A table of {networks.n_variables:,} times {networks.n_variables:,} partial correlations is too big to be "
+            "of use: take subnetwork(...) first, or the list of edges()."
+        )
+    names = networks.class_names if class_name is None else [str(class_name)]
+    found = {}
+    for name in names:
+        rows = np.flatnonzero(networks.edge_list.class_index == networks.class_index(name))
+        edges, values = networks.edge_list, np.eye(networks.n_variables)
+        values[edges.first[rows], edges.second[rows]] = edges.partial_correlation[rows]
+        values[edges.second[rows], edges.first[rows]] = edges.partial_correlation[rows]
+        found[name] = pandas.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
+    return found if class_name is None else found[str(class_name)]
+
+
+def text_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Cells in columns, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [
+        "  ".join(
+            f"{cell:<{width}}" if n == 0 else f"{cell:>{width}}" for n, (cell, width) in enumerate(cells)
+        ).rstrip()
+        for cells in (list(zip(row, widths, strict=True)) for row in (header, *rows))
+    ]
+    return "\n".join(lines)
+
+
+def summary_rows(networks: JointNetworks) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of a short table: a class in each row."""
+    edges = networks.edge_list
+    header: tuple[str, ...] = ("class", "edges", "only here", "joined variables", "strongest edge")
+    rows: list[tuple[str, ...]] = []
+    for k, name in enumerate(networks.class_names):
+        mine = np.flatnonzero(edges.class_index == k)
+        only = int((edges.classes_of_pair[edges.pair[mine]] == 1).sum()) if networks.n_classes > 1 else len(mine)
+        strongest = "–"
+        if len(mine):
+            top = mine[np.abs(edges.partial_correlation[mine]).argmax()]
+            ends = f"{networks.variable_names[edges.first[top]]} – {networks.variable_names[edges.second[top]]}"
+            strongest = f"{ends} {edges.partial_correlation[top]:+.2f}"
+        joined = int((networks.degree_table[:, k] > 0).sum())
+        rows.append((name, f"{len(mine):,}", f"{only:,}", f"{joined:,}", strongest))
+    return header, rows
+
+
+def summary(networks: JointNetworks) -> str:
+    """The networks in a few lines."""
+    classes = "1 class" if networks.n_classes == 1 else f"{networks.n_classes} classes"
+    head = f"Networks of {networks.n_variables:,} variables in {classes}"
+    if networks.n_classes > 1:
+        shared = int((networks.edge_list.kind_of_pair == KINDS.index("shared")).sum())
+        head += f"; {networks.edge_list.n_pairs:,} pairs joined, {shared:,} of them in all classes"
+    return f"{head}\n{text_table(*summary_rows(networks))}"
+
+
 def neighbour_table(networks: JointNetworks, position: int, rows: IntArray) -> pd.DataFrame:
     """Edges `rows` seen from the variable at `position`, the other ends in the order of the variables."""
     edges = networks.edge_list

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._display import html_of
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.selection.criteria import CRITERIA
@@ -120,6 +121,12 @@ class SelectionResult:
                 f"{self.n_failed} of {self.n_solves} solves stopped before their tolerance: scores may be off."
             )
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.explain()
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def __repr__(self) -> str:
         return (

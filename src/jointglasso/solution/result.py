@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jointglasso._display import html_of
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History
@@ -89,6 +90,21 @@ class Solution:
         from jointglasso.solution.file import save
 
         return save(self, path)
+
+    def __str__(self) -> str:
+        edges = ", ".join(f"{name} {count:,}" for name, count in zip(self.class_names, self.n_edges, strict=True))
+        found = self.certificate
+        return (
+            f"Solution of {len(self.variable_names):,} variables in {len(self.class_names)} classes\n"
+            f"edges        {edges}\n"
+            f"objective    {self.objective:.8g}, proved to within {found.relative_gap:.1e} of itself\n"
+            f"proved       {found.edges_present:,} edges present, {found.edges_absent:,} absent, "
+            f"{found.edges_undetermined:,} undecided\n"
+            f"status       {self.status}"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def __repr__(self) -> str:
         return (

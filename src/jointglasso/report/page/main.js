@@ -43,6 +43,8 @@ class Page {
     byId("verdict").textContent = data.verdict.text;
     byId("verdict").classList.add(data.verdict.good ? "good" : "doubtful");
     byId("footer").textContent = data.footer;
+    byId("verdict").hidden = !data.verdict.text;
+    document.body.classList.toggle("compact", Boolean(data.compact));
   }
 
   #fillControls() {

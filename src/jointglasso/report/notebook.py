@@ -1,0 +1,59 @@
+"""Results in a notebook: a table, and the report's networks in a frame that needs nothing from outside."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jointglasso.networks import JointNetworks
+from jointglasso.networks.tables import summary_rows
+from jointglasso.report.payload import READABLE, network_payload
+from jointglasso.report.write import fill_page
+from jointglasso.solution import Solution
+
+#: Height of the frame in pixels.
+HEIGHT = 520
+
+
+def html_of(result: Any) -> str:
+    """Table and network of a Solution, of JointNetworks or of a SelectionResult."""
+    lines: list[str] = []
+    if hasattr(result, "explain"):
+        lines += str(result.explain()).splitlines()[:2]
+        result = result.solution
+    if isinstance(result, Solution):
+        found = result.certificate
+        lines.append(
+            f"{result.status} Relative gap {found.relative_gap:.1e}; {found.edges_present:,} edges proved present, "
+            f"{found.edges_absent:,} absent, {found.edges_undetermined:,} undecided."
+        )
+        result = JointNetworks.from_solution(result)
+    words = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
+    return f"<div>{words}{_table(*summary_rows(result))}{_frame(result)}</div>"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(tag: str, cells: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', header)}</thead><tbody>{body}</tbody></table>"
+
+
+def _frame(networks: JointNetworks) -> str:
+    """The networks of the strongest pairs; nothing where there is no edge."""
+    joined = networks.strongest(READABLE)
+    there = np.flatnonzero(joined.degree_table.sum(axis=1))
+    if len(there) == 0:
+        return "<div>No edges.</div>"
+    part = joined.subnetwork(there)
+    left_out = networks.edge_list.n_pairs - part.edge_list.n_pairs
+    note = f"<div>The {READABLE} strongest pairs; {left_out:,} weaker ones are left out here.</div>" if left_out else ""
+    page = fill_page({**network_payload(part), "compact": True})
+    return (
+        f'{note}<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts allow-downloads" '
+        f'style="width:100%;height:{HEIGHT}px;border:0"></iframe>'
+    )
