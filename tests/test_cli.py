@@ -364,3 +364,77 @@ def test_prove_decides_every_edge(table, tmp_path):
     assert before["edges_undecided"] > 0 == after["edges_undecided"]
     assert payload_of(tmp_path / "proved" / "report.html")["verdict"]["text"].startswith("Proved: exactly")
     assert "edges proved" in payload_of(tmp_path / "loose" / "report.html")["verdict"]["text"]
+
+
+# From a file to a table
+
+
+def screened(*arguments):
+    """Names of the classes and of the variables as `screen` reads them."""
+    from jointglasso.cli.data import read_data
+    from jointglasso.cli.screen import screen
+
+    context = screen.make_context("screen", [str(argument) for argument in arguments])
+    return read_data(context.params).samples
+
+
+def test_classes_have_the_order_and_the_names_that_are_asked_for(table):
+    assert screened(table, "--label", "state").class_names == ("ill", "well")
+    assert screened(table, "--label", "state", "--classes", "well,ill").class_names == ("well", "ill")
+    renamed = screened(table, "--label", "state", "--rename", "well=healthy,ill=sick")
+    assert renamed.class_names == ("healthy", "sick")
+    np.testing.assert_array_equal(renamed.matrices[1], screened(table, "--label", "state").matrices[0])
+    with pytest.raises(ValueError, match="there is no class 'wel'"):
+        screened(table, "--label", "state", "--rename", "wel=healthy")
+
+
+def test_several_files_are_a_class_each(tmp_path):
+    for name, columns in (("young", "a,b,c"), ("old", "c,b,d")):
+        lines = [columns, *(f"{i}.5,{i * i},{-i}" for i in range(6))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    with pytest.warns(UserWarning, match="which not all files have"):
+        found = screened(tmp_path / "young.csv", tmp_path / "old.csv")
+    assert found.class_names == ("old", "young") and found.variable_names == ("b", "c")
+    np.testing.assert_array_equal(found.matrices[1][:, 1], [-i for i in range(6)])
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="not among the classes"):
+        screened(tmp_path / "young.csv", tmp_path / "old.csv", "--classes", "middle")
+
+
+@pytest.fixture
+def counts(tmp_path):
+    """Counts of one class: a hub, a constant gene and a batch."""
+    rng = np.random.default_rng(0)
+    batch = np.repeat([0, 1], 20)
+    genes = rng.negative_binomial(1, 0.01, size=(40, 3))
+    table = np.column_stack([batch, genes + 50 * batch[:, None], np.full(40, 7)])
+    path = tmp_path / "counts.csv"
+    rows = ["batch,g1,g2,g3,flat", *(",".join(map(str, row)) for row in table.tolist())]
+    path.write_text("\n".join(rows) + "\n")
+    return path, table
+
+
+def test_log_constant_variance_and_covariates(counts):
+    path, table = counts
+    found = screened(path, "--log", "--constant", "drop", "--covariates", "batch", "--top-variance", "2")
+    assert found.n_variables == 2 and set(found.variable_names) < {"g1", "g2", "g3"}
+    for j, name in enumerate(found.variable_names):
+        gene = np.log1p(table[:, int(name[1])])
+        for batch in (0, 1):
+            rows = table[:, 0] == batch
+            np.testing.assert_allclose(found.matrices[0][rows, j], gene[rows] - gene[rows].mean(), atol=1e-12)
+
+
+def test_raw_counts_are_warned_of(counts):
+    path, _ = counts
+    with pytest.warns(UserWarning, match="look like raw counts"):
+        screened(path, "--constant", "drop")
+    with pytest.raises(ValueError, match="no column 'age'"):
+        screened(path, "--log", "--covariates", "age")
+
+
+def test_quiet_says_nothing_and_help_has_headings(table, tmp_path):
+    shown = invoke("fit", table, "--label", "state", *PENALTIES, "--no-figures", "--quiet", "--out", tmp_path / "out")
+    assert shown.stdout == "" and (tmp_path / "out" / "report.html").exists()
+    text = invoke("fit", "--help").output
+    headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings[0] == "Classes and variables:" and headings[-1] == "Options:" and len(headings) == 7

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jointglasso.cli.shaping import class_order, one_class_each, shape, with_shaping
+
 if TYPE_CHECKING:
     from jointglasso.covariance import CovarianceSource
     from jointglasso.covariance.classes import ClassSamples
@@ -27,11 +29,11 @@ NAMED = 8
 _FILE = click.Path(path_type=Path)
 
 _OPTIONS = [
-    click.argument("file", type=_FILE),
+    click.argument("file", type=_FILE, nargs=-1, required=True),
     click.option("--label", help="Column (or row, array, annotation) that tells the classes. None: one class."),
     click.option("--labels", type=_FILE, help="A file of its own with the labels."),
     click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if unclear."),
-    click.option("--classes", multiple=True, help="Classes to keep: A,B,C."),
+    click.option("--classes", multiple=True, help="Classes to keep, in this order: A,B,C."),
     click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
     click.option("--variables", help="Variables to keep: A,B,C, or a file with one name on each line."),
     click.option("--drop", multiple=True, help="Columns or rows to leave out: A,B,C."),
@@ -54,8 +56,8 @@ _OPTIONS = [
         show_default=True, help="Missing values: refuse, keep complete samples, drop variables, or work pair by pair.",
     ),
     click.option(
-        "--constant", type=click.Choice(["refuse", "isolate"]), default="refuse", show_default=True,
-        help="Variables constant in a class: refuse, or leave them without edges there.",
+        "--constant", type=click.Choice(["refuse", "isolate", "drop"]), default="refuse", show_default=True,
+        help="Variables constant in a class: refuse, leave them without edges there, or drop them.",
     ),
     click.option(
         "--scale", type=click.Choice(["correlation", "covariance"]), default="correlation", show_default=True,
@@ -76,7 +78,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the data arguments to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
-    return command
+    return with_shaping(command)
 
 
 @dataclass(frozen=True)
@@ -112,15 +114,21 @@ class Data:
 def read_data(options: dict[str, Any]) -> Data:
     """Read the file and compute what the options ask for."""
     table, preparation = read_labelled(options)
-    return prepare(table, preparation, options["file"])
+    return prepare(table, preparation, options["file"], class_order(table, options))
 
 
 def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any]]:
     """Read the file, and how covariances are to be computed from it."""
     from jointglasso.io import read_table
 
-    file: Path = options["file"]
-    table = read_table(file, **_reading(options))
+    files: tuple[Path, ...] = options["file"]
+    if len(files) > 1:
+        given = {**_reading(options), "subset": _conditions(options["subset"]) or None}
+        table = one_class_each({file: read_table(file, **given) for file in files})
+        if options["classes"]:
+            table = table.select(classes=split(options["classes"]))
+    else:
+        table = read_table(files[0], **_reading(options))
     classes = split(options["classes"])
     if classes and options["subset"]:  # otherwise the reader has kept them already
         table = table.select(classes=classes)
@@ -129,8 +137,10 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     missing = options["missing"]
     if missing == "drop-variables":
         table, missing = table.drop_missing("variables"), "refuse"
-    chosen = {name: options[name] for name in ("scale", "association", "constant")}
-    return table, {**chosen, "missing": missing, "weights": options["weights"]}
+    table = shape(table, options)
+    constant = "refuse" if options["constant"] == "drop" else options["constant"]
+    chosen = {name: options[name] for name in ("scale", "association", "weights")}
+    return table, {**chosen, "constant": constant, "missing": missing}
 
 
 def read_beside(options: dict[str, Any], names: Sequence[str]) -> Any:
@@ -144,10 +154,12 @@ def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:
     """Numbers of a column, as if it were a variable, or else its words, as if they were labels."""
     from jointglasso.io import read_table
 
-    reading = _reading(options)
+    if len(options["file"]) > 1:
+        raise ValueError(f"Column {name!r} is looked for in one file, but there are several: put them into one.")
+    file, reading = options["file"][0], _reading(options)
     dropped = [*(reading["drop"] or []), *(other for other in names if other != name)]
     try:
-        table = read_table(options["file"], **{**reading, "drop": dropped or None})
+        table = read_table(file, **{**reading, "drop": dropped or None})
         if name in table.variable_names:
             return table.X[:, table.variable_names.index(name)]
     except ValueError:  # a column of words is no variable
@@ -156,16 +168,21 @@ def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:
         dropped.append(options["label"])
     if isinstance(reading["subset"], list):  # of classes, which only the label can tell
         reading["subset"] = {options["label"]: reading["subset"]}
-    return read_table(options["file"], **{**reading, "label": name, "drop": dropped or None}).y
+    return read_table(file, **{**reading, "label": name, "drop": dropped or None}).y
 
 
-def prepare(table: LabelledTable, preparation: dict[str, Any], file: Path | None = None) -> Data:
-    """Covariances of a table, with what identifies it."""
+def prepare(
+    table: LabelledTable, preparation: dict[str, Any], files: Sequence[Path] = (), order: Sequence[str] | None = None
+) -> Data:
+    """Covariances of a table, its classes in some order, with what identifies it."""
     from jointglasso.covariance import fingerprint
     from jointglasso.covariance.classes import ClassSamples
     from jointglasso.covariance.prepare import Preparation
 
     samples = ClassSamples.from_labels(table.X, table.y, table.variable_names)
+    if order is not None:
+        by_name = samples.as_dict()
+        samples = ClassSamples([by_name[name] for name in order], tuple(order), samples.variable_names)
     how = {name: value for name, value in preparation.items() if name != "weights"}
     prepared = Preparation(**how)(samples)
     facts = {
@@ -174,8 +191,8 @@ def prepare(table: LabelledTable, preparation: dict[str, Any], file: Path | None
         "n_variables": prepared.samples.n_variables,
         "classes": dict(zip(samples.class_names, prepared.samples.sizes.tolist(), strict=True)),
     }
-    if file is not None:
-        facts |= {"file": str(file.resolve()), "bytes": file.stat().st_size, "sha256": _sha256(file)}
+    read = [{"file": str(file.resolve()), "bytes": file.stat().st_size, "sha256": _sha256(file)} for file in files]
+    facts |= read[0] if len(read) == 1 else {"files": read} if read else {}
     return Data(prepared.samples, prepared.source, preparation, table.source, facts)
 
 

@@ -43,7 +43,6 @@ _WHAT = {
     help="Standard errors from the data, or those of Gaussian data.",
 )  # fmt: skip
 @click.option("--groups", help="Column that names the subject of each sample, where subjects come repeatedly.")
-@click.option("--covariates", multiple=True, help="Columns to regress out within the classes, such as batches: A,B,C.")
 @click.option(
     "--fdr", type=click.FloatRange(0, 1, min_open=True), default=0.1, show_default=True, help="False discovery rate."
 )
@@ -68,7 +67,7 @@ def infer(session: Session, /, **options: Any) -> int:
     _check(options)
     target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
     beside = split([options["groups"] or "", *options["covariates"]])
-    table, preparation = read_labelled({**options, "drop": (*options["drop"], *beside)})
+    table, preparation = read_labelled({**options, "drop": (*options["drop"], *beside), "covariates": ()})
     data = prepare(table, preparation, options["file"])
     columns = read_beside(options, beside)
     session.say(data.describe())

@@ -26,6 +26,28 @@ EXIT_CODES = (
     "2 bad input or usage; 3 interrupted; 4 a defect of the program."
 )
 
+#: Headings of the help, and the parameters below each; all others come last.
+GROUPS = {
+    "Classes and variables": (
+        "label", "labels", "classes", "rename", "subset", "variables", "drop", "top_variance", "covariates",
+    ),
+    "From values to covariances": ("scale", "association", "log", "missing", "constant", "weights"),
+    "Penalties": (
+        "lambda1", "lambda2", "criterion", "n_lambdas", "ratios", "ratio", "min_ratio", "gamma", "penalised_scores",
+        "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty", "points",
+    ),
+    "Result": (
+        "out", "overwrite", "title", "stability", "differences", "prove", "figures", "figure_format", "exports",
+        "parquet", "keep_partial", "checkpoint",
+    ),
+    "Solving": ("tol", "max_iter", "n_jobs", "max_memory"),
+    "Reading the file": (
+        "samples_in", "names", "no_names", "header", "sheet", "layer", "delimiter", "decimal", "thousands", "comment",
+        "no_comment", "encoding", "format", "missing_marker", "unmatched",
+    ),
+}  # fmt: skip
+OTHERS = "Options"
+
 #: Errors that are about what the user gave, each with a message that says what to do.
 INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
@@ -37,15 +59,16 @@ class Session:
     and progress always go to the standard error.
     """
 
-    def __init__(self, *, as_json: bool, command_line: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, *, as_json: bool, command_line: str, arguments: Mapping[str, Any], quiet: bool = False) -> None:
         self.as_json = as_json
+        self.quiet = quiet
         self.command_line = command_line
         self.arguments = dict(arguments)
         self._answer: dict[str, Any] = {}
 
     def say(self, text: str = "") -> None:
-        """Tell a person; silent with --json."""
-        if not self.as_json:
+        """Tell a person; silent with --json and --quiet."""
+        if not self.as_json and not self.quiet:
             click.echo(text)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> None:
@@ -63,7 +86,7 @@ class Session:
     @property
     def shows_progress(self) -> bool:
         """Whether a person watches the standard error."""
-        return sys.stderr.isatty()
+        return sys.stderr.isatty() and not self.quiet
 
     def answer(self, **fields: Any) -> None:
         """Add to what --json prints."""
@@ -83,6 +106,7 @@ class Command(click.Command):
         super().__init__(*args, **options)
         self.params += [
             click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object instead of words."),
+            click.Option(["--quiet"], is_flag=True, help="Say nothing but warnings and errors."),
             click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
         ]
 
@@ -100,10 +124,23 @@ class Command(click.Command):
         context.meta["jointglasso.typed"] = shlex.join(["jointglasso", info_name or "", *typed])
         return context
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the options under headings, what one needs most first."""
+        listed: dict[str, list[tuple[str, str]]] = {title: [] for title in (*GROUPS, OTHERS)}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                title = next((title for title, names in GROUPS.items() if param.name in names), OTHERS)
+                listed[title].append(record)
+        for title, records in listed.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the callback; turn what goes wrong into a sentence and an exit code."""
-        as_json, debug = ctx.params.pop("as_json"), ctx.params.pop("debug")
-        ctx.obj = Session(as_json=as_json, command_line=ctx.meta["jointglasso.typed"], arguments=ctx.params)
+        as_json, quiet, debug = (ctx.params.pop(name) for name in ("as_json", "quiet", "debug"))
+        typed = ctx.meta["jointglasso.typed"]
+        ctx.obj = Session(as_json=as_json, quiet=quiet, command_line=typed, arguments=ctx.params)
         try:
             with _warnings_as_notes(), _asked_to_end_like_interrupted():
                 code = super().invoke(ctx) or OK

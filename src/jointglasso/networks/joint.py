@@ -26,6 +26,7 @@ from jointglasso.networks.differences import class_pairs, difference_table
 from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
 from jointglasso.networks.export import export
 from jointglasso.networks.groups import find_communities
+from jointglasso.networks.parts import each, restricted, without
 from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
@@ -335,11 +336,11 @@ class JointNetworks:
         """
         keep = self.positions(variables)
         return JointNetworks(
-            [_restricted(Theta, keep) for Theta in self._precision],
+            [restricted(Theta, keep) for Theta in self._precision],
             self._class_names,
             [self._variable_names[i] for i in keep],
-            certified=_each(self._certified, keep),
-            stability=_each(self._stability, keep),
+            certified=each(self._certified, keep),
+            stability=each(self._stability, keep),
             sameness=None if self._sameness is None else self._sameness.among(keep),
         )
 
@@ -357,7 +358,7 @@ class JointNetworks:
         kept[np.argsort(-edges.strength_of_pair, kind="stable")[:n_kept]] = True
         gone = ~kept[edges.pair]
         return JointNetworks(
-            [_without(Theta, edges, gone & (edges.class_index == k)) for k, Theta in enumerate(self._precision)],
+            [without(Theta, edges, gone & (edges.class_index == k)) for k, Theta in enumerate(self._precision)],
             self._class_names,
             self._variable_names,
             certified=self._certified,
@@ -484,21 +485,3 @@ class JointNetworks:
         counted = ", ".join(f"{count} {name}" for name, count in zip(KINDS, kinds, strict=True))
         edges = ", ".join(f"{name}: {count}" for name, count in zip(self._class_names, self.n_edges, strict=True))
         return f"JointNetworks({self.n_variables} variables; edges by class {{{edges}}}; pairs {counted})"
-
-
-def _restricted(matrix: Any, keep: IntArray) -> Any:
-    return matrix.tocsc()[:, keep][keep, :]
-
-
-def _without(matrix: Any, edges: EdgeList, gone: BoolArray) -> Any:
-    """Take edges out of a symmetric matrix."""
-    from scipy import sparse
-
-    first, second = edges.first[gone], edges.second[gone]
-    ends = (np.concatenate([first, second]), np.concatenate([second, first]))
-    taken = sparse.csc_array((np.ones(2 * len(first), dtype=bool), ends), shape=matrix.shape)
-    return matrix - matrix.multiply(taken)
-
-
-def _each(matrices: list[Any] | None, keep: IntArray) -> list[Any] | None:
-    return None if matrices is None else [_restricted(matrix, keep) for matrix in matrices]

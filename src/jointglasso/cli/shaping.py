@@ -1,0 +1,189 @@
+"""What is done to a table between reading and learning: names and order of classes, which variables, which scale."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from jointglasso.io.wording import count, listed, nearest
+
+if TYPE_CHECKING:
+    from jointglasso.io import LabelledTable
+
+OPTIONS = [
+    click.option(
+        "--rename", multiple=True, metavar="OLD=NEW", help="Other names for classes, in their order: 1=men,2=women."
+    ),
+    click.option(
+        "--covariates", multiple=True, help="Columns whose effect is taken out of the variables, class by class: A,B."
+    ),
+    click.option("--log", is_flag=True, help="Learn from log(1 + value), as counts and intensities want it."),
+    click.option("--top-variance", type=click.IntRange(min=2), help="Keep that many variables, those that vary most."),
+]  # fmt: skip
+
+
+def with_shaping(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def shape(table: LabelledTable, options: dict[str, Any]) -> LabelledTable:
+    """Do what the options ask for, in the order in which it makes sense."""
+    table = _rename(table, _words(options["rename"]))
+    if options["log"]:
+        table = _log(table)
+    if options["constant"] == "drop":
+        table = _drop_constant(table)
+    if covariates := _words(options["covariates"]):
+        table = _without_effects(table, covariates)
+    if options["top_variance"]:
+        table = _most_varying(table, options["top_variance"])
+    if not options["log"]:
+        _warn_of_counts(table)
+    return table
+
+
+def class_order(table: LabelledTable, options: dict[str, Any]) -> list[str] | None:
+    """Classes in the order in which --classes, or else --rename, names them; None for the usual order."""
+    renamed = dict(_pairs(_words(options["rename"])))
+    wanted = [renamed.get(name, name) for name in _words(options["classes"])] or list(dict.fromkeys(renamed.values()))
+    if not wanted:
+        return None
+    return [name for name in wanted if name in table.classes] + [name for name in table.classes if name not in wanted]
+
+
+def one_class_each(tables: dict[Path, LabelledTable]) -> LabelledTable:
+    """One table of several files, each a class named like its file; variables are those that all have."""
+    from jointglasso.io import LabelledTable
+
+    names = _file_classes(list(tables))
+    first = next(iter(tables.values()))
+    common = [name for name in first.variable_names if all(name in set(t.variable_names) for t in tables.values())]
+    if not common:
+        raise ValueError(f"{listed([path.name for path in tables])} have no variable in common: one file is a class.")
+    for path, table in tables.items():
+        if table.y is not None:
+            raise ValueError(f"{path.name} is one of several files, each a class: leave --label and --labels out.")
+        if left_out := len(table.variable_names) - len(common):
+            what = f"{count(left_out, 'variable')} of {path.name}"
+            warnings.warn(f"{what} left out, which not all files have.", UserWarning, stacklevel=2)
+    parts = [table.select(variables=common) for table in tables.values()]
+    labels = np.repeat(names, [len(part.X) for part in parts])
+    samples = tuple(f"{name}/{sample}" for name, part in zip(names, parts, strict=True) for sample in part.sample_names)
+    source = f"{len(parts)} files, each a class: {listed([path.name for path in tables])}"
+    return LabelledTable(np.concatenate([part.X for part in parts]), labels, tuple(common), samples, source)
+
+
+def _file_classes(paths: Sequence[Path]) -> list[str]:
+    names = [path.name.split(".")[0] for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
+def _words(given: Sequence[str]) -> list[str]:
+    return [word.strip() for text in given for word in text.split(",") if word.strip()]
+
+
+def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
+    pairs = []
+    for text in given:
+        old, equals, new = (part.strip() for part in text.partition("="))
+        if not (old and equals and new):
+            raise ValueError(f"--rename {text!r} is no new name: write OLD=NEW, such as 1=men,2=women.")
+        pairs.append((old, new))
+    return pairs
+
+
+def _rename(table: LabelledTable, given: Sequence[str]) -> LabelledTable:
+    if not given:
+        return table
+    if table.y is None:
+        raise ValueError("--rename names classes, but the file was read without a label: add --label.")
+    new_names = dict(_pairs(given))
+    for old in new_names:
+        if old not in table.classes:
+            raise ValueError(f"--rename: there is no class {old!r} ({nearest(old, list(table.classes))}).")
+    return replace(table, y=np.array([new_names.get(name, name) for name in table.y.tolist()]))
+
+
+def _log(table: LabelledTable) -> LabelledTable:
+    low = np.nanmin(table.X)
+    if low < 0:
+        raise ValueError(f"--log needs values from 0 on, but the least is {low:.4g}: leave it out, or shift the data.")
+    return replace(table, X=np.log1p(table.X), source=f"{table.source}; log(1 + value)")
+
+
+def _by_class(table: LabelledTable) -> list[Any]:
+    if table.y is None:
+        return [np.arange(len(table.X))]
+    return [np.flatnonzero(table.y == name) for name in table.classes]
+
+
+def _keep(table: LabelledTable, kept: Any, why: str) -> LabelledTable:
+    names = tuple(name for name, here in zip(table.variable_names, kept.tolist(), strict=True) if here)
+    return replace(table, X=table.X[:, kept], variable_names=names, source=f"{table.source}; {why}")
+
+
+def _drop_constant(table: LabelledTable) -> LabelledTable:
+    spread = np.array(
+        [np.nanmax(table.X[rows], axis=0) - np.nanmin(table.X[rows], axis=0) for rows in _by_class(table)]
+    )
+    kept = (spread > 0).all(axis=0)
+    if kept.sum() < 2:
+        raise ValueError("--constant drop leaves no two variables: nearly all are constant in some class.")
+    dropped = int((~kept).sum())
+    return _keep(table, kept, f"{count(dropped, 'variable')} constant in a class dropped") if dropped else table
+
+
+def _most_varying(table: LabelledTable, n: int) -> LabelledTable:
+    """Variables of the largest variance within the classes, in the order of the table."""
+    if n >= len(table.variable_names):
+        return table
+    squares = sum(((table.X[rows] - np.nanmean(table.X[rows], axis=0)) ** 2).sum(axis=0) for rows in _by_class(table))
+    kept = np.zeros(len(table.variable_names), dtype=bool)
+    kept[np.argsort(-np.nan_to_num(np.asarray(squares)), kind="stable")[:n]] = True
+    return _keep(table, kept, f"the {n:,} variables that vary most")
+
+
+def _without_effects(table: LabelledTable, covariates: list[str]) -> LabelledTable:
+    """Residuals of the other variables after a regression on the covariates, class by class."""
+    names = list(table.variable_names)
+    for name in covariates:
+        if name not in names:
+            raise ValueError(f"--covariates: there is no column {name!r} with numbers ({nearest(name, names)}).")
+    chosen = np.isin(names, covariates)
+    if np.isnan(table.X[:, chosen]).any():
+        raise ValueError(f"The covariates {listed(covariates)} have missing values: fill them in, or leave them out.")
+    X = table.X[:, ~chosen].copy()
+    for rows in _by_class(table):
+        design = np.column_stack([np.ones(len(rows)), table.X[np.ix_(rows, np.flatnonzero(chosen))]])
+        if len(rows) <= design.shape[1] + 1:
+            raise ValueError(f"A class of {len(rows)} samples is too small for {count(len(covariates), 'covariate')}.")
+        for j in range(X.shape[1]):
+            there = rows[~np.isnan(X[rows, j])]
+            part = design[np.isin(rows, there)] if len(there) < len(rows) else design
+            X[there, j] -= part @ np.linalg.lstsq(part, X[there, j], rcond=None)[0]
+    kept = tuple(name for name in names if name not in set(covariates))
+    return replace(table, X=X, variable_names=kept, source=f"{table.source}; effects of {listed(covariates)} taken out")
+
+
+def _warn_of_counts(table: LabelledTable) -> None:
+    """Warn where the values look like raw counts: whole, none negative, and very uneven."""
+    sample = table.X[:: max(1, len(table.X) // 200), :: max(1, table.X.shape[1] // 200)]
+    values = sample[np.isfinite(sample)]
+    if len(values) == 0 or values.min() < 0 or (values != np.round(values)).any():
+        return
+    if values.max() > 50 and values.max() > 8 * max(1.0, float(np.median(values))):
+        warnings.warn(
+            "The values look like raw counts, whose correlations follow a few large values: --log, or --association "
+            "nonparanormal, gives networks of what most samples say.",
+            UserWarning,
+            stacklevel=2,
+        )
