@@ -29,7 +29,7 @@ EXIT_CODES = (
 #: Headings of the help, and the parameters below each; all others come last.
 GROUPS = {
     "Classes and variables": (
-        "label", "labels", "classes", "rename", "subset", "variables", "drop", "top_variance", "covariates",
+        "label", "labels", "classes", "rename", "subset", "variables", "drop", "top_variance", "covariates", "groups",
     ),
     "From values to covariances": ("scale", "association", "log", "missing", "constant", "weights"),
     "Penalties": (
@@ -37,7 +37,7 @@ GROUPS = {
         "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty", "points",
     ),
     "Result": (
-        "out", "overwrite", "title", "stability", "differences", "prove", "figures", "figure_format", "exports",
+        "out", "overwrite", "title", "stability", "differences", "prove", "fdr", "figures", "figure_format", "exports",
         "parquet", "keep_partial", "checkpoint",
     ),
     "Solving": ("tol", "max_iter", "n_jobs", "max_memory"),
