@@ -31,7 +31,7 @@ LAYERS = [
     ("estimators", "selection"),
     ("inference",),
     ("anndata", "plots"),
-    ("report", "experiments", "cli", "progress_bar", "warm", "__main__"),
+    ("report", "cli", "progress_bar", "warm", "__main__"),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from jointglasso._version import __version__
 
 #: Rooms whose names are public themselves.
-_ROOMS = ("anndata", "datasets", "experiments", "io", "plots")
+_ROOMS = ("anndata", "datasets", "io", "plots")
+
+#: Names that were public once, and where to look now.
+_MOVED = {
+    "experiments": "the paper's experiments are in the folder 'reproduction' of a checkout; run python -m reproduction "
+    "there, or import reproduction."
+}
 
 #: Where the public names live.
 _HOME = {
@@ -71,7 +77,6 @@ if TYPE_CHECKING:
     from jointglasso import (
         anndata as anndata,
         datasets as datasets,
-        experiments as experiments,
         io as io,
         plots as plots,
     )
@@ -141,7 +146,8 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return importlib.import_module(f"jointglasso.{name}")
     if name not in _HOME:
-        raise AttributeError(f"module 'jointglasso' has no attribute {name!r}")
+        moved = f": {_MOVED[name]}" if name in _MOVED else ""
+        raise AttributeError(f"module 'jointglasso' has no attribute {name!r}{moved}")
     value = getattr(importlib.import_module(f"jointglasso.{_HOME[name]}"), name)
     globals()[name] = value
     return value

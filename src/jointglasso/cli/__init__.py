@@ -5,6 +5,9 @@ One module for each command or two; `session` is what they have in common, and `
 
 from __future__ import annotations
 
+import shlex
+from typing import Any
+
 import click
 
 from jointglasso.cli.demo import demo
@@ -13,7 +16,6 @@ from jointglasso.cli.export import export, report
 from jointglasso.cli.fit import fit
 from jointglasso.cli.infer import infer
 from jointglasso.cli.path import path
-from jointglasso.cli.reproduce import reproduce
 from jointglasso.cli.screen import screen
 from jointglasso.cli.select import select
 from jointglasso.cli.session import EXIT_CODES
@@ -24,6 +26,14 @@ class _InOrder(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args[:1] == ["reproduce"]:
+            raise click.UsageError(
+                "The paper's experiments are in the folder 'reproduction' of a checkout of the project: run "
+                f"{shlex.join(['python', '-m', 'reproduction', *args[1:]])} there."
+            )
+        return super().resolve_command(ctx, args)
 
 
 @click.group(
@@ -43,5 +53,5 @@ def main() -> None:
     """
 
 
-for command in (demo, screen, select, fit, infer, path, report, export, reproduce, doctor):
+for command in (demo, screen, select, fit, infer, path, report, export, doctor):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""The command that runs the paper's experiments again."""
+"""Run the paper's experiments again: `python -m reproduction WHAT` in a checkout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from jointglasso.cli.session import EXIT_CODES, Command, Session
-from jointglasso.experiments import EXPERIMENTS, Settings
+from reproduction import EXPERIMENTS, Settings
 
 #: The experiments, one a line (which the first character asks for), with their time at full size.
 _LIST = "\b\nExperiments:\n" + "\n".join(f"  {name:<20}{e.title} ({e.takes})" for name, e in EXPERIMENTS.items())
@@ -20,7 +20,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.argument("what", type=click.Choice([*EXPERIMENTS, "all"]), metavar="WHAT")
 @click.option("--quick", is_flag=True, help="Smaller and shorter: well under a minute.")
 @click.option(
-    "--out", default="reproduction", show_default=True, type=click.Path(file_okay=False, path_type=Path),
+    "--out", default="results", show_default=True, type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the results.",
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the drawn data.")
@@ -33,7 +33,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Real data: seconds after which the default solve of a setting is stopped.",
 )  # fmt: skip
 @click.pass_obj
-def reproduce(
+def main(
     session: Session,
     what: str,
     quick: bool,
@@ -50,7 +50,7 @@ def reproduce(
     Writes the data (CSV), figures (PNG, SVG) and a page (Markdown) into a folder. Without --data the experiments on
     real data use the proteins inside the package.
 
-    Example: jointglasso reproduce toy --out results
+    Example: python -m reproduction toy --out results
     """
     settings = Settings(
         quick=quick, seed=seed, data=data, labels=label, genes=genes, covariances=covariances, limit=limit
@@ -60,8 +60,8 @@ def reproduce(
 
 
 def _reproduce_one(session: Session, name: str, out: Path, settings: Settings) -> None:
-    from jointglasso.experiments import run_experiment
-    from jointglasso.experiments.writer import write_result
+    from reproduction import run_experiment
+    from reproduction.writer import write_result
 
     experiment = EXPERIMENTS[name]
     session.say(f"{experiment.title} ...")
@@ -76,3 +76,7 @@ def _reproduce_one(session: Session, name: str, out: Path, settings: Settings) -
     session.say(f"  Written: {', '.join(str(path) for path in files)}")
     found = {"claim": result.claim, "verdict": result.verdict, "holds": str(result.holds), "files": list(files)}
     session.answer(**{name: found})
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m reproduction")

@@ -8,11 +8,11 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.engine import solve
-from jointglasso.experiments.drawing import caption
-from jointglasso.experiments.matrices import draw_blocks, set_notation, with_edges
-from jointglasso.experiments.result import Result, Row, Settings, judged
 from jointglasso.plots.canvas import INK, new_figure
 from jointglasso.screening import Partition, screen
+from reproduction.drawing import caption
+from reproduction.matrices import draw_blocks, set_notation, with_edges
+from reproduction.result import Result, Row, Settings, judged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,12 +9,12 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import SampleCovariance
-from jointglasso.experiments.drawing import STYLES, caption
-from jointglasso.experiments.methods import PLAIN_NOTE, run_default, time_iteration
-from jointglasso.experiments.real_data import SETTINGS, load_real_data
-from jointglasso.experiments.result import Holds, Result, Row, Settings, judged
 from jointglasso.plots.canvas import new_figure, tidy
 from jointglasso.warm import warm_kernels
+from reproduction.drawing import STYLES, caption
+from reproduction.methods import PLAIN_NOTE, run_default, time_iteration
+from reproduction.real_data import SETTINGS, load_real_data
+from reproduction.result import Holds, Result, Row, Settings, judged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,12 +8,12 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from jointglasso._typing import FloatArray
-from jointglasso.experiments.designs import PAPER_LAMBDAS, case, draw, lambdas, scaling_notes, shown_lambdas
-from jointglasso.experiments.drawing import Curve, curve_grid
-from jointglasso.experiments.methods import run_default
-from jointglasso.experiments.result import Result, Row, Settings, judged
 from jointglasso.solution import Solution
 from jointglasso.warm import warm_kernels
+from reproduction.designs import PAPER_LAMBDAS, case, draw, lambdas, scaling_notes, shown_lambdas
+from reproduction.drawing import Curve, curve_grid
+from reproduction.methods import run_default
+from reproduction.result import Result, Row, Settings, judged
 
 CLAIM = (
     "Algorithm 1 finds the finest partition satisfying its condition, and a dynamic version that looks at "

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
+import subprocess
+import sys
 from functools import cache
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import jointglasso as jgl
-from jointglasso.cli import main
-from jointglasso.experiments import EXPERIMENTS, Result, Settings, run_experiment
-from jointglasso.experiments.designs import DESIGNS, PAPER_LAMBDAS, draw, lambdas
-from jointglasso.experiments.genes import mean_similarity
-from jointglasso.experiments.literal import literal_admm
-from jointglasso.experiments.matrices import set_notation
-from jointglasso.experiments.methods import (
+import jointglasso.cli
+from reproduction import EXPERIMENTS, Result, Settings, run_experiment
+from reproduction.__main__ import main
+from reproduction.designs import DESIGNS, PAPER_LAMBDAS, draw, lambdas
+from reproduction.genes import mean_similarity
+from reproduction.literal import literal_admm
+from reproduction.matrices import set_notation
+from reproduction.methods import (
     METHODS,
     estimated_seconds,
     n_iterations_to_stop,
@@ -27,11 +32,11 @@ from jointglasso.experiments.methods import (
     time_iteration,
     time_to_stop,
 )
-from jointglasso.experiments.real_data import load_real_data, read_names
-from jointglasso.experiments.result import judged
-from jointglasso.experiments.table2 import TOLERANCE
-from jointglasso.experiments.toy import toy_covariances, wide_covariances
-from jointglasso.experiments.writer import SHOWN_ROWS, write_result
+from reproduction.real_data import load_real_data, read_names
+from reproduction.result import judged
+from reproduction.table2 import TOLERANCE
+from reproduction.toy import toy_covariances, wide_covariances
+from reproduction.writer import SHOWN_ROWS, write_result
 
 
 @cache
@@ -183,7 +188,7 @@ def test_a_run_over_its_budget_is_estimated(small):
 
 def test_a_run_that_does_not_fit_into_memory_is_estimated(small, monkeypatch):
     S, penalties = small
-    monkeypatch.setattr("jointglasso.experiments.methods.available_memory", lambda: 1000.0)
+    monkeypatch.setattr("reproduction.methods.available_memory", lambda: 1000.0)
     assert time_iteration(S, *penalties, "GADMM", n_iter=5, budget=60.0)[0].how == "estimated"
     assert run_default(S, *penalties, max_memory=1.0, screening="none") is None
 
@@ -388,21 +393,20 @@ def test_partition_in_set_notation():
 
 
 def test_command_runs_an_experiment(tmp_path):
-    result = CliRunner().invoke(main, ["reproduce", "uniform-drawback", "--quick", "--out", str(tmp_path / "out")])
+    result = CliRunner().invoke(main, ["uniform-drawback", "--quick", "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     assert "The claim holds." in result.output and (tmp_path / "out" / "uniform-drawback.svg").stat().st_size > 1000
 
 
 def test_command_lists_experiments_and_refuses_others():
-    shown = CliRunner().invoke(main, ["reproduce", "--help"]).output
+    shown = CliRunner().invoke(main, ["--help"]).output
     assert all(name in shown for name in EXPERIMENTS) and "Example:" in shown
-    refused = CliRunner().invoke(main, ["reproduce", "table9"])
+    refused = CliRunner().invoke(main, ["table9"])
     assert refused.exit_code == 2 and "table9" in refused.output
 
 
 def test_command_says_what_is_wrong_in_one_line(two_files, tmp_path):
     arguments = [
-        "reproduce",
         "table2",
         "--quick",
         "--out",
@@ -414,6 +418,21 @@ def test_command_says_what_is_wrong_in_one_line(two_files, tmp_path):
     ]
     refused = CliRunner().invoke(main, arguments)
     assert refused.exit_code == 2 and "stat" in refused.output and "Traceback" not in refused.output
+
+
+def test_the_old_places_name_the_new_one():
+    with pytest.raises(AttributeError, match="'reproduction' of a checkout; run python -m reproduction there"):
+        jgl.experiments  # noqa: B018
+    refused = CliRunner().invoke(jointglasso.cli.main, ["reproduce", "toy", "--quick"])
+    assert refused.exit_code == 2 and "run python -m reproduction toy --quick there." in refused.output
+
+
+def test_one_command_in_a_checkout(tmp_path):
+    checkout = Path(__file__).parent.parent
+    command = [sys.executable, "-m", "reproduction", "toy", "--quick", "--out", str(tmp_path / "out"), "--json"]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["toy"]["holds"] == "holds"
 
 
 def test_unknown_experiment_is_named():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-from jointglasso.experiments.result import Result, Settings
 from jointglasso.validation import check_choice
+from reproduction.result import Result, Settings
 
 __all__ = ["EXPERIMENTS", "Experiment", "Result", "Settings", "run_experiment"]
 
@@ -55,5 +55,5 @@ def run_experiment(name: str, settings: Settings | None = None) -> Result:
     Result
     """
     experiment = EXPERIMENTS[check_choice("name", name, EXPERIMENTS)]
-    module = importlib.import_module(f"jointglasso.experiments.{experiment.module}")
+    module = importlib.import_module(f"reproduction.{experiment.module}")
     return getattr(module, experiment.function)(settings or Settings())

@@ -12,8 +12,8 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.datasets import load_rppa
-from jointglasso.experiments.result import Settings
 from jointglasso.io import LabelledTable, read_table
+from reproduction.result import Settings
 
 #: The paper's settings 1 to 5 of (lambda1, lambda2) on real data.
 SETTINGS = ((0.1, 0.5), (0.2, 0.2), (0.3, 0.1), (0.4, 0.05), (0.5, 0.01))

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso.experiments.drawing import crown
-from jointglasso.experiments.methods import run_default
-from jointglasso.experiments.real_data import SETTINGS, load_real_data
-from jointglasso.experiments.result import Result, Row, Settings, judged
 from jointglasso.networks import JointNetworks
 from jointglasso.plots import plot_networks
 from jointglasso.solution import Solution
+from reproduction.drawing import crown
+from reproduction.methods import run_default
+from reproduction.real_data import SETTINGS, load_real_data
+from reproduction.result import Result, Row, Settings, judged
 
 CLAIM = (
     "under setting 1 (lambda1=0.1, lambda2=0.5) the networks of the classes have very similar topology, because "

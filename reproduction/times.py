@@ -7,7 +7,8 @@ import time
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.experiments.designs import (
+from jointglasso.warm import warm_kernels
+from reproduction.designs import (
     BLOCKS_NOTE,
     ONE_OF_EACH,
     ONE_OF_EACH_NOTE,
@@ -18,10 +19,9 @@ from jointglasso.experiments.designs import (
     scaling_notes,
     shown_lambdas,
 )
-from jointglasso.experiments.drawing import Curve, curve_grid
-from jointglasso.experiments.methods import PLAIN_NOTE, Timing, n_iterations_to_stop, run_default, time_to_stop
-from jointglasso.experiments.result import Holds, Result, Row, Settings, judged
-from jointglasso.warm import warm_kernels
+from reproduction.drawing import Curve, curve_grid
+from reproduction.methods import PLAIN_NOTE, Timing, n_iterations_to_stop, run_default, time_to_stop
+from reproduction.result import Holds, Result, Row, Settings, judged
 
 CLAIM = (
     "HADMM is much more efficient than LADMM and GADMM; the time of all three grows with the number of classes, that "

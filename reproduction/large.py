@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.experiments.complexity import complexity_cells
-from jointglasso.experiments.designs import (
+from reproduction.complexity import complexity_cells
+from reproduction.designs import (
     BLOCKS_NOTE,
     ONE_OF_EACH,
     ONE_OF_EACH_NOTE,
@@ -16,9 +16,9 @@ from jointglasso.experiments.designs import (
     lambdas,
     scaling_notes,
 )
-from jointglasso.experiments.drawing import Curve, curve_grid
-from jointglasso.experiments.methods import PLAIN_NOTE, time_iteration
-from jointglasso.experiments.result import Result, Row, Settings, judged
+from reproduction.drawing import Curve, curve_grid
+from reproduction.methods import PLAIN_NOTE, time_iteration
+from reproduction.result import Result, Row, Settings, judged
 
 CLAIM = (
     "at p=10,000 the average time of one iteration of HADMM is far below that of LADMM and GADMM, and its advantage "

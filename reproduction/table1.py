@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.experiments.designs import BLOCKS_NOTE, draw, lambdas, scaling_notes
-from jointglasso.experiments.drawing import STYLES, caption
-from jointglasso.experiments.literal import literal_admm
-from jointglasso.experiments.methods import METHODS, PLAIN_NOTE, run_admm
-from jointglasso.experiments.result import Result, Row, Settings, judged
 from jointglasso.plots.canvas import FAINT, INK, new_figure, tidy
 from jointglasso.screening import screen
+from reproduction.designs import BLOCKS_NOTE, draw, lambdas, scaling_notes
+from reproduction.drawing import STYLES, caption
+from reproduction.literal import literal_admm
+from reproduction.methods import METHODS, PLAIN_NOTE, run_admm
+from reproduction.result import Result, Row, Settings, judged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso.experiments.designs import (
+from jointglasso.screening import screen
+from reproduction.designs import (
     BLOCKS_NOTE,
     DESIGNS,
     PAPER_LAMBDAS,
@@ -14,9 +15,8 @@ from jointglasso.experiments.designs import (
     scaling_notes,
     shown_lambdas,
 )
-from jointglasso.experiments.drawing import Curve, curve_grid
-from jointglasso.experiments.result import Result, Row, Settings, judged
-from jointglasso.screening import screen
+from reproduction.drawing import Curve, curve_grid
+from reproduction.result import Result, Row, Settings, judged
 
 CLAIM = (
     "the hybrid rule gives partitions of much smaller complexity (sum of cubed block sizes), usually 1/10 to 1/1000 "

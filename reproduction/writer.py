@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from jointglasso._files import atomic_text
-from jointglasso.experiments.machine import describe_machine
-from jointglasso.experiments.result import Result, Row, Settings
 from jointglasso.plots.canvas import finish
+from reproduction.machine import describe_machine
+from reproduction.result import Result, Row, Settings
 
 #: Rows beyond this are in the CSV file only.
 SHOWN_ROWS = 40
@@ -75,7 +75,7 @@ def _page(name: str, title: str, result: Result, settings: Settings) -> str:
         *_table(result.rows, name),
         "",
         *(f"- {note}" for note in result.notes),
-        f"- `jointglasso reproduce {name}{' --quick' if settings.quick else ''} --seed {settings.seed}`, {size}, "
+        f"- `python -m reproduction {name}{' --quick' if settings.quick else ''} --seed {settings.seed}`, {size}, "
         f"{datetime.now(UTC):%Y-%m-%d}, {describe_machine()}.",
         "",
     ]
