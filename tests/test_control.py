@@ -50,7 +50,7 @@ def test_interrupt_returns_what_there_is_with_an_honest_gap_when_asked_to(S, sol
         )
     if solver in ("admm", "proximal_gradient"):  # the others are done before they report for the first time
         assert not partial.status
-        assert "interrupt" in partial.status.reason and "warm_start" in partial.status.remedy
+        assert partial.status.code == "interrupt" and "warm_start" in partial.status.remedy
     assert np.isfinite(partial.certificate.gap)
     assert partial.certificate.gap >= partial.objective - best - 1e-9
     for Theta in partial.precision:

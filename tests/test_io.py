@@ -457,6 +457,26 @@ def test_parquet_with_markers_and_bad_cells(tmp_path):
         jgl.io.read_table(path, label="kind")
 
 
+def test_parquet_takes_the_options_of_tables(tmp_path):
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    path = tmp_path / "table.parquet"
+    cells = {
+        "who": ["s", "t", "u", "v"],
+        "kind": list("aabb"),
+        "g1": ["1,5", "2,5", "1.000,5", "2"],
+        "g2": [4, 3, 5, 6],
+    }
+    pandas.DataFrame({**cells, "note": list("wxyz")}).to_parquet(path)
+    table = jgl.io.read_table(path, label="kind", names="who", drop=["note"], decimal=",", thousands=".")
+    assert table.sample_names == ("s", "t", "u", "v") and table.variable_names == ("g1", "g2")
+    assert table.X[:, 0].tolist() == [1.5, 2.5, 1000.5, 2.0] and table.classes == {"a": 2, "b": 2}
+
+
+def test_every_option_names_kinds_of_files_that_there_are():
+    kinds = set(jgl.io.opening.KINDS.values())
+    assert all(set(given) <= kinds for given in jgl.io.options.FORMATS_OF_OPTION.values())
+
+
 def test_excel(tmp_path):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("openpyxl")

@@ -174,6 +174,7 @@ TEXTS = {
         {"converged": "yes", "reason": "", "remedy": ""},
         {"converged": 1, "reason": "", "remedy": ""},
         {"converged": True, "reason": 5, "remedy": ""},
+        {"converged": True, "reason": "", "remedy": "", "code": 1},
         {"converged": True, "reason": half(""), "remedy": ""},
     ],
     "n_iter": [-1, "many"],

@@ -10,8 +10,8 @@ import click
 
 from jointglasso.cli.session import Command, Session
 
-NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "click", "rich")
-OPTIONAL = ("pandas", "matplotlib", "pyarrow", "openpyxl", "anndata", "networkx", "igraph", "polars")
+NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "click", "rich")
+OPTIONAL = ("matplotlib", "pyarrow", "openpyxl", "anndata", "networkx", "igraph", "polars")
 
 
 @click.command(cls=Command)

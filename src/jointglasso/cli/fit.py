@@ -90,7 +90,7 @@ def fit(session: Session, /, **options: Any) -> int:
     tell(session, result, target)
     if contents.differences:
         tell_differences(session, result.networks, contents.pairs(result.networks))
-    if "interrupt" in result.solution.status.reason:
+    if result.solution.status.code == "interrupt":
         return INTERRUPTED
     return OK if result.solution.status else NOT_CONVERGED
 
@@ -147,7 +147,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 on_interrupt="return" if options["keep_partial"] else "raise",
                 **arguments_of_solve(options, data),
             )
-    finished = "interrupt" not in solution.status.reason
+    finished = solution.status.code != "interrupt"
     if options["prove"] and finished:
         solution = prove(session, data, solution, options)
     if solution.refit is None:

@@ -54,7 +54,7 @@ def path(session: Session, /, **options: Any) -> int:
         atomic_text(folder / "README.txt", _explanation(session, data, len(facts)))
     session.say(f"Written to {target.given}.")
     session.answer(points=facts, asked_for=len(points), out=target.path, data=data.facts)
-    if "interrupt" in facts[-1]["status"]:
+    if facts[-1]["status_code"] == "interrupt":
         return INTERRUPTED
     return OK if all(fact["converged"] for fact in facts) else NOT_CONVERGED
 

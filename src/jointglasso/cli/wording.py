@@ -63,6 +63,7 @@ def facts_of(solution: Solution) -> dict[str, Any]:
         "lambda2": solution.parameters["lambda2"],
         "converged": solution.status.converged,
         "status": str(solution.status),
+        "status_code": solution.status.code,
         "objective": solution.objective,
         "relative_gap": found.relative_gap,
         "edges": dict(zip(solution.class_names, solution.n_edges, strict=True)),

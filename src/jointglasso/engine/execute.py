@@ -300,10 +300,11 @@ def _status(final: _Final, options: Options) -> Status:
     certificate, n_iter = final.certificate, final.n_iter
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
     if certificate.relative_gap <= options.tol:
-        return Status(True, f"Converged after {n_iter} iterations: {reached}.")
+        return Status(True, f"Converged after {n_iter} iterations: {reached}.", code="converged")
     ended = {o.stopped_by for o in final.outcomes}
     why = options.control.stopped_by or next(reason for reason in _REMEDIES if reason in ended)
     computed = 0.0 if np.isinf(certificate.rounding) else certificate.gap - certificate.rounding
     if why == "tolerance" and certificate.relative(computed) <= options.tol:
         why = "rounding"  # the solver was content with a gap that rounding makes worthless
-    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why])
+    code = "paper_rule" if why == "paper's rule" else why
+    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why], code)

@@ -17,11 +17,11 @@ FORMATS_OF_OPTION = {
     "encoding": ("text",),
     "comment": ("text",),
     "header": ("text", "excel"),
-    "decimal": ("text", "excel", "tables"),
-    "thousands": ("text", "excel", "tables"),
+    "decimal": ("text", "excel", "parquet"),
+    "thousands": ("text", "excel", "parquet"),
     "missing": ("text", "excel", "parquet", "soft"),
-    "names": ("text", "excel", "tables"),
-    "drop": ("text", "excel", "tables"),
+    "names": ("text", "excel", "parquet"),
+    "drop": ("text", "excel", "parquet"),
     "samples_in": ("text", "excel", "parquet", "npz", "npy"),
 }
 

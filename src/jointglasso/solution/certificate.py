@@ -57,7 +57,12 @@ class Status:
 
     converged: bool
     reason: str
+    """In words."""
     remedy: str = ""
+    """What to do about it, in words."""
+    code: str = ""
+    """The reason for programs: "converged", "max_iter", "callback", "interrupt", "rounding", "tolerance" or
+    "paper_rule"."""
 
     def __bool__(self) -> bool:
         return self.converged

@@ -139,6 +139,7 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
             "converged": bool(solution.status.converged),
             "reason": solution.status.reason,
             "remedy": solution.status.remedy,
+            "code": solution.status.code,
         },
         "n_iter": int(solution.n_iter),
         "timings": solution.timings,
@@ -338,7 +339,8 @@ def _certificate(text: _Text, group_gaps: FloatArray) -> Certificate:
 
 
 def _status(text: _Text) -> Status:
-    return Status(text.take("converged", bool), text.take("reason", str), text.take("remedy", str))
+    words = [text.take(name, str) if name in text.fields else "" for name in ("reason", "remedy", "code")]
+    return Status(text.take("converged", bool), *words)
 
 
 def _require_blocks(precision: list[Any], labels: NDArray[Any], path: Path) -> None:
