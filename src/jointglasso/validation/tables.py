@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.validation.naming import column_names, require_unique
-
-#: How the types of NumPy, pandas, polars and pyarrow begin that are no real numbers but can be made some.
-_NOT_REAL = re.compile("complex|date|time|duration|period")
 
 #: Numbers of a file that are read at once.
 _NUMBERS_AT_ONCE = 2_000_000
@@ -142,28 +138,36 @@ def as_float_matrix(data: Any, what: str) -> FloatArray:
     return array
 
 
-def readable_table(data: Any, what: str = "X") -> Any:
-    """Return a table that scikit-learn reads as it is meant: real numbers, columns told apart, NaN where masked."""
-    require_real(data, what)
+def readable_table(data: Any) -> Any:
+    """Return a table that scikit-learn reads as it is meant: no dates, columns told apart, NaN where masked.
+
+    It refuses complex numbers and words itself.
+    """
+    _refuse_types(data, "X", ("date", "time", "duration", "period"))
     columns = column_names(data)
     if columns is not None:
-        require_unique(columns, what)
+        require_unique(columns, "X")
     return _unmasked(data) if isinstance(data, np.ma.MaskedArray) else data
 
 
 def require_real(data: Any, what: str) -> None:
     """Refuse complex numbers, dates and spans of time, which would become numbers without a word."""
+    _refuse_types(data, what, ("complex", "date", "time", "duration", "period"))
+
+
+def _refuse_types(data: Any, what: str, beginnings: tuple[str, ...]) -> None:
+    """Refuse columns whose type, as NumPy, pandas, polars or pyarrow call it, begins like this."""
     columns = column_names(data)
     if columns is None:
         types = [data.dtype if hasattr(data, "dtype") else np.asarray(data).dtype]
     else:
         types = list(data.schema.types if hasattr(data, "column_names") else data.dtypes)
     for number, dtype in enumerate(types):
-        found = _NOT_REAL.match(str(dtype).lower())
-        if found:
+        kind = str(dtype).lower()
+        if kind.startswith(beginnings):
             where = what if columns is None else _in_column(columns[number], what)
-            kind = "complex numbers" if found[0] == "complex" else "dates or times"
-            raise TypeError(f"{where} holds {kind}: it must be a table of real numbers, leave out what is none.")
+            found = "complex numbers" if kind.startswith("complex") else "dates or times"
+            raise TypeError(f"{where} holds {found}: it must be a table of real numbers, leave out what is none.")
 
 
 def _in_column(column: str, what: str) -> str:
