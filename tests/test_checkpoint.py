@@ -395,7 +395,7 @@ def test_big_groups_leave_snapshots_to_go_on_from(tmp_path, monkeypatch):
     whole = jgl.solve(source, 0.2, 0.05, tol=1e-8, solver="newton")
 
     def stop(iteration):
-        if iteration.number > 3:
+        if iteration.number > 6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

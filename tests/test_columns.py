@@ -9,7 +9,7 @@ import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.covariance import as_source
-from jointglasso.kernels.small_columns import ascend_small_groups
+from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers.base import SolverTask, diagonal_start
@@ -199,11 +199,10 @@ def ascend(task, theta, todo, limits, max_sweeps, inverse=UNKNOWN):
     system, penalty = task.system, task.penalty
     order = np.argsort(system.block_group, kind="stable")
     start = np.searchsorted(system.block_group[order], np.arange(system.n_groups + 1))
-    return ascend_small_groups(
-        start, order, system.block_class, system.members, system.member_start, system.offset, system.size,
-        system.block_weight, system.S, theta, inverse, todo, limits, max_sweeps, penalty.lambda1, penalty.lambda2,
-        task.diagonal_penalty,
-    )  # fmt: skip
+    groups = Groups(start, order, system.block_class, system.members, system.n_classes)
+    room, reach = penalty.room(system.n_classes), penalty.reach(system.n_classes)
+    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room)
+    return ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, todo)
 
 
 def test_small_groups_stop_as_soon_as_the_gap_seems_small():
@@ -307,6 +306,6 @@ def test_theta_of_its_own_columns_is_theta(labels):
     theta[system.diagonal] = 1.0 + rng.random(len(system.members))
     task = SolverTask(system, GroupPenalty(0.1, 0.1), 0.1, np.ones(1), 1e-6, 0.0, 10, theta)
     ascent = ColumnAscent.begin(task, theta)
-    np.testing.assert_array_equal(ascent.precision, theta[system.diagonal])
-    np.testing.assert_array_equal(ascent.beta[system.diagonal], 0.0)
+    np.testing.assert_array_equal(ascent.columns.precision, theta[system.diagonal])
+    np.testing.assert_array_equal(ascent.columns.theta[system.diagonal], 0.0)
     np.testing.assert_allclose(ascent.theta(), theta, rtol=1e-14)

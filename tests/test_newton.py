@@ -13,7 +13,8 @@ from jointglasso._threads import Workers
 from jointglasso.blocks import build_system
 from jointglasso.certificate import bound_groups
 from jointglasso.engine.assemble import flat_from_precisions
-from jointglasso.kernels import face, faces, group_state, hessian, newton
+from jointglasso.kernels import face, faces, group_pair, group_state, hessian
+from jointglasso.kernels.pair_types import GroupPair
 from jointglasso.kernels.working_set import mark_active
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import make_problem
@@ -52,7 +53,7 @@ def state(request):
     return SimpleNamespace(
         problem=problem, system=system, theta=theta, row=row, column=column, W=inverse,
         blocks=np.arange(system.n_blocks), pairs=np.arange(system.n_pairs),
-        penalties=(lambda1, lambda2, problem.diagonal_penalty),
+        penalties=(problem.penalty.pair, problem.diagonal_penalty),
     )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def test_expected_change_is_the_slope_of_the_objective(state):
 
 def model_gradient(state, D):
     """Gradient of the Newton model plus penalty at theta + D, dense, on the non-zeros; computed class by class."""
-    s, (lambda1, lambda2, lambda_d) = state.system, state.penalties
+    s, ((lambda1, lambda2), lambda_d) = state.system, state.penalties
     smooth = np.empty_like(D)
     for block in range(s.n_blocks):
         piece = slice(s.offset[block], s.offset[block + 1])
@@ -149,9 +150,10 @@ def test_solving_on_the_face_removes_the_gradient_there(state):
         np.testing.assert_allclose(product, change @ W, atol=1e-9)
 
 
-def test_minimise_pair_with_one_class_is_soft_thresholding():
+def test_update_of_a_pair_with_one_class_is_soft_thresholding():
     x = np.zeros(1)
-    newton.minimise_pair(np.array([2.0]), np.array([4.0]), 1.0, 3.0, x, 1)
+    none = np.empty(0, dtype=np.int64)
+    group_pair.update(GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), none, 1, 1.0, x, x, none)
     assert x[0] == pytest.approx((8.0 - 1.0 - 3.0) / 4.0)
 
 
@@ -187,7 +189,7 @@ def working_set(state):
     s = state.system
     mark = np.empty(s.n_pairs, dtype=bool)
     mark_active(0, s.n_pairs, s.pair_start, s.pair_factor, s.upper, s.entry_block, s.block_weight, s.S, state.W,
-                state.theta, *state.penalties[:2], mark)  # fmt: skip
+                state.theta, state.penalties[0], mark)  # fmt: skip
     return build_working_set(s, mark, state.W, state.theta, state.penalties[0])
 
 
@@ -214,7 +216,7 @@ def test_working_set_factors_and_inverts_theta(state):
     workers = Workers(2)
     dense, logdet = working.cholesky(state.theta[working.position], workers)
     working.invert_into(dense, W, workers)
-    variance = s.S[s.diagonal] + state.penalties[2] / s.block_weight[s.diagonal_block]
+    variance = s.S[s.diagonal] + state.penalties[1] / s.block_weight[s.diagonal_block]
     W[s.diagonal[working.isolated]] = variance[working.isolated]
     np.testing.assert_allclose(W, state.W, rtol=1e-9, atol=1e-9)
     for block in range(s.n_blocks):
@@ -231,28 +233,28 @@ def test_balanced_bounds_cover_all_tasks_in_order():
 @pytest.mark.parametrize("factor", [UNIFORM, np.array([0.5, 1.5])], ids=["uniform", "weights"])
 def test_faces_agree_with_plain_formulas(factor):
     start, base1, base2 = np.array([0, 2, 3]), 0.3, 0.4
-    v = factor if len(factor) else np.ones(2)
+    penalty, v = GroupPair(base1, base2), factor if len(factor) else np.ones(2)
     lambda1, lambda2 = np.append(base1 * v[[0, 0, 1]], 0.0), np.append(base2 * v[[0, 0, 1]], 0.0)
     x = np.array([0.5, -1.0, 0.0, 2.0])  # two pairs, one diagonal entry
     gradient, curvature = np.array([0.1, 0.2, -2.0, 0.3]), np.array([1.0, 2.0, 4.0, 1.0])
-    face = faces.enter_face(start, factor, x, gradient, curvature, base1, base2)
+    face = faces.enter_face(start, factor, x, gradient, curvature, penalty)
     norm = np.hypot(0.5, 1.0)
     np.testing.assert_allclose(face[1, :3], [1.0, -1.0, 1.0])
     np.testing.assert_allclose(face[2, :3], [0.5 / norm, -1.0 / norm, 1.0])
     entering = (2.0 - lambda1[2] - lambda2[2]) / 4.0  # the zero pair enters at its own minimiser
     np.testing.assert_allclose(face[3, :3], lambda2[:3] / [norm, norm, entering])
     slope = gradient + lambda1 * face[1] + lambda2 * face[2] + np.array([0, 0, 0, 0.7])
-    np.testing.assert_allclose(faces.face_residual(start, factor, gradient, base1, base2, 0.7, face), -slope)
+    np.testing.assert_allclose(faces.face_residual(start, factor, gradient, penalty, 0.7, face), -slope)
     assert faces.inner(3, x, x) == pytest.approx(2 * (0.25 + 1.0) + 4.0)
     expected = 2 * v[0] * (0.3 * 1.5 + 0.4 * norm) + 1.4
-    assert faces.penalty_of(start, factor, x, base1, base2, 0.7) == pytest.approx(expected)
+    assert faces.penalty_of(start, factor, x, penalty, 0.7) == pytest.approx(expected)
     curve = lambda2[0] / norm
     along = (0.5 - 1.0) / norm
     expected = [curve * (1 - 0.5 / norm * along), curve * (1 + 1.0 / norm * along), 0.0, 0.0]
     np.testing.assert_allclose(faces.add_group_curvature(start, face, np.ones(4), np.zeros(4)), expected, atol=1e-15)
     moved, crossed = faces.step_on_face(3, x, np.array([-0.7, -1.0, 0.2, -0.5]), face)
     assert crossed == 1 and moved.tolist() == [0.0, -2.0, 0.2, 1.5] and face[0, 0] == 0.0
-    faces.update_face(start, factor, moved, base2, face)
+    faces.update_face(start, factor, moved, penalty, face)
     np.testing.assert_allclose(face[2, :3], [0.0, -1.0, 1.0])
     end = np.array([0, 0, 0])
     w = np.array([0.1, 0.2, 0.3, 2.0])
@@ -261,7 +263,7 @@ def test_faces_agree_with_plain_formulas(factor):
 
 def test_unpenalised_entries_cross_zero_on_a_face():
     start, x = np.array([0, 1, 2]), np.array([0.5, 0.5])
-    face = faces.enter_face(start, np.array([0.0, 1.0]), x, np.zeros(2), np.ones(2), 0.1, 0.1)
+    face = faces.enter_face(start, np.array([0.0, 1.0]), x, np.zeros(2), np.ones(2), GroupPair(0.1, 0.1))
     assert face[1].tolist() == [0.0, 1.0] and face[3, 0] == 0.0
     moved, crossed = faces.step_on_face(2, x, np.array([-1.0, -1.0]), face)
     assert moved.tolist() == [-0.5, 0.0] and crossed == 1

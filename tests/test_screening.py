@@ -332,7 +332,9 @@ def test_groups_are_the_blocks_tied_by_a_shared_pair(labels):
         if (row == b).sum() > 1
     ]
     assert sorted(listed) == sorted(blocks)
-    expected = reference.couple_blocks([set(members) for _, members in blocks], [k for k, _ in blocks])
+    expected = reference.couple_blocks(
+        [set(members) for _, members in blocks], [k for k, _ in blocks], np.ones((len(labels), len(labels)))
+    )
     found = {block: g for g, group in enumerate(groups) for block in [(k, tuple(m.tolist())) for k, m in group.blocks]}
     together = canonical([found[block] for block in blocks])[0] if blocks else np.zeros(0)
     np.testing.assert_array_equal(together, canonical(expected)[0] if blocks else np.zeros(0))

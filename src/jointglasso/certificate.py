@@ -113,19 +113,18 @@ def bound_groups(
     diagonal_penalty: float,
     *,
     factor: Factorization | None = None,
-    spent: FloatArray | None = None,
+    instead: tuple[IntArray, FloatArray] | None = None,
     rescue: bool = False,
 ) -> Bounds:
     """Objective and gap of each group at `theta`; infinite where Theta or the dual point is not definite.
 
-    `factor` is the factorization of `theta`, where the caller has it. `spent` (P,) is the part of the dual budget of
-    each pair that classes which may not hold it use up; without it the bounds are those of the problem restricted to
-    the blocks, which is the whole problem wherever condition (8) holds. With `rescue`, groups whose dual point is not
-    definite get one that is, by mixing in a safe interior point; worth its price only far from the optimum, when a
-    finite bound is wanted all the same.
+    `factor` is the factorization of `theta`, where the caller has it. The bounds are those of the problem restricted to
+    the blocks, which is the whole problem where the cuts are right. `instead` gives subgradients of some entries to be
+    taken in place of the nearest ones, because classes that have cut their pairs have a say in them. With `rescue`,
+    groups whose dual point is not definite get one that is, by mixing in a safe interior point; worth its price only
+    far from the optimum, when a finite bound is wanted all the same.
     """
     factor = factorize(system, theta) if factor is None else factor
-    spent = np.zeros(system.n_pairs) if spent is None else spent
     entries = system.gather(theta)
     objective = _objective(system, theta, entries, factor, penalty, diagonal_penalty)
     # In place: the entries of a group of genome size are gigabytes.
@@ -134,7 +133,9 @@ def bound_groups(
     wanted -= system.gather(system.S)
     if weight is not None:
         wanted *= weight
-    subgradient = penalty.nearest_subgradient(entries, wanted, system.pair_start, spent, system.pair_factor)
+    subgradient = penalty.nearest_subgradient(entries, wanted, system.entries(penalty))
+    if instead is not None:
+        subgradient[instead[0]] = instead[1]
     # Computed as a difference of subgradients R is an exact zero wherever the gradient is one already.
     residual = np.subtract(subgradient, wanted, out=wanted)
     if weight is not None:
@@ -143,10 +144,9 @@ def bound_groups(
     dual = _dual_point(system, subgradient, factor.inverse[system.forbidden], diagonal_penalty)
     del subgradient
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
-    gap[system.pair_group[_torn_pairs(system, entries, spent)]] = np.inf
     bounds = Bounds(objective, gap, dual, factor)
     if rescue and np.isinf(gap[np.isfinite(objective)]).any():
-        return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds, spent)
+        return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
     return bounds
 
 
@@ -203,8 +203,8 @@ def certain_edges(
 ) -> CertainEdges:
     """Entries that the gap (G,) of their group proves non-zero, or zero, in the exact solution.
 
-    Unless the cuts of a dynamic screen are proved, a pair may use its dual budget in classes that are not looked at
-    here, and only the test of a single class counts.
+    Unless the cuts of a dynamic screen are proved, a pair may be non-zero in classes that are not looked at here: then
+    only those that all classes hold are proved zero.
 
     ``|Theta - Theta*|_ij <= max(r, s) / (1 - s) sqrt(theta_ii theta_jj)`` proves entries present; the reach of the dual
     point proves them absent where even its far end lies inside the dual ball.
@@ -214,35 +214,29 @@ def certain_edges(
         reach = system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s))
     entries = system.gather(theta)
     present = np.abs(entries) > (1.0 + _ROUNDING) * reach
-    largest = largest_subgradient(system, dual, gap)
-    absent = penalty.below(largest, system.entry_factor)
-    if cuts_proved:
-        used = penalty.used(largest, system.pair_start, system.pair_factor)
-        absent |= system.of_entries(used_at_most(used, system) < penalty.budget(system.pair_factor))
+    u, u_reach = subgradient_within(system, dual, gap)
+    absent = penalty.certain_zeros(entries, u, u_reach, reach, system.entries(penalty))
+    if not cuts_proved:
+        absent &= system.of_entries(np.diff(system.pair_start) == system.n_classes)
     # An edge lies on the boundary of the dual ball: no rounding may decide on which side.
     absent &= entries == 0.0
     return CertainEdges(present, absent)
 
 
-def used_at_most(used: FloatArray, system: BlockSystem) -> FloatArray:
-    """Parts of dual budgets, computed as sums of squares, that are not below the exact ones."""
-    return np.asarray(used * (1.0 + (1.0 + system.n_classes) * _ROUNDING))
-
-
-def largest_subgradient(
+def subgradient_within(
     system: BlockSystem, dual: FloatArray, gap: FloatArray, entries: IntArray | slice = slice(None)
-) -> FloatArray:
-    """Bound on ``w |W* - S|`` of some entries, W* optimal, given the gap (G,) of the dual point of each group.
+) -> tuple[FloatArray, FloatArray]:
+    """Subgradients ``w (W - S)`` of some entries, and how far those of the optimum may be, given the gap (G,).
 
     ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known. Raised by what rounding may do to it.
     """
     r, _ = gap_radii(gap[system.block_group], system.block_weight)
-    largest = system.products_of_members(np.sqrt(dual[system.diagonal]), r, entries)
+    reach = system.products_of_members(np.sqrt(dual[system.diagonal]), r, entries)
     at = system.upper[entries]
     W, S = dual[at], system.S[at]
-    largest += np.abs(W - S)
-    largest += _ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
-    return system.weigh(largest, entries)
+    u = W - S
+    reach += _ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
+    return system.weigh(u, entries), system.weigh(reach, entries)
 
 
 def _objective(
@@ -257,7 +251,7 @@ def _objective(
     likelihood = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
     diagonal = bincount(system.diagonal_block, np.abs(theta[system.diagonal]), system.n_blocks)
     per_block = np.where(factor.definite, likelihood + diagonal_penalty * diagonal, np.inf)
-    pairs = 2.0 * penalty.value(entries, system.pair_start, system.pair_factor)
+    pairs = 2.0 * penalty.value(entries, system.entries(penalty))
     return system.sum_per_group(per_block) + system.sum_pairs_per_group(pairs)
 
 
@@ -351,15 +345,13 @@ def _rescue(
     penalty: PairPenalty,
     diagonal_penalty: float,
     bounds: Bounds,
-    spent: FloatArray,
 ) -> Bounds:
     """Replace dual points that are no use by mixtures with a safe one; B is convex, so they stay feasible."""
     S = system.gather(system.S)
     weight = system.block_weight[system.entry_block]
-    safe_shift, safe_forbidden = _safe_point(system, S, weight, penalty, spent)
+    safe_shift, safe_forbidden = _safe_point(system, S, weight, penalty)
     face_forbidden = bounds.dual[system.forbidden]
-    torn = system.of_entries(_torn_pairs(system, entries, spent))
-    face_shift = np.where(torn, safe_shift, system.gather(bounds.dual) - S)
+    face_shift = system.gather(bounds.dual) - S
     gap, dual = bounds.gap.copy(), bounds.dual.copy()
     for share in (0.9, 0.5, 0.1, 0.0):
         bad = np.isinf(gap) & np.isfinite(bounds.objective)
@@ -379,7 +371,7 @@ def _rescue(
 
 
 def _safe_point(
-    system: BlockSystem, S: FloatArray, weight: FloatArray, penalty: PairPenalty, spent: FloatArray
+    system: BlockSystem, S: FloatArray, weight: FloatArray, penalty: PairPenalty
 ) -> tuple[FloatArray, FloatArray]:
     """A definite dual point: its shift from S on the entries, and itself at forbidden places.
 
@@ -390,7 +382,7 @@ def _safe_point(
     row, column = system.entry_members()
     between = component[row] != component[column]
     worst = np.ones(system.n_groups)
-    gauge = _safe_gauge(system, np.where(between, weight * S, 0.0), penalty, spent)
+    gauge = penalty.gauge(np.where(between, weight * S, 0.0), system.entries(penalty))
     np.maximum.at(worst, system.pair_group, gauge)
     shift = np.where(between, -S / system.of_entries(worst[system.pair_group]), 0.0)
     row, column = system.forbidden_members()
@@ -408,36 +400,13 @@ def _unpenalised_components(system: BlockSystem, penalty: PairPenalty) -> IntArr
 
 def unpenalised_entries(system: BlockSystem, penalty: PairPenalty) -> IntArray:
     """Entries of pairs that are not penalised at all."""
-    if penalty.lambda1 == 0 and penalty.lambda2 == 0:
+    if penalty.scale == 0.0:
         return np.arange(len(system.upper))
     return np.flatnonzero(system.entry_factor == 0.0)
 
 
-def _torn_pairs(system: BlockSystem, entries: FloatArray, spent: FloatArray) -> BoolArray:
-    """Pairs that are non-zero while a class where they wait already uses their dual budget: no subgradient fits."""
-    if not spent.any():
-        return np.zeros(system.n_pairs, dtype=bool)
-    return (spent > 0) & (system.sum_per_pair(np.abs(entries)) > 0)
-
-
-def _safe_gauge(system: BlockSystem, weighted: FloatArray, penalty: PairPenalty, spent: FloatArray) -> FloatArray:
-    """A factor for each pair that is large enough to bring ``w S`` into what is left of its dual ball."""
-    gauge = penalty.gauge(weighted, system.pair_start, system.pair_factor)
-    waiting = spent > 0
-    if waiting.any():
-        lambda1 = penalty.lambda1 * (system.pair_factor if len(system.pair_factor) else 1.0)
-        largest = np.maximum.reduceat(np.abs(weighted), system.pair_start[:-1])
-        norm = np.sqrt(system.sum_per_pair(weighted**2))
-        left = np.sqrt(np.maximum(penalty.budget(system.pair_factor) - spent, 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # Either every entry stays below lambda1, or their norm below what the waiting classes leave.
-            enough = np.fmin(largest / lambda1, norm / left)
-        gauge = np.where(waiting, np.where(norm > 0, enough, 0.0), gauge)
-    return gauge
-
-
 def _fenchel_gap(system: BlockSystem, entries: FloatArray, u: FloatArray, penalty: PairPenalty) -> FloatArray:
     """``2 (phi(theta) - <u, theta>)`` of each group, zero where u is a subgradient at theta."""
-    value = penalty.value(entries, system.pair_start, system.pair_factor)
+    value = penalty.value(entries, system.entries(penalty))
     loss = value - system.sum_per_pair(u * entries)
     return system.sum_pairs_per_group(2.0 * np.maximum(loss, 0.0))

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso._typing import FloatArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, GroupPenalty, PairPenalty, PairWeights, as_pair_weights
 from jointglasso.validation import check_choice, check_nonnegative, check_switch, check_weights, require_bounded
 
@@ -75,23 +76,28 @@ class JointProblem:
             total += self.weights[k] * (trace - logdet)
             total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
             upper = sparse.triu(Theta, 1).tocoo()
-            off_diagonal.append((upper.row.astype(np.int64) * self.source.n_variables + upper.col, upper.data))
+            key = upper.row.astype(np.int64) * self.source.n_variables + upper.col
+            off_diagonal.append((key, upper.data))
         return total + 2.0 * self._pair_penalty(off_diagonal)
 
-    def _pair_penalty(self, off_diagonal: list[tuple[FloatArray, FloatArray]]) -> float:
+    def _pair_penalty(self, off_diagonal: list[tuple[IntArray, FloatArray]]) -> float:
+        """Penalty of the entries i < j of each class, given by pair and value."""
         keys = np.concatenate([key for key, _ in off_diagonal])
+        classes = np.repeat(np.arange(len(off_diagonal)), [len(key) for key, _ in off_diagonal])
         values = np.concatenate([value for _, value in off_diagonal])
         order = np.argsort(keys, kind="stable")
-        keys, values = keys[order], values[order]
+        keys, classes, values = keys[order], classes[order], values[order]
         factor = UNIFORM
         if self.pair_weights is not None:
             weight = self.pair_weights.factors(*np.divmod(keys, self.source.n_variables))
             if (np.isinf(weight) & (values != 0)).any():
                 return np.inf
-            keys, values, weight = (part[np.isfinite(weight)] for part in (keys, values, weight))
+            finite = np.isfinite(weight)
+            keys, classes, values, weight = keys[finite], classes[finite], values[finite], weight[finite]
             factor = weight[np.flatnonzero(np.diff(keys, prepend=-1))]
         start = np.flatnonzero(np.diff(keys, prepend=-1, append=-1))
-        return float(self.penalty.value(values, start, factor).sum()) if len(keys) else 0.0
+        entries = Entries(start, classes, factor, self.source.n_classes)
+        return float(self.penalty.value(values, entries).sum()) if len(keys) else 0.0
 
 
 def make_problem(

@@ -146,7 +146,7 @@ def _objective(
     logs = np.abs(np.log(diagonal)) + np.abs(np.log(factor.inverse[system.diagonal]))
     terms += np.add.reduceat(logs, first)
     penalties = diagonal_penalty * np.add.reduceat(diagonal, first)
-    of_pairs = 2.0 * penalty.value(system.gather(theta), system.pair_start, system.pair_factor)
+    of_pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
     pairs = system.sum_pairs_per_group(of_pairs)
     objective = system.sum_per_group(weight * (trace - factor.logdet) + penalties) + pairs
     # Pairs of several groups are added one after another, those of a single one pairwise; zeros add no error.

@@ -23,7 +23,8 @@ import numpy as np
 from jointglasso._threads import WORTH_BLAS_THREADS, Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
-from jointglasso.penalties import UNIFORM, PairWeights
+from jointglasso.kernels.pair_types import Blocks, Entries
+from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty, PairWeights
 from jointglasso.screening.groups import ClassBlocks
 
 
@@ -85,6 +86,35 @@ class BlockSystem:
     def optimal_variance(self, diagonal_penalty: float) -> FloatArray:
         """Diagonal of the optimal W, which the optimality conditions fix in advance, in the order of `members`."""
         return np.asarray(self.S[self.diagonal] + diagonal_penalty / self.block_weight[self.diagonal_block])
+
+    @cached_property
+    def entry_class(self) -> IntArray:
+        """Class of each entry."""
+        return self.block_class[self.entry_block]
+
+    def entries(self, penalty: PairPenalty, pairs: IntArray | None = None) -> Entries:
+        """The entries of all pairs, or of some (see `entries_of`), as a penalty looks at them."""
+        if pairs is None:
+            start, cls, factor = self.pair_start, self.entry_class if penalty.by_class else ANY_CLASS, self.pair_factor
+            return Entries(start, cls, factor, self.n_classes)
+        chosen, start = self.entries_of(pairs)
+        factor = self.pair_factor[pairs] if len(self.pair_factor) else UNIFORM
+        return Entries(start, self.entry_class[chosen] if penalty.by_class else ANY_CLASS, factor, self.n_classes)
+
+    @cached_property
+    def compiled(self) -> Blocks:
+        """The blocks as compiled code sees them."""
+        return Blocks(self.offset, self.size, self.member_start, self.block_weight, self.S, self._flat_factor())
+
+    def _flat_factor(self) -> FloatArray:
+        """Weight of each pair at its places in flat storage, infinite where forbidden; empty where all are 1."""
+        if not (len(self.pair_factor) or len(self.forbidden)):
+            return UNIFORM
+        factor = np.ones(self.S.shape)
+        if len(self.pair_factor):
+            factor[self.upper] = factor[self.lower] = self.entry_factor
+        factor[self.forbidden] = np.inf
+        return factor
 
     @cached_property
     def entry_factor(self) -> FloatArray:

@@ -258,9 +258,7 @@ def _solve_in_rounds(
 def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
     sizes = problem.source.sample_sizes
     return {
-        "lambda1": problem.penalty.lambda1,
-        "lambda2": problem.penalty.lambda2,
-        "penalty": "group",
+        **problem.penalty.parameters(),
         "weights": problem.weights.tolist(),
         "penalize_diagonal": problem.penalize_diagonal,
         "tol": options.tol,
@@ -279,7 +277,9 @@ def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | No
 
 def _lay_out(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
     """Blocks to be solved, and for each class the variables left out because they are alone."""
-    blocks = class_blocks(partition.labels, smallest=1) if method.include_isolated else partition.class_blocks
+    blocks = partition.class_blocks
+    if method.include_isolated:
+        blocks = class_blocks(partition.labels, smallest=1, coupled=partition.coupled)
     inside = np.zeros(partition.labels.shape, dtype=bool)
     inside[np.repeat(blocks.block_class, blocks.sizes), blocks.members] = True
     return blocks, [np.flatnonzero(~row) for row in inside]

@@ -22,16 +22,28 @@ from jointglasso.screening.groups import ClassBlocks
 def narrowed(item: Item, shared: Shared) -> Shared:
     """The part of what is shared that `solve_item` looks at for this item; it gives the same outcome, to the bit."""
     problem, p = shared.problem, shared.problem.source.n_variables
-    near = waiting_among(shared.waiting, item.blocks.members, p)
-    waiting = WaitingPairs(shared.waiting.rows[near], shared.waiting.columns[near], shared.waiting.spent[near])
+    waiting, blocks = shared.waiting, item.blocks
+    if waiting is not None:
+        near = waiting_among(waiting, blocks.members, p)
+        waiting = WaitingPairs(waiting.rows[near], waiting.columns[near])
+        if len(near) or problem.penalty.by_class:  # then the check of the cuts reads covariances between blocks
+            blocks = _everywhere(blocks, problem.source.n_classes)
     weights = None if problem.pair_weights is None else problem.pair_weights.among(item.blocks.members)
     start = shared.warm_start if item.start is None else None
     if start is not None:
         start = replace(start, precision=_inside(start.precision, item.blocks))
-    source = BlockCovariance(problem.source, item.blocks)
+    source = BlockCovariance(problem.source, blocks)
     return replace(
         shared, problem=replace(problem, source=source, pair_weights=weights), waiting=waiting, warm_start=start
     )
+
+
+def _everywhere(blocks: ClassBlocks, n_classes: int) -> ClassBlocks:
+    """One block in every class, of all variables that the given ones have anywhere."""
+    members = np.unique(blocks.members)
+    start = np.arange(0, n_classes * len(members) + 1, len(members))
+    nothing = np.zeros(n_classes, dtype=np.int64)
+    return ClassBlocks(np.arange(n_classes), start, np.tile(members, n_classes), nothing)
 
 
 def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:

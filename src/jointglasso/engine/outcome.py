@@ -13,6 +13,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.certificate import Bounds
+from jointglasso.engine.recheck import Cuts, Violated
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class Opened:
     system: BlockSystem
     theta: FloatArray
     bounds: Bounds
-    spent: FloatArray
-    """(P,): part of the dual budget of each pair used by classes where a dynamic screen cut it."""
+    cuts: Cuts | None
+    """What a dynamic screen has cut of the pairs."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ class Outcome:
     n_present: int
     n_absent: int
     """Entries proved to be non-zero, and zero, provided that all cuts are proved right."""
-    violated: tuple[IntArray, IntArray]
-    """Waiting pairs that a dynamic screen must merge."""
+    violated: Violated
+    """Pairs that a dynamic screen must merge, and in which classes."""
     proved: bool
     """Whether the gap proves that no pair cut by a dynamic screen has to be merged."""
     build_seconds: float

@@ -17,7 +17,6 @@ from jointglasso.engine.execute import make_options, solve_problem
 from jointglasso.engine.progress import Control
 from jointglasso.engine.runner import Options
 from jointglasso.engine.work import WarmStart
-from jointglasso.penalties import GroupPenalty
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
@@ -119,10 +118,9 @@ def _scan_once(problems: list[JointProblem], screening: str) -> PairTable | None
     """Scan the covariances at the smallest lambda1 of all points."""
     if screening == "none":
         return None
-    smallest = min(problem.penalty.lambda1 for problem in problems)
+    weakest = min((problem.penalty for problem in problems), key=lambda penalty: penalty.threshold(0))
     any_of_them = problems[0]
-    penalty = GroupPenalty(smallest, 0.0)
-    return scan_pairs(any_of_them.source, penalty, any_of_them.weights, any_of_them.pair_weights)
+    return scan_pairs(any_of_them.source, weakest, any_of_them.weights, any_of_them.pair_weights)
 
 
 class _Nearest:
@@ -133,7 +131,7 @@ class _Nearest:
         self._last: tuple[float, float, list[Any]] | None = None
 
     def add(self, problem: JointProblem, solution: Solution) -> None:
-        point = (problem.penalty.lambda1, problem.penalty.lambda2, solution.precision)
+        point = (problem.penalty.threshold(0), problem.penalty.scale, solution.precision)
         if self._last is None or point[0] > self._last[0]:
             self._tops.append(point)
         self._last = point
@@ -142,9 +140,9 @@ class _Nearest:
         """Precision matrices of the nearest point by the ratio of its total penalty; None before there is one."""
         if self._last is None:
             return None
-        wanted = math.log(max(problem.penalty.lambda1 + problem.penalty.lambda2, 1e-300))
+        wanted = math.log(max(problem.penalty.scale, 1e-300))
 
         def distance(point: tuple[float, float, list[Any]]) -> float:
-            return abs(math.log(max(point[0] + point[1], 1e-300)) - wanted)
+            return abs(math.log(max(point[1], 1e-300)) - wanted)
 
         return WarmStart(min((self._last, *self._tops), key=distance)[2], trusted=True)

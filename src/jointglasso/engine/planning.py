@@ -22,7 +22,6 @@ from jointglasso.engine.methods import choose_method
 from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
 from jointglasso.engine.runner import Options
 from jointglasso.engine.screen import SCREENING, Screen
-from jointglasso.penalties import GroupPenalty
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
@@ -181,12 +180,12 @@ def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolve
 
 def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, room: float) -> str:
     """Smallest multiple of the penalties whose first partition fits, in words; empty where there is none."""
-    pairs, lambda1, lambda2 = screen.pairs, problem.penalty.lambda1, problem.penalty.lambda2
-    if pairs is None or lambda1 + lambda2 == 0:
+    pairs, penalty = screen.pairs, problem.penalty
+    if pairs is None or penalty.scale == 0:
         return ""
 
     def fitting(factor: float) -> Partition | None:
-        at = GroupPenalty(factor * lambda1, factor * lambda2)
+        at = penalty.times(factor)
         partition = screen.first_partition_at(at)
         found = pairs.at(at)
         fits = partition is not None and _memory_of(partition, found, method) <= room
@@ -201,10 +200,9 @@ def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, 
         middle = 0.5 * (low + high)
         found = fitting(middle)
         low, high, best = (middle, high, best) if found is None else (low, middle, found)
-    return (
-        f"raise the penalties to lambda1={high * lambda1:.4g}, lambda2={high * lambda2:.4g} (blocks of up to "
-        f"{best.largest} variables), "
-    )
+    would_fit = penalty.times(high).parameters()
+    raised = ", ".join(f"{name}={would_fit[name]:.4g}" for name in ("lambda1", "lambda2"))
+    return f"raise the penalties to {raised} (blocks of up to {best.largest} variables), "
 
 
 @cache

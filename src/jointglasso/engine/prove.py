@@ -7,15 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from jointglasso._typing import FloatArray
-from jointglasso.certificate import Bounds, bound_groups, certain_edges
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.blocks import build_system
+from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
+from jointglasso.engine.assemble import flat_from_precisions, sparse_matrices
 from jointglasso.engine.outcome import Opened, Outcome
-from jointglasso.engine.recheck import respects_cuts
+from jointglasso.engine.recheck import NO_LEAKS, Leaks
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.screen import Screen
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solution import Certificate
+
+#: Entries of blocks that are looked at once more where nothing else gives a finite gap.
+_SAFE_ENTRIES = 2e6
 
 #: Relative rounding of NumPy's pairwise sums of logarithms.
 _SUMS = 32 * float(np.finfo(np.float64).eps)
@@ -31,6 +36,8 @@ def certify(
     doubtful = screen.ties()
     if not all(outcome.proved for outcome in outcomes):
         outcomes = _bound_whole(problem, runner, outcomes)
+        if not np.isfinite([o.gap.sum() for o in outcomes]).all():
+            outcomes = _bound_safely(problem, outcomes, screen)
         doubtful += screen.doubtful_cuts()
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     inside = sum(o.n_entries for o in outcomes)
@@ -65,24 +72,82 @@ def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:
 
 
 def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome]) -> list[Outcome]:
-    """Bounds by a dual point that respects the pairs cut by a dynamic screen, without any proof about the cuts.
+    """Bounds of the whole problem by a dual point over all classes, without any proof about the cuts.
 
-    Groups may yet be tied together, so only the gap of the whole bounds anything about single entries.
+    Where a class that has cut a pair should have a dual point of zero and has not, this *leaks* into the gap, and ties
+    the groups together: only the gap of the whole bounds anything about single entries.
     """
     gaps: list[FloatArray] = []
+    leaks: list[Leaks] = []
     at_hand: tuple[Opened, Bounds] | None = None  # of the last outcome: blocks are too big to keep them all
     for opened in runner.reopen(outcomes):
-        at_hand = opened, _bounds_with_cuts(problem, opened)
-        gaps.append(at_hand[1].gap)
+        bounds, leaking = _bounds_with_cuts(problem, opened)
+        at_hand = opened, bounds
+        gaps.append(bounds.gap)
+        leaks.append(leaking)
+    gaps = _with_leaks(problem, outcomes, gaps, leaks)
     total = math.fsum(float(gap.sum()) for gap in gaps)
     weakened = []
     for outcome, gap in zip(reversed(outcomes), reversed(gaps), strict=True):
         if at_hand is None:
             opened = next(runner.reopen([outcome]))
-            at_hand = opened, _bounds_with_cuts(problem, opened)
+            at_hand = opened, _bounds_with_cuts(problem, opened)[0]
         weakened.append(_with_radius(problem, outcome, at_hand[0], gap, at_hand[1].dual, total))
         at_hand = None
     return weakened[::-1]
+
+
+def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen) -> list[Outcome]:
+    """Bounds far from the optimum: on blocks that are safe to cut, where a dual point can always be found.
+
+    The gap of all that lies in them is shared out evenly among the groups. Left undone where these blocks are big.
+    """
+    blocks = screen.safe_partition().class_blocks
+    if float((blocks.sizes.astype(float) ** 2).sum()) > _SAFE_ENTRIES:
+        return outcomes
+    system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
+    theta = np.zeros(system.S.shape)
+    theta[system.diagonal] = 1.0 / system.optimal_variance(problem.diagonal_penalty)
+    nobody: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
+    precision = sparse_matrices(problem, [o.nonzeros for o in outcomes], nobody)[0]
+    inside = flat_from_precisions(system, precision, problem.source.n_variables)
+    theta = np.where(inside != 0.0, inside, theta)
+    bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
+    bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
+    n_groups = sum(len(o.gap) for o in outcomes)
+    return [replace(o, gap=np.full(len(o.gap), bounds.total_gap / n_groups)) for o in outcomes]
+
+
+def _with_leaks(
+    problem: JointProblem, outcomes: list[Outcome], gaps: list[FloatArray], leaks: list[Leaks]
+) -> list[FloatArray]:
+    """Gaps of the groups with what leaks between the blocks of a class.
+
+    Let D be Theta^(1/2) R Theta^(1/2) of a class without its leaks, block-diagonal, and E what they add to it, between
+    blocks. The gap is the sum of f(m) = m - log(1 + m) over the eigenvalues m of D + E; its derivative at D along E
+    vanishes, and its second derivative is at most (1 - |D + t E|)^-2. No eigenvalue of D lies below -s, s from the gaps
+    (`gap_radii`), so that the gap grows by no more than |E|^2 / 2 / (1 - s - |E|)^2, and |E| is at most the sum over
+    the leaks of sqrt(2 theta_ii theta_jj) times their size.
+    """
+    diagonal = 1.0 / np.stack([problem.optimal_variance(k) for k in range(problem.source.n_classes)])
+    for outcome in outcomes:
+        n = outcome.nonzeros
+        own = n.row == n.column
+        diagonal[n.block_class[own], n.row[own]] = n.value[own]
+    sizes = [np.abs(e.value) * np.sqrt(2.0 * diagonal[e.cls, e.i] * diagonal[e.cls, e.j]) for e in leaks]
+    largest = max((float(gap.max(initial=0.0)) for gap in gaps), default=0.0)
+    gaps = [gap.copy() for gap in gaps]
+    for k, weight in enumerate(problem.weights):
+        norm = math.fsum(float(size[e.cls == k].sum()) for size, e in zip(sizes, leaks, strict=True))
+        if norm == 0.0:
+            continue
+        _, s = gap_radii(np.array([largest]), np.array([weight]))
+        room = 1.0 - float(s[0]) - norm
+        more = weight * 0.5 * (norm / room) ** 2 * (1.0 + 1e-9) if room > 0.0 else np.inf
+        for gap, size, e in zip(gaps, sizes, leaks, strict=True):
+            here = e.cls == k
+            np.add.at(gap, e.group[here], more * (size[here] / norm))
+    return gaps
 
 
 def _with_radius(
@@ -102,10 +167,13 @@ def _with_radius(
     )
 
 
-def _bounds_with_cuts(problem: JointProblem, opened: Opened) -> Bounds:
-    system, theta, bounds, spent = opened.system, opened.theta, opened.bounds, opened.spent
-    if spent.any() and not respects_cuts(system, theta, bounds.dual, spent, problem.penalty):
+def _bounds_with_cuts(problem: JointProblem, opened: Opened) -> tuple[Bounds, Leaks]:
+    """Bounds of the groups by the part of a dual point over all classes that lies in them, and the rest: its leaks."""
+    system, theta, bounds = opened.system, opened.theta, opened.bounds
+    leaks = NO_LEAKS
+    if opened.cuts is not None:
+        entries, values, leaks = opened.cuts.subgradient(theta, bounds)
         bounds = bound_groups(
-            system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, spent=spent, rescue=True
+            system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, instead=(entries, values)
         )
-    return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
+    return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), leaks

@@ -1,82 +1,173 @@
 """The check after a dynamic screen: whether the pairs that were cut satisfy the optimality conditions.
 
-A waiting pair is held by some classes and cut in others, where it uses up `spent` of its dual budget lambda2^2. If it
-is non-zero where it is held, the classes where it is cut have no more than lambda1 each; if it is zero everywhere, all
-classes together must fit into one dual ball.
+A pair that some classes hold and others have cut must have ``u`` in the subdifferential of the penalty at ``theta``
+over all K classes: theta is zero and u minus the weighted covariance where it is cut. That is so if and only if
+``theta = prox(theta + u)``, and the classes of which the right-hand side is not zero although they cut the pair are
+those that must be merged. This is all that is asked, whatever the penalty.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.certificate import Bounds, largest_subgradient, used_at_most
-from jointglasso.penalties import UNIFORM, PairPenalty
+from jointglasso.certificate import Bounds, gap_radii, subgradient_within
+from jointglasso.penalties import UNIFORM
+from jointglasso.problem import JointProblem
+
+#: Variables i < j of pairs, and the classes (m, K) that must be merged there.
+Violated = tuple[IntArray, IntArray, BoolArray]
 
 
-class _Waiting:
-    """The waiting pairs of a system, with their entries one pair after another."""
+@dataclass(frozen=True)
+class Rows:
+    """Some pairs of a system with the numbers of all classes, (m, K); zero reach where a class has cut the pair."""
 
-    def __init__(self, system: BlockSystem, spent: FloatArray) -> None:
-        self.system = system
-        self.pairs = np.flatnonzero(spent > 0)
-        self.entries, self.start = system.entries_of(self.pairs)
-        self.at = system.upper[self.entries]
-        self.spent = spent[self.pairs]
-        self.factor = system.pair_factor[self.pairs] if len(system.pair_factor) else UNIFORM
+    pairs: IntArray
+    entries: IntArray
+    row: IntArray
+    """Row of each entry."""
+    cls: IntArray
+    """Class of each entry."""
+    held: BoolArray
+    theta: FloatArray
+    cut: FloatArray
+    """Minus the weighted covariance where a class has cut the pair, else zero."""
+    factor: FloatArray
 
-    def used(self, subgradient: FloatArray, penalty: PairPenalty) -> FloatArray:
-        """Part of their dual budget that the classes which hold them use."""
-        return penalty.used(subgradient, self.start, self.factor)
-
-    def subgradient(self, W: FloatArray) -> FloatArray:
-        """Of their entries, given W in flat storage."""
-        return self.system.weigh(W[self.at] - self.system.S[self.at], self.entries)
-
-    def any_of(self, entries: BoolArray) -> BoolArray:
-        """Pairs of which some entry is marked."""
-        return np.logical_or.reduceat(entries, self.start[:-1])
-
-
-def violated_pairs(
-    system: BlockSystem, theta: FloatArray, bounds: Bounds, spent: FloatArray, penalty: PairPenalty
-) -> tuple[IntArray, IntArray]:
-    """Variables i < j of the waiting pairs that fail the check at `theta` and must be merged."""
-    if not spent.any():
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    waiting = _Waiting(system, spent)
-    used = waiting.used(waiting.subgradient(bounds.inverse), penalty) + waiting.spent
-    failed = waiting.any_of(theta[waiting.at] != 0.0) | (used > penalty.budget(waiting.factor))
-    row, column = system.entry_members(system.pair_start[waiting.pairs[failed]])
-    return system.members[row], system.members[column]
+    def with_entries(self, values: FloatArray, cut: FloatArray | None = None) -> FloatArray:
+        """Numbers of the entries as rows; what belongs to the cut classes is `cut`, or zero."""
+        rows = np.zeros_like(self.theta) if cut is None else cut.copy()
+        rows[self.row, self.cls] = values
+        return rows
 
 
-def respects_cuts(
-    system: BlockSystem, theta: FloatArray, dual: FloatArray, spent: FloatArray, penalty: PairPenalty
-) -> bool:
-    """Whether a dual point leaves the classes where the waiting pairs are cut what they use of the budget."""
-    waiting = _Waiting(system, spent)
-    if theta[waiting.at].any():
-        return False
-    used = waiting.used(waiting.subgradient(dual), penalty)
-    return bool((used + waiting.spent <= penalty.budget(waiting.factor)).all())
+@dataclass(frozen=True)
+class Cuts:
+    """What a dynamic screen has cut of the pairs of a system."""
+
+    problem: JointProblem
+    system: BlockSystem
+    waiting: IntArray
+    """Pairs that are above the threshold of a class which has cut them."""
+
+    @cached_property
+    def _partly_held(self) -> IntArray:
+        """Pairs that may matter to a class which has cut them."""
+        if not self.problem.penalty.by_class:
+            return self.waiting
+        return np.flatnonzero(np.diff(self.system.pair_start) < self.system.n_classes)
+
+    def violated(self, theta: FloatArray, bounds: Bounds) -> Violated:
+        """Pairs that fail the check at `theta`, and the classes that must be merged there."""
+        rows = self._rows(theta, bounds)
+        i, j = self._variables(rows.pairs)
+        if not len(rows.pairs):
+            return i, j, rows.held
+        u = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
+        wanted = self.problem.penalty.wants(rows.theta, u, rows.factor) & ~rows.held
+        failed = wanted.any(axis=1)
+        return i[failed], j[failed], wanted[failed]
+
+    def groups_unproved(self, theta: FloatArray, bounds: Bounds) -> IntArray:
+        """Groups with a pair of which the gap does not prove that it passes the check at the exact solution.
+
+        If there are none, the exact solution of the restricted problem is that of the whole problem, and the bounds of
+        the restricted problem are bounds of it.
+        """
+        rows, system = self._rows(theta, bounds), self.system
+        if not len(rows.pairs):
+            return np.empty(0, dtype=np.int64)
+        u, u_reach = subgradient_within(system, bounds.dual, bounds.gap, rows.entries)
+        hold = self.problem.penalty.cuts_hold(
+            rows.theta,
+            rows.with_entries(u, rows.cut),
+            rows.with_entries(u_reach),
+            rows.with_entries(theta_reach(system, theta, bounds.gap, rows.entries)),
+            rows.held,
+            rows.factor,
+        )
+        return np.unique(system.pair_group[rows.pairs[~hold]])
+
+    def subgradient(self, theta: FloatArray, bounds: Bounds) -> tuple[IntArray, FloatArray, Leaks]:
+        """Subgradients over all classes of the pairs in question: on their entries, and what leaks where they are cut.
+
+        Where a class has cut a pair the dual point should be zero; what it is instead is a leak.
+        """
+        rows, penalty = self._rows(theta, bounds), self.problem.penalty
+        wanted = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
+        m, n_classes = rows.theta.shape
+        flat, entries = penalty.as_entries(wanted, rows.factor)
+        u = penalty.nearest_subgradient(rows.theta.ravel(), flat, entries).reshape(m, n_classes)
+        leak = np.where(rows.held, 0.0, (u - wanted) / self.problem.weights)
+        at, cls = np.nonzero(leak)
+        i, j = self._variables(rows.pairs[at])
+        leaks = Leaks(self.system.pair_group[rows.pairs[at]], cls, i, j, leak[at, cls])
+        return rows.entries, u[rows.row, rows.cls], leaks
+
+    def _rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
+        """The pairs in question: waiting, not zero, or not surely below the thresholds of their classes."""
+        system, penalty = self.system, self.problem.penalty
+        pairs = self._partly_held
+        if penalty.by_class and len(pairs):
+            entries, start = system.entries_of(pairs)
+            factor = np.repeat(system.pair_factor[pairs], np.diff(start)) if len(system.pair_factor) else 1.0
+            threshold = np.array([penalty.threshold(k) for k in range(system.n_classes)])
+            u, reach = subgradient_within(system, bounds.dual, bounds.gap, entries)
+            largest = np.maximum(np.abs(u), np.abs(self._subgradient(bounds.inverse, entries))) + reach
+            matters = ~(largest < factor * threshold[system.entry_class[entries]])
+            matters |= theta[system.upper[entries]] != 0.0
+            pairs = np.union1d(pairs[np.logical_or.reduceat(matters, start[:-1])], self.waiting)
+        return self._as_rows(pairs, theta)
+
+    def _as_rows(self, pairs: IntArray, theta: FloatArray) -> Rows:
+        system, problem = self.system, self.problem
+        entries, start = system.entries_of(pairs)
+        row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.block_class[system.entry_block[entries]]
+        held = np.zeros((len(pairs), system.n_classes), dtype=bool)
+        held[row, cls] = True
+        values, cut = np.zeros(held.shape), np.zeros(held.shape)
+        values[row, cls] = theta[system.upper[entries]]
+        i, j = self._variables(pairs)
+        for k in range(system.n_classes):
+            there = np.flatnonzero(~held[:, k])
+            if len(there):
+                cut[there, k] = -problem.weights[k] * problem.source.entries(k, i[there], j[there])
+        factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
+        return Rows(pairs, entries, row, cls, held, values, cut, factor)
+
+    def _subgradient(self, W: FloatArray, entries: IntArray) -> FloatArray:
+        at = self.system.upper[entries]
+        return self.system.weigh(W[at] - self.system.S[at], entries)
+
+    def _variables(self, pairs: IntArray) -> tuple[IntArray, IntArray]:
+        row, column = self.system.entry_members(self.system.pair_start[pairs])
+        return self.system.members[row], self.system.members[column]
 
 
-def groups_with_unproved_cuts(system: BlockSystem, bounds: Bounds, spent: FloatArray, penalty: PairPenalty) -> IntArray:
-    """Groups with a waiting pair of which the gap does not prove that it passes the check at the exact solution.
+@dataclass(frozen=True)
+class Leaks:
+    """Entries of the dual point between blocks that should be zero."""
 
-    If there are none, the exact solution of the restricted problem is that of the whole problem, and the bounds of the
-    restricted problem are bounds of it.
-    """
-    if not spent.any():
-        return np.empty(0, dtype=np.int64)
-    waiting = _Waiting(system, spent)
-    largest = largest_subgradient(system, bounds.dual, bounds.gap, waiting.entries)
-    used, budget = used_at_most(waiting.used(largest, penalty), system), penalty.budget(waiting.factor)
-    # The pair is zero where it is held if its entries stay inside the dual ball, or each of them below lambda1 ...
-    per_entry = np.repeat(waiting.factor, np.diff(waiting.start)) if len(waiting.factor) else UNIFORM
-    maybe_nonzero = (used >= budget) & waiting.any_of(~penalty.below(largest, per_entry))
-    # ... and may be cut in the others if all of them together fit into the ball.
-    unproved = waiting.pairs[maybe_nonzero | (used + used_at_most(waiting.spent, system) >= budget)]
-    return np.unique(system.block_group[system.entry_block[system.pair_start[unproved]]])
+    group: IntArray
+    """Group, within its piece of work, of the classes that hold the pair."""
+    cls: IntArray
+    """Class that has cut the pair."""
+    i: IntArray
+    j: IntArray
+    value: FloatArray
+
+
+_NOBODY = np.empty(0, dtype=np.int64)
+NO_LEAKS = Leaks(_NOBODY, _NOBODY, _NOBODY, _NOBODY, np.empty(0))
+
+
+def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray) -> FloatArray:
+    """How far some entries of the optimal Theta may be, given the gap (G,) of each group."""
+    r, s = gap_radii(gap[system.block_group], system.block_weight)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s), entries)

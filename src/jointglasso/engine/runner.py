@@ -44,7 +44,7 @@ class GroupRunner:
         blocks: ClassBlocks,
         settled: float,
         options: Options,
-        waiting: WaitingPairs,
+        waiting: WaitingPairs | None,
         warm_start: WarmStart | None,
         room: Room = AMPLE,
     ) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jointglasso._typing import IntArray
-from jointglasso.penalties import GroupPenalty, PairWeights
+from jointglasso.engine.recheck import Violated
+from jointglasso.penalties import PairPenalty, PairWeights
 from jointglasso.problem import JointProblem
 from jointglasso.screening import Partition
-from jointglasso.screening.dynamic import NOBODY_WAITS, DynamicScreen, WaitingPairs
-from jointglasso.screening.hybrid import hybrid_partition
+from jointglasso.screening.dynamic import DynamicScreen, WaitingPairs
+from jointglasso.screening.hybrid import weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.rules import partition_of_pairs
 
@@ -30,7 +30,8 @@ class Screen:
         self.pairs = pairs
         source, penalty = problem.source, problem.penalty
         if rule == "none":
-            self._partition = Partition.single_block(source.n_classes, source.n_variables)
+            labels = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
+            self._partition = Partition(labels, penalty.coupled())
             return
         if self.pairs is None:
             self.pairs = scan_pairs(
@@ -39,32 +40,38 @@ class Screen:
         if rule == "dynamic":
             self.dynamic = DynamicScreen(self.pairs, penalty)
         else:
-            self._partition = partition_of_pairs(rule, self.pairs)
+            covariances = weighted_covariances(source, problem.weights, problem.pair_weights)
+            self._partition = partition_of_pairs(rule, self.pairs, penalty, covariances)
 
     @property
     def partition(self) -> Partition:
         return self._partition if self.dynamic is None else self.dynamic.partition
 
     @property
-    def waiting(self) -> WaitingPairs:
-        """Pairs that are joined in some class and cut in another, where they use up dual budget."""
-        return NOBODY_WAITS if self.dynamic is None else self.dynamic.waiting
+    def waiting(self) -> WaitingPairs | None:
+        """Pairs above the threshold of a class that has cut them; None unless the screen is dynamic."""
+        return None if self.dynamic is None else self.dynamic.waiting
 
-    def merge(self, violated: Sequence[tuple[IntArray, IntArray]]) -> bool:
-        """Merge the pairs that failed the check; whether there were any."""
+    def merge(self, violated: Sequence[Violated]) -> bool:
+        """Merge the pairs that failed the check, each in the classes that it names; whether there were any."""
         if self.dynamic is None or not violated:
             return False
-        i, j = (np.concatenate(part) for part in zip(*violated, strict=True))
+        i, j, classes = (np.concatenate(part) for part in zip(*violated, strict=True))
         if len(i):
-            self.dynamic.merge(i, j)
+            self.dynamic.merge(i, j, classes)
         return bool(len(i))
 
     def doubtful_cuts(self) -> int:
-        """Entries cut by the dynamic screen but not by Algorithm 1, whose cuts need no check."""
+        """Entries cut by the dynamic screen but not by a rule whose cuts need no check."""
         if self.dynamic is None:
             return 0
-        safe = hybrid_partition(self.dynamic.pairs)
-        return _n_inside(safe, self.pair_weights) - _n_inside(self.partition, self.pair_weights)
+        return _n_inside(self.safe_partition(), self.pair_weights) - _n_inside(self.partition, self.pair_weights)
+
+    def safe_partition(self) -> Partition:
+        """Partition of a rule whose cuts need no check."""
+        if self.dynamic is None:
+            return self.partition
+        return partition_of_pairs("global" if self.penalty.by_class else "hybrid", self.dynamic.pairs, self.penalty)
 
     def ties(self) -> int:
         """Entries that were cut although rounding alone kept their pair inside the dual ball: not proved to be zero.
@@ -82,12 +89,12 @@ class Screen:
         i, j, labels = pairs.rows[weak[tied]], pairs.columns[weak[tied]], self.partition.labels
         return int((penalty.above(raised[tied], factor) & (labels[:, i] != labels[:, j]).T).sum())
 
-    def first_partition_at(self, penalty: GroupPenalty) -> Partition | None:
+    def first_partition_at(self, penalty: PairPenalty) -> Partition | None:
         """Partition with which a solve at a larger penalty would begin; None where nothing is screened."""
         if self.pairs is None:
             return None
         rule = "strong" if self.rule == "dynamic" else self.rule
-        return partition_of_pairs(rule, self.pairs.at(penalty))
+        return partition_of_pairs(rule, self.pairs.at(penalty), penalty)
 
 
 def _n_inside(partition: Partition, pair_weights: PairWeights | None) -> int:

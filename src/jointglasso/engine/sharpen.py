@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import IntArray
 from jointglasso.certificate import Bounds
 from jointglasso.engine.executors import Tell
 from jointglasso.engine.items import BATCHED_BLOCK
-from jointglasso.engine.recheck import groups_with_unproved_cuts, violated_pairs
+from jointglasso.engine.recheck import Cuts, Violated
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 
@@ -20,8 +20,8 @@ _SHARPENINGS, _FEW_GROUPS, _SMALL_SHARE = (1, 100, 100), 4, 0.25
 
 
 def prove_cuts(
-    task: SolverTask, method: GroupSolver, result: SolverResult, spent: FloatArray, tell: Tell
-) -> tuple[SolverResult, Bounds, tuple[IntArray, IntArray], bool]:
+    task: SolverTask, method: GroupSolver, result: SolverResult, cuts: Cuts | None, tell: Tell
+) -> tuple[SolverResult, Bounds, Violated, bool]:
     """Which waiting pairs fail the optimality conditions, and whether the gap proves that none does.
 
     Also the bounds of the result with what rounding may add to them: they are what the proof stands on. Where nothing
@@ -29,10 +29,11 @@ def prove_cuts(
     it would cost as much again as the solve itself, for a proof about single entries; the gap of the whole problem is
     certified without.
     """
-    system, penalty = task.system, task.penalty
-    bounds = _rounded(task, result)
-    violated = violated_pairs(system, result.theta, bounds, spent, penalty)
-    blurred = groups_with_unproved_cuts(system, bounds, spent, penalty)
+    system, bounds = task.system, _rounded(task, result)
+    if cuts is None:
+        nothing = np.empty(0, dtype=np.int64)
+        return result, bounds, (nothing, nothing, np.empty((0, system.n_classes), dtype=bool)), True
+    violated, blurred = cuts.violated(result.theta, bounds), cuts.groups_unproved(result.theta, bounds)
     worth_it = system.size.max(initial=0) <= BATCHED_BLOCK and not method.lockstep
     for most in _SHARPENINGS:
         left = task.max_iter - result.n_iter
@@ -42,8 +43,7 @@ def prove_cuts(
         if sharper is result:
             continue
         result, bounds = sharper, _rounded(task, sharper)
-        violated = violated_pairs(system, result.theta, bounds, spent, penalty)
-        blurred = groups_with_unproved_cuts(system, bounds, spent, penalty)
+        violated, blurred = cuts.violated(result.theta, bounds), cuts.groups_unproved(result.theta, bounds)
     return result, bounds, violated, not len(blurred)
 
 

@@ -21,6 +21,7 @@ from jointglasso.engine.assemble import flat_from_precisions, without_forbidden
 from jointglasso.engine.checkpoint import Checkpoint, Saved
 from jointglasso.engine.executors import Tell, unheard
 from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
+from jointglasso.engine.recheck import Cuts
 from jointglasso.engine.sharpen import prove_cuts
 from jointglasso.engine.solvable import require_definite_start, require_solvable
 from jointglasso.problem import JointProblem
@@ -46,8 +47,8 @@ class Shared:
     problem: JointProblem
     method: GroupSolver
     tol: float
-    waiting: WaitingPairs
-    """Pairs cut by a dynamic screen, to be looked at again."""
+    waiting: WaitingPairs | None
+    """Pairs cut by a dynamic screen, to be looked at again; None for other screens, whose cuts are right."""
     warm_start: WarmStart | None = None
     checkpoint: Checkpoint | None = None
     """Where long solves leave snapshots."""
@@ -80,13 +81,13 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
     ends with what it has.
     """
     began = time.perf_counter()
-    system, spent = build(item, shared)
+    system, cuts = build(item, shared)
     built = time.perf_counter()
     require_solvable(shared.problem, system)
     task, result = _resumed(_task(item, shared, system, tell), item.saved)
     if result is None:
         result = _unsolved(task) if tell() else shared.method.solve(task)
-    result, bounds, violated, proved = prove_cuts(task, shared.method, result, spent, tell)
+    result, bounds, violated, proved = prove_cuts(task, shared.method, result, cuts, tell)
     present = absent = np.zeros(len(system.upper), dtype=bool)
     if proved:  # otherwise nothing can be said before the gap of the whole is known
         edges = certain_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
@@ -106,7 +107,7 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
         n_absent=int(absent.sum()),
         violated=violated,
         proved=proved,
-        opened=Opened(system, result.theta, result.bounds, spent) if item.stays_open else None,
+        opened=Opened(system, result.theta, result.bounds, cuts) if item.stays_open else None,
         build_seconds=built - began,
         seconds=time.perf_counter() - began,
     )
@@ -116,21 +117,21 @@ def reopen(outcome: Outcome, item: Item, shared: Shared) -> Opened:
     """The blocks of a solved piece of work, built again where they were given back."""
     if outcome.opened is not None:
         return outcome.opened
-    problem, (system, spent) = shared.problem, build(item, shared)
+    problem, (system, cuts) = shared.problem, build(item, shared)
     theta = outcome.nonzeros.flat(len(system.S))
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
-    return Opened(system, theta, bounds, spent)
+    return Opened(system, theta, bounds, cuts)
 
 
-def build(item: Item, shared: Shared) -> tuple[BlockSystem, FloatArray]:
-    """Blocks of a piece of work, and the dual budget of each of its pairs that is used where the pair is cut."""
+def build(item: Item, shared: Shared) -> tuple[BlockSystem, Cuts | None]:
+    """Blocks of a piece of work, and what a dynamic screen has cut of their pairs."""
     problem, waiting = shared.problem, shared.waiting
     system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, cores_here())
-    spent = np.zeros(system.n_pairs)
+    if waiting is None:
+        return system, None
     near = waiting_among(waiting, system.members, problem.source.n_variables)
     pair = system.find_pairs(waiting.rows[near], waiting.columns[near])
-    spent[pair[pair >= 0]] = waiting.spent[near[pair >= 0]]
-    return system, spent
+    return system, Cuts(problem, system, np.unique(pair[pair >= 0]))
 
 
 def waiting_among(waiting: WaitingPairs, members: IntArray, n_variables: int) -> IntArray:

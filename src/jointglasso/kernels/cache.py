@@ -7,6 +7,7 @@ without that the kernels are compiled anew in every process.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
@@ -31,7 +32,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(**options)(function)
+            return _stamped(numba.njit(**options)(function))
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
@@ -41,11 +42,32 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         usual = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(folder)  # read when a function is decorated, and of no concern to others
         try:
-            return numba.njit(**options)(function)
+            return _stamped(numba.njit(**options)(function))
         finally:
             numba.config.CACHE_DIR = usual
 
     return decorate
+
+
+def _stamped(kernel: Any) -> Any:
+    """Make the cached code of a kernel stand or fall with the sources of all kernels.
+
+    numba looks at the file of a kernel alone, but code from other files, such as the functions of a penalty, is
+    compiled into it: an edit there would leave stale code behind.
+    """
+    cached: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    if hasattr(cached, "_source_stamp"):
+        cached._source_stamp = sources_digest()
+    return kernel
+
+
+@cache
+def sources_digest() -> str:
+    """Digest of the sources of all kernels."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @cache

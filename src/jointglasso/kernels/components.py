@@ -148,11 +148,13 @@ def hybrid_closure(
 
 
 @njit(cache=True, nogil=True)
-def couple_blocks(labels: IntArray, block_start: IntArray, members: IntArray, block_class: IntArray) -> IntArray:
+def couple_blocks(
+    labels: IntArray, block_start: IntArray, members: IntArray, block_class: IntArray, coupled: BoolArray
+) -> IntArray:
     """Label the groups of class blocks tied by a shared pair of variables.
 
     `labels` (K, p) holds the block number of each variable in each class, -1 where it is alone. Blocks of two
-    classes are tied when they have at least two variables in common.
+    classes that are `coupled` (K, K) are tied when they have at least two variables in common.
     """
     n_blocks = block_class.shape[0]
     parent = np.arange(n_blocks)
@@ -160,6 +162,8 @@ def couple_blocks(labels: IntArray, block_start: IntArray, members: IntArray, bl
     for block in range(n_blocks):
         k = block_class[block]
         for other_class in range(k + 1, labels.shape[0]):
+            if not coupled[k, other_class]:
+                continue
             for slot in range(block_start[block], block_start[block + 1]):
                 other = labels[other_class, members[slot]]
                 if other >= 0:

@@ -10,7 +10,8 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.group_penalty import of_pair
+from jointglasso.kernels.group_pair import of_pair
+from jointglasso.kernels.pair_types import GroupPair
 
 
 @njit(cache=True, nogil=True)
@@ -79,7 +80,7 @@ def _add_group_curvature(
     size: IntArray,
     z: FloatArray,
     P: FloatArray,
-    lambda2: float,
+    penalty: GroupPair,
     out: FloatArray,
 ) -> None:
     """Add the second derivative of ``lambda2 |z|_2`` of every pair, applied to P."""
@@ -92,7 +93,7 @@ def _add_group_curvature(
         if squares == 0.0:
             continue
         norm = np.sqrt(squares)
-        _, l2 = of_pair(factor, pair, 0.0, lambda2)
+        _, l2 = of_pair(penalty, factor, pair)
         for entry in range(start[pair], start[pair + 1]):
             at = upper[entry]
             if z[at] != 0.0:
@@ -128,8 +129,7 @@ def _slope(
     W: FloatArray,
     z: FloatArray,
     curved: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
     out: FloatArray,
 ) -> None:
@@ -145,7 +145,7 @@ def _slope(
         for entry in range(start[pair], start[pair + 1]):
             squares += z[upper[entry]] ** 2
         norm = np.sqrt(squares)
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         for entry in range(start[pair], start[pair + 1]):
             at = upper[entry]
             if z[at] != 0.0:
@@ -189,8 +189,7 @@ def _penalty(
     factor: FloatArray,
     upper: IntArray,
     z: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
 ) -> float:
     total = 0.0
     for pair in active:
@@ -199,7 +198,7 @@ def _penalty(
         for entry in range(start[pair], start[pair + 1]):
             absolute += abs(z[upper[entry]])
             squares += z[upper[entry]] ** 2
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         total += 2.0 * (l1 * absolute + l2 * np.sqrt(squares))
     return total
 
@@ -237,8 +236,7 @@ def _linear_change(
     z: FloatArray,
     slope: FloatArray,
     change: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
 ) -> float:
     """First-order change of the smooth part of the model; `slope` is minus the gradient, penalty included."""
     total = 0.0
@@ -251,7 +249,7 @@ def _linear_change(
         for entry in range(start[pair], start[pair + 1]):
             squares += z[upper[entry]] ** 2
         norm = np.sqrt(squares)
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         for entry in range(start[pair], start[pair + 1]):
             at = upper[entry]
             if z[at] != 0.0:
@@ -280,8 +278,7 @@ def solve_on_face(
     DW: FloatArray,
     scratch: FloatArray,
     wanted: float,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
 ) -> None:
     """Improve D on its own face by conjugate gradients, stopping at zero where a sign would flip.
@@ -297,7 +294,7 @@ def solve_on_face(
     _curve(blocks, active, start, upper, entry_block, row, column, offset, size, weight, W, z, D, product, curved)
     _slope(
         blocks, active, start, factor, upper, entry_block, row, column, offset, size, weight, S, W, z, curved,
-        lambda1, lambda2, lambda_d, R,
+        penalty, lambda_d, R,
     )  # fmt: skip
     for block in blocks:
         slope[offset[block] : offset[block + 1]] = R[offset[block] : offset[block + 1]]
@@ -311,7 +308,7 @@ def solve_on_face(
             break
         _curve(blocks, active, start, upper, entry_block, row, column, offset, size, weight, W, z, P, product, curved)
         _add_group_curvature(
-            active, start, factor, upper, entry_block, row, column, offset, size, z, P, lambda2, curved
+            active, start, factor, upper, entry_block, row, column, offset, size, z, P, penalty, curved
         )
         curvature = _dot(blocks, offset, P, curved)
         if not curvature > 0.0:  # W is singular to within rounding
@@ -327,13 +324,13 @@ def solve_on_face(
         for block in blocks:
             for at in range(offset[block], offset[block + 1]):
                 P[at] = conditioned[at] + rho / previous * P[at]
-    before = _penalty(active, start, factor, upper, z, lambda1, lambda2)
+    before = _penalty(active, start, factor, upper, z, penalty)
     for _ in range(20):
         _trial(blocks, offset, size, z, step, P, conditioned)
         _curve(blocks, active, start, upper, entry_block, row, column, offset, size, weight, W, z, P, product, curved)
-        change = _linear_change(blocks, active, start, factor, upper, offset, size, z, slope, P, lambda1, lambda2)
+        change = _linear_change(blocks, active, start, factor, upper, offset, size, z, slope, P, penalty)
         change += 0.5 * _dot(blocks, offset, P, curved)
-        change += _penalty(active, start, factor, upper, conditioned, lambda1, lambda2) - before
+        change += _penalty(active, start, factor, upper, conditioned, penalty) - before
         if change < 0.0:
             for block in blocks:
                 for at in range(offset[block], offset[block + 1]):

@@ -12,8 +12,8 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.group_penalty import of_pair
-from jointglasso.kernels.newton import minimise_pair
+from jointglasso.kernels.group_pair import of_pair, update
+from jointglasso.kernels.pair_types import GroupPair
 
 
 @njit(cache=True, nogil=True)
@@ -29,9 +29,7 @@ def inner(n_entries: int, a: FloatArray, b: FloatArray) -> float:
 
 
 @njit(cache=True, nogil=True)
-def penalty_of(
-    start: IntArray, factor: FloatArray, x: FloatArray, lambda1: float, lambda2: float, lambda_d: float
-) -> float:
+def penalty_of(start: IntArray, factor: FloatArray, x: FloatArray, penalty: GroupPair, lambda_d: float) -> float:
     """Penalty of all unknowns, each pair counted twice."""
     total = 0.0
     for pair in range(start.shape[0] - 1):
@@ -40,7 +38,7 @@ def penalty_of(
         for e in range(start[pair], start[pair + 1]):
             absolute += abs(x[e])
             squares += x[e] * x[e]
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         total += 2.0 * (l1 * absolute + l2 * np.sqrt(squares))
     for e in range(start[-1], x.shape[0]):
         total += lambda_d * x[e]
@@ -66,8 +64,7 @@ def enter_face(
     x: FloatArray,
     gradient: FloatArray,
     curvature: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
 ) -> FloatArray:
     """Face at x. A zero pair enters with the direction and size of its own one-pair minimiser."""
     n_entries = start[-1]
@@ -75,12 +72,12 @@ def enter_face(
     widest = 1
     for pair in range(start.shape[0] - 1):
         widest = max(widest, start[pair + 1] - start[pair])
-    target = np.empty(widest)
-    y = np.empty(widest)
+    a, b, y = np.empty(widest), np.empty(widest), np.empty(widest)
+    classes = np.empty(0, np.int64)
     for pair in range(start.shape[0] - 1):
         first = start[pair]
         n = start[pair + 1] - first
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         has_kink = factor.shape[0] == 0 or factor[pair] > 0.0
         squares = 0.0
         for k in range(n):
@@ -88,8 +85,10 @@ def enter_face(
             squares += y[k] * y[k]
         if squares == 0.0:
             for k in range(n):
-                target[k] = -gradient[first + k] / curvature[first + k]
-            minimise_pair(target, curvature[first : first + n], l1, l2, y, n)
+                a[k] = curvature[first + k]
+                b[k] = -gradient[first + k]
+            v = 1.0 if factor.shape[0] == 0 else factor[pair]
+            update(penalty, a, b, classes, n, v, y, y, classes)
             for k in range(n):
                 squares += y[k] * y[k]
         norm = np.sqrt(squares)
@@ -108,14 +107,14 @@ def enter_face(
 
 
 @njit(cache=True, nogil=True)
-def update_face(start: IntArray, factor: FloatArray, z: FloatArray, lambda2: float, face: FloatArray) -> None:
+def update_face(start: IntArray, factor: FloatArray, z: FloatArray, penalty: GroupPair, face: FloatArray) -> None:
     """Unit vectors and curvatures at z; pairs still at zero keep those they entered with."""
     for pair in range(start.shape[0] - 1):
         squares = 0.0
         for e in range(start[pair], start[pair + 1]):
             squares += z[e] * z[e]
         norm = np.sqrt(squares)
-        _, l2 = of_pair(factor, pair, 0.0, lambda2)
+        _, l2 = of_pair(penalty, factor, pair)
         for e in range(start[pair], start[pair + 1]):
             if face[0, e] == 0.0:
                 face[2, e] = 0.0
@@ -130,15 +129,14 @@ def face_residual(
     start: IntArray,
     factor: FloatArray,
     gradient: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
     face: FloatArray,
 ) -> FloatArray:
     """Minus the gradient of model plus penalty on the face, zero off it."""
     out = np.empty_like(gradient)
     for pair in range(start.shape[0] - 1):
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         for e in range(start[pair], start[pair + 1]):
             out[e] = -face[0, e] * (gradient[e] + l1 * face[1, e] + l2 * face[2, e])
     for e in range(start[-1], gradient.shape[0]):

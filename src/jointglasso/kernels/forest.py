@@ -7,7 +7,8 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.components import _find
-from jointglasso.kernels.group_penalty import of_pair
+from jointglasso.kernels.group_pair import of_pair
+from jointglasso.kernels.pair_types import GroupPair
 
 
 @njit(cache=True, nogil=True)
@@ -124,8 +125,7 @@ def forest_covariances(
     S: FloatArray,
     weight: FloatArray,
     product: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     W: FloatArray,
 ) -> None:
     """W_ij of every taken entry of the pairs first..last-1."""
@@ -142,5 +142,5 @@ def forest_covariances(
             if taken[entry]:
                 index[n] = entry
                 n += 1
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         W[index] = pair_covariance(S[index], weight[index], product[index], l1, l2)

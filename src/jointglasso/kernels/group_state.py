@@ -6,7 +6,8 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.group_penalty import of_pair, soft
+from jointglasso.kernels.group_pair import of_pair, soft
+from jointglasso.kernels.pair_types import GroupPair
 
 
 @njit(cache=True, nogil=True)
@@ -68,8 +69,7 @@ def group_objective(
     S: FloatArray,
     theta: FloatArray,
     L: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
 ) -> float:
     """Objective of the group at theta, whose Cholesky factors go into L; infinite if not definite."""
@@ -92,7 +92,7 @@ def group_objective(
             value = theta[upper[entry]]
             absolute += abs(value)
             squares += value * value
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         total += 2.0 * (l1 * absolute + l2 * np.sqrt(squares))
     return total
 
@@ -111,8 +111,7 @@ def expected_change(
     W: FloatArray,
     theta: FloatArray,
     D: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
 ) -> float:
     """First-order change of the objective along D, the penalty taken at the full step; never positive."""
@@ -134,7 +133,7 @@ def expected_change(
             after += abs(new)
             squares_before += old * old
             squares_after += new * new
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         change += 2.0 * (l1 * (after - before) + l2 * (np.sqrt(squares_after) - np.sqrt(squares_before)))
     return change
 
@@ -158,15 +157,14 @@ def group_gap(
     L: FloatArray,
     R: FloatArray,
     scratch: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
 ) -> float:
     """Upper bound on the duality gap of the group (see `certificate`); infinite unless close to the optimum."""
     for pair in pairs:
         first = start[pair]
         last = start[pair + 1]
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         squares = 0.0
         used = 0.0
         for entry in range(first, last):

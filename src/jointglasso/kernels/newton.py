@@ -12,52 +12,12 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.face import solve_on_face
-from jointglasso.kernels.group_penalty import of_pair, soft
+from jointglasso.kernels.group_pair import of_pair, soft, update
 from jointglasso.kernels.group_state import block_of, expected_change, group_gap, group_objective, invert
+from jointglasso.kernels.pair_types import GroupPair
 
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-3
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def minimise_pair(
-    target: FloatArray, curvature: FloatArray, lambda1: float, lambda2: float, x: FloatArray, n: int
-) -> None:
-    """Minimise ``sum_k a_k (x_k - c_k)^2 / 2 + lambda1 |x|_1 + lambda2 |x|_2`` over the first n coordinates, into x.
-
-    With s = soft(a c, lambda1) the solution is x_k = s_k r / (a_k r + lambda2), r = |x| the root of
-    ``sum_k s_k^2 / (a_k r + lambda2)^2 = 1``; Newton on one over the root of that sum, which is concave and
-    increasing in r, climbs to it from the left end of its bracket.
-    """
-    squares = 0.0
-    steepest = 0.0
-    for k in range(n):
-        x[k] = soft(curvature[k] * target[k], lambda1)
-        squares += x[k] * x[k]
-        if x[k] != 0.0:
-            steepest = max(steepest, curvature[k])
-    if squares <= lambda2 * lambda2:
-        x[:n] = 0.0
-        return
-    if lambda2 == 0.0:
-        for k in range(n):
-            x[k] /= curvature[k]
-        return
-    r = (np.sqrt(squares) - lambda2) / steepest
-    for _ in range(50):
-        total = 0.0
-        slope = 0.0
-        for k in range(n):
-            scale = curvature[k] * r + lambda2
-            part = (x[k] / scale) ** 2
-            total += part
-            slope += part * curvature[k] / scale
-        step = total * (np.sqrt(total) - 1.0) / slope
-        r += step
-        if abs(step) <= 1e-8 * r:  # the next one would be the square of that
-            break
-    for k in range(n):
-        x[k] *= r / (curvature[k] * r + lambda2)
 
 
 @njit(cache=True, nogil=True)
@@ -71,14 +31,13 @@ def _active_pairs(
     S: FloatArray,
     W: FloatArray,
     theta: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
 ) -> IntArray:
     """Pairs that are not zero, or not allowed to stay zero: the others keep their zeros in this iteration."""
     kept = np.empty(pairs.shape[0], np.int64)
     n = 0
     for pair in pairs:
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = of_pair(penalty, factor, pair)
         used = 0.0
         nonzero = False
         for entry in range(start[pair], start[pair + 1]):
@@ -109,8 +68,7 @@ def _sweep(
     theta: FloatArray,
     D: FloatArray,
     DW: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
     scratch: FloatArray,
 ) -> float:
@@ -131,7 +89,8 @@ def _sweep(
             D[at] += move
             for t in range(b):
                 DW[base + i * b + t] += move * W[base + i * b + t]
-    target, curvatures, x = scratch[0], scratch[1], scratch[2]
+    linear, curvatures, x = scratch[0], scratch[1], scratch[2]
+    classes = np.empty(0, np.int64)
     for pair in active:
         first = start[pair]
         n = start[pair + 1] - first
@@ -148,9 +107,9 @@ def _sweep(
                 product += W[base + i * b + t] * DW[base + t * b + j]
             w = weight[block]
             curvatures[k] = w * (W[at] * W[at] + W[base + i * b + i] * W[base + j * b + j])
-            target[k] = theta[at] + D[at] - w * (S[at] - W[at] + product) / curvatures[k]
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
-        minimise_pair(target, curvatures, l1, l2, x, n)
+            linear[k] = curvatures[k] * (theta[at] + D[at]) - w * (S[at] - W[at] + product)
+        v = 1.0 if factor.shape[0] == 0 else factor[pair]
+        update(penalty, curvatures, linear, classes, n, v, x, scratch[2], classes)
         for k in range(n):
             entry = first + k
             block = entry_block[entry]
@@ -192,8 +151,7 @@ def _direction(
     face: FloatArray,
     vectors: FloatArray,
     number: int,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
 ) -> None:
     """Minimise the model into D: a few sweeps find the face (support and signs), conjugate gradients solve on it.
@@ -210,14 +168,14 @@ def _direction(
         for _ in range(5):
             decrease = _sweep(
                 blocks, active, start, factor, entry_block, row, column, offset, size, weight, S, W, theta, D, DW,
-                lambda1, lambda2, lambda_d, vectors,
+                penalty, lambda_d, vectors,
             )  # fmt: skip
             first = max(first, decrease)
             if decrease <= first * wanted:
                 return
         solve_on_face(
             blocks, active, start, factor, upper, entry_block, row, column, offset, size, weight, S, W, theta, D, DW,
-            face, wanted, lambda1, lambda2, lambda_d,
+            face, wanted, penalty, lambda_d,
         )  # fmt: skip
 
 
@@ -241,8 +199,7 @@ def solve_groups(
     todo: BoolArray,
     gap_limit: FloatArray,
     max_iter: int,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     lambda_d: float,
 ) -> tuple[IntArray, FloatArray]:
     """Solve the groups marked in `todo` in place; the iterations each took and its gap.
@@ -267,7 +224,7 @@ def solve_groups(
         blocks = group_blocks[block_start[group] : block_start[group + 1]]
         pairs = group_pairs[pairs_start[group] : pairs_start[group + 1]]
         objective = group_objective(
-            blocks, pairs, start, factor, upper, offset, size, weight, S, theta, L, lambda1, lambda2, lambda_d
+            blocks, pairs, start, factor, upper, offset, size, weight, S, theta, L, penalty, lambda_d
         )
         idle = 0
         for number in range(max_iter + 1):
@@ -276,18 +233,18 @@ def solve_groups(
                 invert(block_of(L, offset, size, block), block_of(W, offset, size, block), square[:b, :b])
             gaps[group] = group_gap(
                 blocks, pairs, start, factor, upper, entry_block, row, column, offset, size, weight, S, W, theta, L, D,
-                square, lambda1, lambda2, lambda_d,
+                square, penalty, lambda_d,
             )  # fmt: skip
             if gaps[group] <= gap_limit[group] or number == max_iter:
                 break
             iterations[group] = number + 1
-            active = _active_pairs(pairs, start, factor, upper, entry_block, weight, S, W, theta, lambda1, lambda2)
+            active = _active_pairs(pairs, start, factor, upper, entry_block, weight, S, W, theta, penalty)
             _direction(
                 blocks, active, start, factor, upper, entry_block, row, column, offset, size, weight, S, W, theta, D,
-                DW, face, vectors, number, lambda1, lambda2, lambda_d,
+                DW, face, vectors, number, penalty, lambda_d,
             )  # fmt: skip
             change = expected_change(
-                blocks, active, start, factor, upper, offset, size, weight, S, W, theta, D, lambda1, lambda2, lambda_d
+                blocks, active, start, factor, upper, offset, size, weight, S, W, theta, D, penalty, lambda_d
             )
             step = 1.0
             moved = False
@@ -296,7 +253,7 @@ def solve_groups(
                     for at in range(offset[block], offset[block + 1]):
                         trial[at] = theta[at] + step * D[at]
                 value = group_objective(
-                    blocks, pairs, start, factor, upper, offset, size, weight, S, trial, L, lambda1, lambda2, lambda_d
+                    blocks, pairs, start, factor, upper, offset, size, weight, S, trial, L, penalty, lambda_d
                 )
                 if value <= objective + _ARMIJO * step * change + 1e-13 * abs(objective):
                     moved = True

@@ -1,10 +1,17 @@
-"""Coefficients of a penalty on one pair, in the form that compiled code takes."""
+"""What compiled code is given of a penalty, and of the entries it acts on: named tuples of numbers and arrays."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jointglasso._typing import FloatArray, IntArray
+
+
+class GroupPair(NamedTuple):
+    """``lambda1 |t|_1 + lambda2 |t|_2`` of the K-vector t of a pair."""
+
+    lambda1: float
+    lambda2: float
 
 
 class FusedPair(NamedTuple):
@@ -26,3 +33,49 @@ class LaplacianPair(NamedTuple):
 
     l1: FloatArray
     ties: FloatArray
+
+
+class Entries(NamedTuple):
+    """The entries of some pairs, one pair after another, the classes that hold a pair in ascending order."""
+
+    start: IntArray
+    """(P + 1,): entries of pair q are start[q]:start[q + 1]."""
+    cls: IntArray
+    """Class of each entry; empty for penalties that treat all classes alike."""
+    factor: FloatArray
+    """(P,): weight of each pair in the penalty; empty where all are 1."""
+    n_classes: int
+    """Number of classes K, whether they hold pairs or not."""
+
+
+class Blocks(NamedTuple):
+    """The class blocks of a system in flat storage, with what the likelihood and the penalty need of them."""
+
+    offset: IntArray
+    size: IntArray
+    member_start: IntArray
+    weight: FloatArray
+    """Of the class of each block."""
+    S: FloatArray
+    factor: FloatArray
+    """Weight of each pair at its places in flat storage, infinite where it is forbidden; empty where all are 1."""
+
+
+class Places(NamedTuple):
+    """Where the variables of a group are: (K, U) block and place there in each class, -1: in none."""
+
+    block_of: IntArray
+    slot_of: IntArray
+    variable: IntArray
+    """Number within the group of each member of the blocks."""
+
+
+class Columns(NamedTuple):
+    """What a sweep over the columns changes."""
+
+    W: Any
+    """In single or double precision."""
+    theta: FloatArray
+    """Row j of a block: the column of its variable j off the diagonal, as that column sees it."""
+    precision: FloatArray
+    """Diagonal of Theta, in the order of the members."""

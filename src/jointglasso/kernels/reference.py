@@ -57,14 +57,16 @@ def hybrid_closure(
         active |= met
 
 
-def couple_blocks(block_members: list[set[int]], block_class: list[int]) -> IntArray:
-    """Tie blocks of different classes that share a pair of variables into groups."""
+def couple_blocks(block_members: list[set[int]], block_class: list[int], coupled: BoolArray) -> IntArray:
+    """Tie blocks of different classes that are coupled and share a pair of variables into groups."""
     n = len(block_members)
     ties = [
         (a, b)
         for a in range(n)
         for b in range(a + 1, n)
-        if block_class[a] != block_class[b] and len(block_members[a] & block_members[b]) >= 2
+        if block_class[a] != block_class[b]
+        and coupled[block_class[a], block_class[b]]
+        and len(block_members[a] & block_members[b]) >= 2
     ]
     rows, columns = np.array(ties, dtype=np.int64).reshape(-1, 2).T
     return components(n, rows, columns)
@@ -125,7 +127,6 @@ def nearest_subgradient(
     factor: FloatArray,
     lambda1: float,
     lambda2: float,
-    spent: FloatArray,
 ) -> FloatArray:
     """Nearest point of the subdifferential of the penalty at `theta`."""
     pair = _pair_of_entry(start)
@@ -135,7 +136,7 @@ def nearest_subgradient(
     on_nonzero_pair = np.where(theta != 0, gradient, np.clip(wanted, -v[pair] * lambda1, v[pair] * lambda1))
     excess = soft(wanted, v[pair] * lambda1)
     excess_norm = _pair_norm(excess, start)
-    radius = np.sqrt(np.maximum((v * lambda2) ** 2 - spent, 0.0))
+    radius = v * lambda2
     outside = np.where(excess_norm > radius, 1.0 - radius / np.where(excess_norm > 0, excess_norm, 1.0), 0.0)
     return np.where(norm > 0, on_nonzero_pair, wanted - outside[pair] * excess)
 

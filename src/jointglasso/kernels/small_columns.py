@@ -6,13 +6,17 @@ most groups within their gap; Newton's method looks after the rest.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.columns import _add_multiple, columns_of
+from jointglasso.kernels.column_parts import Own, Room, add_multiple, make_room, own_step, rescale
+from jointglasso.kernels.columns import columns_of
 from jointglasso.kernels.group_state import block_of, cholesky
-from jointglasso.kernels.newton import minimise_pair
+from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
+from jointglasso.kernels.pair_types import Blocks, Columns, Places
 
 #: Most passes over the pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 100, 5
@@ -29,120 +33,128 @@ NEGLIGIBLE = 1e-3
 _SETTLED, _CLOSE = 1e-14, 2.0
 
 
+class Groups(NamedTuple):
+    """The groups of a system: blocks of group g are ``blocks[start[g]:start[g + 1]]``."""
+
+    start: IntArray
+    blocks: IntArray
+    block_class: IntArray
+    members: IntArray
+    n_classes: int
+
+
+class Limits(NamedTuple):
+    """When to stop, and the scale of the penalty."""
+
+    gap: FloatArray
+    """(G,) allowed to each group."""
+    max_sweeps: int
+    scale: float
+    """Size of the subgradients of the penalty."""
+    reach: float
+    """A pair with no entry larger than this lies in its dual ball."""
+    diagonal_penalty: float
+    n_room: int
+    """Numbers that the penalty needs as room to work in."""
+
+
+class Visit(NamedTuple):
+    """What the visit of a column works on: its own row in each class, (K, b), and marks of the variables."""
+
+    x: FloatArray
+    product: FloatArray
+    """W x."""
+    mark: IntArray
+    active: IntArray
+
+
 @njit(cache=True, nogil=True)
 def ascend_small_groups(
-    block_start: IntArray,
-    group_blocks: IntArray,
-    block_class: IntArray,
-    members: IntArray,
-    member_start: IntArray,
-    offset: IntArray,
-    size: IntArray,
-    weight: FloatArray,
-    S: FloatArray,
+    penalty: Penalty,
+    groups: Groups,
+    blocks: Blocks,
+    limits: Limits,
     theta: FloatArray,
     inverse: FloatArray,
     todo: BoolArray,
-    gap_limit: FloatArray,
-    max_sweeps: int,
-    lambda1: float,
-    lambda2: float,
-    lambda_d: float,
 ) -> IntArray:
     """Sweep over the columns of the groups in `todo`, theta in place, until the gap seems small; the sweeps of each.
 
-    Blocks of group g are ``group_blocks[block_start[g]:block_start[g + 1]]``. W starts from the `inverse` of theta if
-    theta is near the solution, and from S if `inverse` is empty. A theta that is not definite in the end is not taken
-    over.
+    W starts from the `inverse` of theta if theta is near the solution, and from S if `inverse` is empty. A theta that
+    is not definite in the end is not taken over.
     """
-    n_classes = block_class.max() + 1
-    W = np.zeros_like(theta)
-    beta = np.zeros_like(theta)
-    precision = np.zeros(members.shape[0])
-    local = np.full(members.max() + 1, -1)
-    column_of = np.empty(members.shape[0], np.int64)
-    room = np.empty((5, n_classes, size.max()))
+    columns = Columns(np.zeros_like(theta), np.zeros_like(theta), np.zeros(groups.members.shape[0]))
+    local = np.full(groups.members.max() + 1, -1)
+    column_of = np.empty(groups.members.shape[0], np.int64)
+    largest = blocks.size.max()
+    rows = np.empty((2, groups.n_classes, largest))
+    room = make_room(groups.n_classes, limits.n_room)
     sweeps = np.zeros(todo.shape[0], np.int64)
     for group in range(todo.shape[0]):
         if not todo[group]:
             continue
-        blocks = group_blocks[block_start[group] : block_start[group + 1]]
-        block_at, slot_at = _places(blocks, block_class, members, member_start, size, n_classes, local, column_of)
-        columns_of(blocks, theta, offset, size, member_start, beta, precision)
+        chosen = groups.blocks[groups.start[group] : groups.start[group + 1]]
+        places = _places(chosen, groups, blocks, local, column_of)
+        n_variables = places.block_of.shape[1]
+        visit = Visit(rows[0], rows[1], np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64))
+        columns_of(blocks, chosen, theta, columns)
         if inverse.shape[0] > 0:
-            _begin_near_inverse(blocks, offset, size, weight, S, inverse, lambda_d, W)
+            _begin_near_inverse(chosen, blocks, inverse, limits.diagonal_penalty, columns.W)
         else:
-            _begin_near_covariance(blocks, offset, size, weight, S, lambda1, lambda2, lambda_d, W)
-        unit = (lambda1 + lambda2) / weight[blocks].max()
+            _begin_near_covariance(chosen, blocks, limits.reach, limits.diagonal_penalty, columns.W)
+        unit = limits.scale / blocks.weight[chosen].max()
         change = 1.0
-        while sweeps[group] < max_sweeps and _SETTLED < change < np.inf:
+        while sweeps[group] < limits.max_sweeps and _SETTLED < change < np.inf:
             sweeps[group] += 1
-            change, gap = _sweep(
-                block_at, slot_at, column_of, member_start, offset, size, weight, S, lambda1, lambda2,
-                unit * min(_ROUGHEST, _PRECISION * change), W, beta, precision, room,
-            )  # fmt: skip
-            if gap <= _CLOSE * gap_limit[group]:
+            tolerance = unit * min(_ROUGHEST, _PRECISION * change)
+            change, gap = _sweep(penalty, places, blocks, tolerance, columns, visit, room)
+            if gap <= _CLOSE * limits.gap[group]:
                 break
         if change < np.inf:
-            _take_over(blocks, member_start, offset, size, beta, precision, W, theta)
+            _take_over(chosen, blocks, columns, theta)
     return sweeps
 
 
 @njit(cache=True, nogil=True)
-def _places(
-    blocks: IntArray,
-    block_class: IntArray,
-    members: IntArray,
-    member_start: IntArray,
-    size: IntArray,
-    n_classes: int,
-    local: IntArray,
-    column_of: IntArray,
-) -> tuple[IntArray, IntArray]:
-    """Block and place there, (K, U), of a group's variables in each class, -1: none.
+def _places(chosen: IntArray, groups: Groups, blocks: Blocks, local: IntArray, column_of: IntArray) -> Places:
+    """Where a group's variables, counted within the group, are in each class.
 
-    Variables are counted within the group; `column_of` gets those of its members. `local` is -1 before and after.
+    `column_of` gets those of its members. `local` is -1 before and after.
     """
     n = 0
-    for block in blocks:
+    member_start, size, members = blocks.member_start, blocks.size, groups.members
+    for block in chosen:
         for variable in members[member_start[block] : member_start[block] + size[block]]:
             if local[variable] < 0:
                 local[variable] = n
                 n += 1
-    block_at = np.full((n_classes, n), -1)
-    slot_at = np.full((n_classes, n), -1)
-    for block in blocks:
+    block_at = np.full((groups.n_classes, n), -1)
+    slot_at = np.full((groups.n_classes, n), -1)
+    for block in chosen:
         for slot in range(size[block]):
             column = local[members[member_start[block] + slot]]
-            block_at[block_class[block], column] = block
-            slot_at[block_class[block], column] = slot
+            block_at[groups.block_class[block], column] = block
+            slot_at[groups.block_class[block], column] = slot
             column_of[member_start[block] + slot] = column
-    for block in blocks:
+    for block in chosen:
         for variable in members[member_start[block] : member_start[block] + size[block]]:
             local[variable] = -1
-    return block_at, slot_at
+    return Places(block_at, slot_at, column_of)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _begin_near_inverse(
-    blocks: IntArray,
-    offset: IntArray,
-    size: IntArray,
-    weight: FloatArray,
-    S: FloatArray,
-    inverse: FloatArray,
-    lambda_d: float,
-    W: FloatArray,
+    chosen: IntArray, blocks: Blocks, inverse: FloatArray, diagonal_penalty: float, W: FloatArray
 ) -> None:
     """W from the inverse, rescaled to its optimal diagonal."""
-    for block in blocks:
-        b = size[block]
-        given = block_of(inverse, offset, size, block)
-        A = block_of(S, offset, size, block)
-        B = block_of(W, offset, size, block)
+    for block in chosen:
+        b = blocks.size[block]
+        given = block_of(inverse, blocks.offset, blocks.size, block)
+        A = block_of(blocks.S, blocks.offset, blocks.size, block)
+        B = block_of(W, blocks.offset, blocks.size, block)
         scale = np.empty(b)
         for i in range(b):
-            scale[i] = np.sqrt((A[i, i] + lambda_d / weight[block]) / given[i, i])
+            scale[i] = np.sqrt((A[i, i] + diagonal_penalty / blocks.weight[block]) / given[i, i])
         for i in range(b):
             for j in range(b):
                 B[i, j] = given[i, j] * scale[i] * scale[j]
@@ -150,266 +162,266 @@ def _begin_near_inverse(
 
 @njit(cache=True, nogil=True)
 def _begin_near_covariance(
-    blocks: IntArray,
-    offset: IntArray,
-    size: IntArray,
-    weight: FloatArray,
-    S: FloatArray,
-    lambda1: float,
-    lambda2: float,
-    lambda_d: float,
-    W: FloatArray,
+    chosen: IntArray, blocks: Blocks, reach: float, diagonal_penalty: float, W: FloatArray
 ) -> None:
     """W from S with its optimal diagonal, shrunk towards it where that adds little to S."""
     shrink = 1.0
-    # Within lambda1 + lambda2 / sqrt(n) each, the n entries of a pair lie in the dual ball, n no more than the blocks.
-    reach = lambda1 + lambda2 / np.sqrt(blocks.shape[0])
-    if lambda_d < NEGLIGIBLE * reach:
+    if diagonal_penalty < NEGLIGIBLE * reach:
         largest = 0.0
-        for block in blocks:
-            A = block_of(S, offset, size, block)
-            for i in range(size[block]):
+        for block in chosen:
+            A = block_of(blocks.S, blocks.offset, blocks.size, block)
+            for i in range(blocks.size[block]):
                 for j in range(i):
-                    largest = max(largest, weight[block] * abs(A[i, j]))
+                    largest = max(largest, blocks.weight[block] * abs(A[i, j]))
         shrink = 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
-    for block in blocks:
-        A = block_of(S, offset, size, block)
-        B = block_of(W, offset, size, block)
-        for i in range(size[block]):
-            for j in range(size[block]):
+    for block in chosen:
+        A = block_of(blocks.S, blocks.offset, blocks.size, block)
+        B = block_of(W, blocks.offset, blocks.size, block)
+        for i in range(blocks.size[block]):
+            for j in range(blocks.size[block]):
                 B[i, j] = shrink * A[i, j]
-            B[i, i] = A[i, i] + lambda_d / weight[block]
+            B[i, i] = A[i, i] + diagonal_penalty / blocks.weight[block]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sweep(
-    block_at: IntArray,
-    slot_at: IntArray,
-    column_of: IntArray,
-    member_start: IntArray,
-    offset: IntArray,
-    size: IntArray,
-    weight: FloatArray,
-    S: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: Penalty,
+    places: Places,
+    blocks: Blocks,
     tolerance: float,
-    W: FloatArray,
-    beta: FloatArray,
-    precision: FloatArray,
-    room: FloatArray,
+    columns: Columns,
+    visit: Visit,
+    room: Room,
 ) -> tuple[float, float]:
     """Visit every column once; the change of W, or infinity if W is lost, and the gap that goes with it."""
-    n_classes, n_variables = block_at.shape
-    x, slope = room[0], room[1]
-    used, active = np.zeros(n_variables), np.empty(n_variables, np.int64)
+    n_classes, n_variables = places.block_of.shape
+    own = Own(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
     changed = 0.0
     total = 0.0
     gap = 0.0
     for j in range(n_variables):
         for k in range(n_classes):
-            block = block_at[k, j]
+            block = places.block_of[k, j]
             if block >= 0:
-                own = slot_at[k, j]
-                x[k, : size[block]] = block_of(beta, offset, size, block)[own]
-                _slope_of(x[k], block_of(S, offset, size, block)[own], block_of(W, offset, size, block), slope[k])
-        _solve_column(
-            j, block_at, slot_at, column_of, member_start, offset, size, weight, lambda1, lambda2, tolerance, W,
-            precision, room, used, active,
-        )  # fmt: skip
+                at = places.slot_of[k, j]
+                W = block_of(columns.W, blocks.offset, blocks.size, block)
+                visit.x[k, : blocks.size[block]] = block_of(columns.theta, blocks.offset, blocks.size, block)[at]
+                visit.product[k, : blocks.size[block]] = 0.0
+                for t in range(blocks.size[block]):
+                    add_multiple(visit.x[k, t], W[t], visit.product[k])
+                own.weight[k] = blocks.weight[block]
+                own.variance[k] = W[at, at]
+                own.tau[k] = columns.precision[blocks.member_start[block] + at]
+        _solve_column(penalty, j, places, blocks, tolerance, columns.W, own, visit, room)
+        _move_own(penalty, j, places, blocks, True, own, visit)
         for k in range(n_classes):
-            block = block_at[k, j]
+            block = places.block_of[k, j]
             if block >= 0:
-                own = slot_at[k, j]
-                members = precision[member_start[block] : member_start[block] + size[block]]
-                block_of(beta, offset, size, block)[own] = x[k, : size[block]]
-                rest, step, length, square = _store(
-                    own, x[k], slope[k], block_of(S, offset, size, block)[own], members,
-                    block_of(W, offset, size, block),
-                )  # fmt: skip
-                if not rest > 0.0:
+                at = places.slot_of[k, j]
+                if not own.tau[k] > 0.0:
                     return np.inf, np.inf
-                members[own] = 1.0 / rest
+                first = blocks.member_start[block]
+                columns.precision[first + at] = own.tau[k]
+                block_of(columns.theta, blocks.offset, blocks.size, block)[at] = visit.x[k, : blocks.size[block]]
+                step, length, square = _store(
+                    at, own.tau[k], visit.product[k], columns.precision[first : first + blocks.size[block]],
+                    block_of(columns.W, blocks.offset, blocks.size, block),
+                )  # fmt: skip
                 changed += step
                 total += length
-                gap += 0.5 * weight[block] * square / rest
+                gap += 0.5 * own.weight[k] * square * own.tau[k]
     return changed / total if total > 0.0 else 0.0, gap
-
-
-@njit(cache=True, nogil=True)
-def _slope_of(x: FloatArray, covariance: FloatArray, W: FloatArray, slope: FloatArray) -> None:
-    """``covariance + W x``."""
-    b = covariance.shape[0]
-    slope[:b] = covariance
-    for t in range(b):
-        _add_multiple(x[t], W[t], slope)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve_column(
+    penalty: Penalty,
     j: int,
-    block_at: IntArray,
-    slot_at: IntArray,
-    column_of: IntArray,
-    member_start: IntArray,
-    offset: IntArray,
-    size: IntArray,
-    weight: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    places: Places,
+    blocks: Blocks,
     tolerance: float,
     W: FloatArray,
-    precision: FloatArray,
-    room: FloatArray,
-    used: FloatArray,
-    active: IntArray,
+    own: Own,
+    visit: Visit,
+    room: Room,
 ) -> None:
-    """Coordinate descent on the pairs of column j until x settles; x and its slope are the first of `room`."""
-    n_classes = block_at.shape[0]
-    x, slope = room[0], room[1]
-    target, curvature, new = room[2, :, 0], room[3, :, 0], room[4, :, 0]
-    which, base, side = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
-    w, theta_jj = np.empty(n_classes), np.empty(n_classes)
+    """Coordinate descent on the pairs of column j until x settles, and tau if the penalty compares classes."""
+    n_classes = places.block_of.shape[0]
+    x, product, S, factor = visit.x, visit.product, blocks.S, blocks.factor
+    base, row, side = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     for k in range(n_classes):
-        block = block_at[k, j]
+        block = places.block_of[k, j]
         if block >= 0:
-            base[k] = offset[block]
-            side[k] = size[block]
-            w[k] = weight[block]
-            theta_jj[k] = precision[member_start[block] + slot_at[k, j]]
-    n_active, _ = _find_active(j, block_at, column_of, member_start, size, w, x, slope, lambda1, lambda2, used, active)
+            base[k] = blocks.offset[block]
+            side[k] = blocks.size[block]
+            row[k] = base[k] + places.slot_of[k, j] * side[k]
+    n_active, _ = _find_active(penalty, j, places, blocks, own, visit, room)
     moved = False
     joins = 0
     for _ in range(_PASSES):
         biggest = 0.0
-        for i in active[:n_active]:
+        for i in visit.active[:n_active]:
             m = 0
+            v = 1.0
             for k in range(n_classes):
-                if block_at[k, j] >= 0 and block_at[k, j] == block_at[k, i]:
-                    slot = slot_at[k, i]
-                    curvature[m] = w[k] * W[base[k] + slot * (side[k] + 1)] / theta_jj[k]
-                    target[m] = theta_jj[k] * x[k, slot] - w[k] * slope[k, slot] / curvature[m]
-                    which[m] = k
+                if places.block_of[k, j] >= 0 and places.block_of[k, j] == places.block_of[k, i]:
+                    slot = places.slot_of[k, i]
+                    room.a[m] = own.weight[k] * W[base[k] + slot * (side[k] + 1)] / own.tau[k]
+                    slope = S[row[k] + slot] + product[k, slot] / own.tau[k]
+                    room.b[m] = room.a[m] * x[k, slot] - own.weight[k] * slope
+                    room.cls[m] = k
+                    if factor.shape[0] > 0:
+                        v = factor[row[k] + slot]
                     m += 1
-            minimise_pair(target, curvature, lambda1, lambda2, new, m)
+            pair_update(penalty, room.a, room.b, room.cls, m, v, room.new, room.real, room.whole)
             for e in range(m):
-                k = which[e]
-                slot = slot_at[k, i]
-                step = new[e] / theta_jj[k] - x[k, slot]
+                k = room.cls[e]
+                slot = places.slot_of[k, i]
+                step = room.new[e] - x[k, slot]
                 if step != 0.0:
-                    x[k, slot] += step
-                    row = W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]]
-                    _add_multiple(step, row, slope[k])
-                    biggest = max(biggest, abs(step) * row[slot])
+                    x[k, slot] = room.new[e]
+                    its_row = W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]]
+                    add_multiple(step, its_row, product[k])
+                    biggest = max(biggest, abs(step) * its_row[slot] / own.tau[k])
+        if not pair_apart(penalty):
+            biggest = max(biggest, _move_own(penalty, j, places, blocks, biggest <= 10.0 * tolerance, own, visit))
         moved = moved or biggest > tolerance
         if biggest <= tolerance:
             if not moved or joins == _JOINS:
                 break
             # Other pairs may have been drawn in.
-            n_active, n_new = _find_active(
-                j, block_at, column_of, member_start, size, w, x, slope, lambda1, lambda2, used, active
-            )
+            n_active, n_new = _find_active(penalty, j, places, blocks, own, visit, room)
             if n_new == 0:
                 break
             moved = False
             joins += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move_own(penalty: Penalty, j: int, places: Places, blocks: Blocks, settled: bool, own: Own, visit: Visit) -> float:
+    """Bring tau of each class to where it belongs; the largest change of the column w_12.
+
+    If x has settled for the tau that there was, the best multiple of both is taken first.
+    """
+    n_classes = places.block_of.shape[0]
+    square, ray = np.zeros(n_classes), np.ones(n_classes)
+    for k in range(n_classes):
+        block = places.block_of[k, j]
+        if block >= 0:
+            for t in range(blocks.size[block]):
+                square[k] += visit.x[k, t] * visit.product[k, t]
+    if settled:
+        rescale(penalty, places.block_of[:, j], own, square, ray)
+    biggest = 0.0
+    for k in range(n_classes):
+        block = places.block_of[k, j]
+        if block < 0:
+            continue
+        largest = 0.0
+        for t in range(blocks.size[block]):
+            visit.x[k, t] *= ray[k]
+            visit.product[k, t] *= ray[k]
+            if t != places.slot_of[k, j]:
+                largest = max(largest, abs(visit.product[k, t]))
+        own.tau[k] *= ray[k]
+        tau = own_step(own.variance[k], ray[k] * ray[k] * square[k])
+        biggest = max(biggest, largest * abs(1.0 / tau - 1.0 / own.tau[k]))
+        own.tau[k] = tau
+    return biggest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _find_active(
-    j: int,
-    block_at: IntArray,
-    column_of: IntArray,
-    member_start: IntArray,
-    size: IntArray,
-    weight: FloatArray,
-    x: FloatArray,
-    slope: FloatArray,
-    lambda1: float,
-    lambda2: float,
-    used: FloatArray,
-    active: IntArray,
+    penalty: Penalty, j: int, places: Places, blocks: Blocks, own: Own, visit: Visit, room: Room
 ) -> tuple[int, int]:
     """List the variables whose pairs with j are not zero, or may not stay so; their number, and that of the latter.
 
     Each class looks at its own block alone: a group of many small blocks has far more variables than a column has
-    pairs. `used` is zero before and after.
+    pairs. `mark` is zero before and after.
     """
     n_beside = 0
-    for k in range(block_at.shape[0]):
-        block = block_at[k, j]
+    mark, active = visit.mark, visit.active
+    n_classes = places.block_of.shape[0]
+    for k in range(n_classes):
+        block = places.block_of[k, j]
         if block < 0:
             continue
-        columns = column_of[member_start[block] : member_start[block] + size[block]]
-        for slot in range(size[block]):
-            excess = max(weight[k] * abs(slope[k, slot]) - lambda1, 0.0)
-            more = np.inf if x[k, slot] != 0.0 else excess * excess
-            if more > 0.0:
+        columns = places.variable[blocks.member_start[block] : blocks.member_start[block] + blocks.size[block]]
+        at = blocks.offset[block] + places.slot_of[k, j] * blocks.size[block]
+        least = pair_threshold(penalty, k)
+        for slot in range(blocks.size[block]):
+            bound = least if blocks.factor.shape[0] == 0 else least * blocks.factor[at + slot]
+            slope = own.weight[k] * abs(blocks.S[at + slot] + visit.product[k, slot] / own.tau[k])
+            nonzero = visit.x[k, slot] != 0.0
+            if (nonzero or slope > bound) and columns[slot] != j:
                 i = columns[slot]
-                if used[i] == 0.0 and i != j:
+                if mark[i] == 0:
                     active[n_beside] = i
                     n_beside += 1
-                used[i] += more
+                mark[i] = max(mark[i], 2 if nonzero else 1)
     n_active = 0
     n_new = 0
     for n in range(n_beside):
         i = active[n]
-        if used[i] > lambda2 * lambda2:
+        keep = mark[i] == 2
+        mark[i] = 0
+        if not keep:
+            held = 0
+            v = 1.0
+            for k in range(n_classes):
+                block = places.block_of[k, j]
+                if block >= 0 and block == places.block_of[k, i]:
+                    slot = places.slot_of[k, i]
+                    at = blocks.offset[block] + places.slot_of[k, j] * blocks.size[block] + slot
+                    room.a[held] = own.weight[k] * (blocks.S[at] + visit.product[k, slot] / own.tau[k])
+                    room.cls[held] = k
+                    if blocks.factor.shape[0] > 0:
+                        v = blocks.factor[at]
+                    held += 1
+            keep = v < np.inf and not pair_inside(penalty, room.a, room.cls, held, v, room.real, room.whole)
+            n_new += keep
+        if keep:
             active[n_active] = i
             n_active += 1
-            n_new += used[i] < np.inf
-        used[i] = 0.0
-    used[j] = 0.0
     return n_active, n_new
 
 
 @njit(cache=True, nogil=True)
 def _store(
-    own: int, x: FloatArray, slope: FloatArray, covariance: FloatArray, precision: FloatArray, W: FloatArray
-) -> tuple[float, float, float, float]:
-    """Write the column ``covariance - slope`` into W.
+    own: int, tau: float, product: FloatArray, precision: FloatArray, W: FloatArray
+) -> tuple[float, float, float]:
+    """Write the column ``-product / tau`` into W.
 
-    What is left of the variance, the sums of the column's changes and of its size, and that of its squared changes
-    times `precision`.
+    The sums of its changes and of its size, and that of its squared changes times `precision`.
     """
-    rest = W[own, own]
     changed = 0.0
     total = 0.0
     square = 0.0
-    for t in range(covariance.shape[0]):
+    for t in range(precision.shape[0]):
         if t != own:
-            new = covariance[t] - slope[t]
-            rest += x[t] * new
+            new = -product[t] / tau
             step = new - W[own, t]
             changed += abs(step)
             total += abs(new)
             square += precision[t] * step * step
             W[own, t] = new
             W[t, own] = new
-    return rest, changed, total, square
+    return changed, total, square
 
 
 @njit(cache=True, nogil=True)
-def _take_over(
-    blocks: IntArray,
-    member_start: IntArray,
-    offset: IntArray,
-    size: IntArray,
-    beta: FloatArray,
-    precision: FloatArray,
-    scratch: FloatArray,
-    theta: FloatArray,
-) -> None:
+def _take_over(chosen: IntArray, blocks: Blocks, columns: Columns, theta: FloatArray) -> None:
     """Make theta of its columns, the mean of what two of them say of an entry, if that is definite."""
-    for block in blocks:
-        columns = block_of(beta, offset, size, block)
-        diagonal = precision[member_start[block] : member_start[block] + size[block]]
+    offset, size = blocks.offset, blocks.size
+    for block in chosen:
+        given = block_of(columns.theta, offset, size, block)
+        diagonal = columns.precision[blocks.member_start[block] : blocks.member_start[block] + size[block]]
         for i in range(size[block]):
             for j in range(i):
-                columns[i, j] = 0.5 * (columns[i, j] * diagonal[i] + columns[j, i] * diagonal[j])
-                columns[j, i] = columns[i, j]
-            columns[i, i] = diagonal[i]
-        if cholesky(columns, block_of(scratch, offset, size, block)) == np.inf:
+                given[i, j] = 0.5 * (given[i, j] + given[j, i])
+                given[j, i] = given[i, j]
+            given[i, i] = diagonal[i]
+        if cholesky(given, block_of(columns.W, offset, size, block)) == np.inf:
             return
-    for block in blocks:
-        theta[offset[block] : offset[block + 1]] = beta[offset[block] : offset[block + 1]]
+    for block in chosen:
+        theta[offset[block] : offset[block + 1]] = columns.theta[offset[block] : offset[block + 1]]

@@ -11,7 +11,8 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.newton import minimise_pair
+from jointglasso.kernels.group_pair import update
+from jointglasso.kernels.pair_types import GroupPair
 
 #: Most passes over the pairs of a column in one visit.
 _PASSES = 50
@@ -134,7 +135,8 @@ def _solve_column(
 ) -> None:
     """Coordinate descent on the pairs of column j: all of them, then those that are not zero, until it settles."""
     n_classes, p, _ = W.shape
-    target, curvature, new = room[0], room[1], room[2]
+    linear, curvature, new = room[0], room[1], room[2]
+    penalty, classes = GroupPair(lambda1, lambda2), np.empty(0, np.int64)
     every = True
     for _ in range(_PASSES):
         biggest = 0.0
@@ -143,8 +145,8 @@ def _solve_column(
                 continue
             for k in range(n_classes):
                 curvature[k] = weight[k] * W[k, i, i] / precision[k, j]
-                target[k] = precision[k, j] * beta[k, j, i] - weight[k] * slope[k, i] / curvature[k]
-            minimise_pair(target, curvature, lambda1, lambda2, new, n_classes)
+                linear[k] = curvature[k] * precision[k, j] * beta[k, j, i] - weight[k] * slope[k, i]
+            update(penalty, curvature, linear, classes, n_classes, 1.0, new, new, classes)
             for k in range(n_classes):
                 step = new[k] / precision[k, j] - beta[k, j, i]
                 if step != 0.0:

@@ -11,7 +11,8 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.components import _find
-from jointglasso.kernels.group_penalty import of_pair
+from jointglasso.kernels.group_pair import of_pair
+from jointglasso.kernels.pair_types import GroupPair
 
 
 @njit(cache=True, nogil=True)
@@ -26,16 +27,15 @@ def mark_active(
     S: FloatArray,
     W: FloatArray,
     theta: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     mark: BoolArray,
 ) -> None:
     """Mark the pairs first..last-1 that are not zero, or not allowed to stay zero."""
-    l1, l2 = lambda1, lambda2
+    l1, l2 = penalty.lambda1, penalty.lambda2
     weighted = factor.shape[0] > 0
     for pair in range(first, last):
         if weighted:
-            l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+            l1, l2 = of_pair(penalty, factor, pair)
         nonzero = False
         used = 0.0
         for entry in range(start[pair], start[pair + 1]):
@@ -60,7 +60,7 @@ def active_entries(
     S: FloatArray,
     W: FloatArray,
     theta: FloatArray,
-    lambda1: float,
+    penalty: GroupPair,
 ) -> tuple[IntArray, IntArray]:
     """Entries of the marked pairs that are non-zero or have a gradient above lambda1, with their CSR start.
 
@@ -78,7 +78,7 @@ def active_entries(
     m = 0
     for pair in range(mark.shape[0]):
         if mark[pair]:
-            l1, _ = of_pair(factor, pair, lambda1, 0.0)
+            l1, _ = of_pair(penalty, factor, pair)
             for entry in range(start[pair], start[pair + 1]):
                 at = upper[entry]
                 if theta[at] != 0.0 or weight[entry_block[entry]] * abs(S[at] - W[at]) > l1:

@@ -1,83 +1,216 @@
 """What solvers, screening and the certificate ask of a penalty.
 
-A penalty acts on one pair of variables (i, j) at a time, on the vector of its entries in the classes that may
-hold it. Two forms of argument occur:
+A penalty acts on one pair of variables (i, j) at a time, on the vector of its entries over the classes. Two forms of
+argument occur:
 
-* *entries*: a flat vector with the entries of pair q at ``start[q]:start[q + 1]`` (solvers, certificate);
-* *rows*: an array (m, K) with the K weighted covariances of m pairs (screening).
+* *entries*: a flat vector, the entries of the classes that hold a pair side by side, with an `Entries` that says where
+  each pair begins and which class an entry belongs to (solvers, certificate). A class that does not hold a pair has a
+  zero there, and may still pull at the others;
+* *rows*: an array (m, K) with a number of every class for each of m pairs (screening, recheck).
 
 The paper counts every pair twice (2 sum_{i<j}); so does the objective, not the penalty.
 
 Each pair may have a weight of its own: `factor` holds a finite number v >= 0 for every pair, whose penalty is then
 ``v phi``, or is empty (`UNIFORM`) where all weights are 1. Pairs of infinite weight are no unknowns and get no penalty:
 whoever lists pairs leaves them out.
+
+A penalty is added by a class derived from `PairPenalty`, a module of compiled functions of one pair
+(`kernels/group_pair.py` shows which) and a line in `kernels/pair.py`.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.pair_types import Entries
 
 #: No weights: every pair has the penalty as it is.
 UNIFORM: FloatArray = np.empty(0)
 
+#: Classes of the entries, for penalties that treat all classes alike.
+ANY_CLASS: IntArray = np.empty(0, dtype=np.int64)
 
-class PairPenalty(Protocol):
-    """The contract of a penalty ``phi`` on the vector of one pair."""
+
+class PairPenalty(ABC):
+    """A penalty ``phi`` on the vector of one pair, convex, with its minimum phi(0) = 0."""
+
+    name: ClassVar[str]
+    """As `solve` knows it."""
+    offers: ClassVar[frozenset[str]]
+    """What methods can do with it: "prox", "columns", "forest", "newton"; solvers say what they require."""
+    by_class: ClassVar[bool] = True
+    """Whether it matters which of the classes hold a pair."""
+
+    lambda1: float
+    """Weight of the L1 part; also the penalty of the diagonal, where it is penalised."""
+    lambda2: float
+    """Weight of the part that ties the classes together."""
+
+    # What it is
 
     @property
-    def lambda1(self) -> float:
-        """Weight of the L1 part; also the penalty of the diagonal, where it is penalised."""
+    @abstractmethod
+    def pair(self) -> Any:
+        """The penalty of one pair, for compiled code: one of the named tuples of `kernels.pair_types`."""
 
     @property
-    def lambda2(self) -> float:
-        """Weight of the part that ties the classes together."""
+    @abstractmethod
+    def scale(self) -> float:
+        """Size of the subgradients; zero only if nothing is penalised."""
 
-    def value(self, theta: FloatArray, start: IntArray, factor: FloatArray = UNIFORM) -> FloatArray:
+    @property
+    @abstractmethod
+    def ties(self) -> BoolArray | None:
+        """(K, K): classes that are compared with one another; None: all of them."""
+
+    def coupled(self) -> BoolArray | None:
+        """(K, K): classes that are compared with one another, if only through others; None: all of them."""
+        if self.ties is None:
+            return None
+        _, part = sparse.csgraph.connected_components(sparse.csr_array(self.ties), directed=False)
+        return np.asarray(part[:, None] == part)
+
+    @abstractmethod
+    def threshold(self, k: int) -> float:
+        """A pair that is no larger than this in any class lies in the dual ball."""
+
+    @abstractmethod
+    def reach(self, n_classes: int) -> float:
+        """Entries no larger than this, in all of `n_classes` classes, are inside the dual ball."""
+
+    @abstractmethod
+    def times(self, factor: float) -> PairPenalty:
+        """All coefficients multiplied."""
+
+    def parameters(self) -> dict[str, Any]:
+        """What a solution keeps of it."""
+        return {"lambda1": self.lambda1, "lambda2": self.lambda2, "penalty": self.name}
+
+    def room(self, n_classes: int) -> int:
+        """Numbers that the functions of one pair need as room to work in."""
+        from jointglasso.kernels.pair import module_of
+
+        size: int = module_of(type(self.pair)).room(n_classes)
+        return size
+
+    # Entries
+
+    def value(self, theta: FloatArray, entries: Entries) -> FloatArray:
         """``phi`` of each pair."""
+        from jointglasso.kernels import entries as kernels
 
-    def prox(self, values: FloatArray, start: IntArray, step: FloatArray, factor: FloatArray = UNIFORM) -> FloatArray:
+        out = np.empty(len(entries.start) - 1)
+        kernels.value(self.pair, theta, entries, out)
+        return out
+
+    def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``|x - values|^2 / 2 + step[q] phi(x)`` for each pair."""
+        from jointglasso.kernels import entries as kernels
 
-    def nearest_subgradient(
-        self,
-        theta: FloatArray,
-        wanted: FloatArray,
-        start: IntArray,
-        spent: FloatArray,
-        factor: FloatArray = UNIFORM,
-    ) -> FloatArray:
-        """Subgradient of ``phi`` at `theta` nearest to `wanted`; `spent` as in `excess`."""
+        out = np.empty_like(values)
+        kernels.prox(self.pair, values, step, entries, *self._room(entries), out)
+        return out
 
-    def gauge(self, values: FloatArray, start: IntArray, factor: FloatArray = UNIFORM) -> FloatArray:
-        """Smallest g with the values of each pair in g times the subdifferential at zero."""
+    def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
+        """Minimiser of ``sum curvature x^2 / 2 - linear x`` plus ``phi`` for each pair; curvatures are positive."""
+        from jointglasso.kernels import entries as kernels
 
-    def above(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """Entries too large for their class to be cut while another class keeps the pair.
+        out = np.empty_like(linear)
+        kernels.update(self.pair, curvature, linear, entries, *self._room(entries), out)
+        return out
 
-        Either rows (m, K) with `factor` (m,), or a list of entries with one factor each.
-        """
+    def nearest_subgradient(self, theta: FloatArray, wanted: FloatArray, entries: Entries) -> FloatArray:
+        """Subgradient of ``phi`` at `theta` nearest to `wanted`."""
+        from jointglasso.kernels import entries as kernels
 
-    def below(self, values: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """Entries small enough, with room to spare, for their class to be cut; arguments as in `above`."""
+        out = np.empty_like(wanted)
+        kernels.nearest_subgradient(self.pair, theta, wanted, entries, *self._room(entries), out)
+        return out
 
-    def strong(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """Pairs (m,) that are not zero in all classes at once when isolated: outside the dual ball."""
+    def inside(self, u: FloatArray, entries: Entries) -> BoolArray:
+        """Pairs in their dual ball, the subdifferential of ``phi`` at zero."""
+        from jointglasso.kernels import entries as kernels
 
-    def excess(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> FloatArray:
-        """Part of the dual budget of a pair that each of its entries uses; arguments as in `above`."""
+        out = np.empty(len(entries.start) - 1, dtype=bool)
+        kernels.inside(self.pair, u, entries, *self._room(entries), out)
+        return out
 
-    def used(self, values: FloatArray, start: IntArray, factor: FloatArray = UNIFORM) -> FloatArray:
-        """Part of the dual budget of each pair that its entries use together."""
+    def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
+        """Smallest g with the values of each pair in g times its dual ball; infinite if there is none."""
+        from jointglasso.kernels import entries as kernels
 
-    def budget(self, factor: FloatArray = UNIFORM) -> FloatArray | float:
-        """Dual budget of each pair, or of all alike: the excesses of a pair in its dual ball add up to no more."""
+        out = np.empty(len(entries.start) - 1)
+        kernels.gauge(self.pair, u, entries, *self._room(entries), out)
+        return out
 
-    def lambda_max(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> float:
-        """Largest factor on (lambda1, lambda2) at which one of the pairs is still strong.
+    @abstractmethod
+    def certain_zeros(
+        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+    ) -> BoolArray:
+        """Entries that are zero at every solution within reach of `theta` and of its dual point `u`."""
+
+    # Rows
+
+    def above(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        """(m, K) weighted covariances above the threshold of their class."""
+        limit = np.array([self.threshold(k) for k in range(rows.shape[1])])
+        above: BoolArray = np.abs(rows) > (limit if len(factor) == 0 else factor[:, None] * limit)
+        return above
+
+    def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        """(m,) pairs that are not zero in all classes at once when isolated: outside the dual ball."""
+        return ~self.inside(*self.as_entries(rows, factor))
+
+    def lambda_max(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> float:
+        """Largest factor on the penalty at which one of the pairs is still strong.
 
         Infinite if an unpenalised pair has a covariance: it never vanishes.
         """
+        return float(self.gauge(*self.as_entries(rows, factor)).max(initial=0.0))
+
+    def wants(self, theta: FloatArray, u: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        """(m, K) classes of which ``prox(theta + u)`` is not zero: u is no subgradient where one of them was cut."""
+        values, entries = self.as_entries(theta + u, factor)
+        return (self.prox(values, np.ones(len(theta)), entries) != 0.0).reshape(theta.shape)
+
+    @abstractmethod
+    def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
+        """(m, K) signs of theta, were each pair of variables alone; zero in all classes unless the pair is strong."""
+
+    @abstractmethod
+    def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        """(m, K) classes that may not be cut, whatever the data of those in `joined`, which are among them.
+
+        Where nothing is joined: the classes of strong pairs.
+        """
+
+    @abstractmethod
+    def cuts_hold(
+        self,
+        theta: FloatArray,
+        u: FloatArray,
+        u_reach: FloatArray,
+        theta_reach: FloatArray,
+        held: BoolArray,
+        factor: FloatArray = UNIFORM,
+    ) -> BoolArray:
+        """(m,) pairs that may be cut where they are not held, whatever the exact solution within reach.
+
+        Where a pair is cut, theta is zero, u is exactly minus the weighted covariance, and the reaches are zero.
+        """
+
+    def _room(self, entries: Entries) -> tuple[FloatArray, IntArray]:
+        size = self.room(entries.n_classes)
+        return np.empty(size), np.empty(size, dtype=np.int64)
+
+    def as_entries(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> tuple[FloatArray, Entries]:
+        """Rows as entries of pairs that all classes hold."""
+        m, n_classes = rows.shape
+        cls = np.tile(np.arange(n_classes), m) if self.by_class else ANY_CLASS
+        entries = Entries(np.arange(0, m * n_classes + 1, n_classes), cls, factor, n_classes)
+        return np.ascontiguousarray(rows, dtype=np.float64).ravel(), entries

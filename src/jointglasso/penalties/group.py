@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.penalties.base import UNIFORM
+from jointglasso.kernels.pair_types import Entries, GroupPair
+from jointglasso.penalties.base import UNIFORM, PairPenalty
+
+#: What rounding may add to a sum of a few squares, relative to it.
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class GroupPenalty:
+class GroupPenalty(PairPenalty):
     """Sparse-group penalty on the entries of a pair over the classes.
 
     Its subdifferential at zero, the dual ball, is ``{u : sum_k (|u_k| - lambda1)_+^2 <= lambda2^2}``: the
@@ -21,76 +26,84 @@ class GroupPenalty:
     lambda1: float
     lambda2: float
 
-    def value(self, theta: FloatArray, start: IntArray, factor: FloatArray = UNIFORM) -> FloatArray:
-        from jointglasso.kernels import group_penalty
+    name: ClassVar[str] = "group"
+    offers: ClassVar[frozenset[str]] = frozenset({"prox", "columns", "forest", "newton"})
+    by_class: ClassVar[bool] = False
 
-        return group_penalty.value(theta, start, factor, self.lambda1, self.lambda2)
+    @property
+    def pair(self) -> GroupPair:
+        return GroupPair(float(self.lambda1), float(self.lambda2))
 
-    def prox(self, values: FloatArray, start: IntArray, step: FloatArray, factor: FloatArray = UNIFORM) -> FloatArray:
-        from jointglasso.kernels import group_penalty
+    @property
+    def scale(self) -> float:
+        return self.lambda1 + self.lambda2
 
-        return group_penalty.prox(values, start, factor, step, self.lambda1, self.lambda2)
+    @property
+    def ties(self) -> None:
+        return None
 
-    def nearest_subgradient(
+    def threshold(self, k: int) -> float:
+        return self.lambda1
+
+    def reach(self, n_classes: int) -> float:
+        return float(self.lambda1 + self.lambda2 / np.sqrt(n_classes))
+
+    def times(self, factor: float) -> GroupPenalty:
+        return GroupPenalty(factor * self.lambda1, factor * self.lambda2)
+
+    def certain_zeros(
+        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+    ) -> BoolArray:
+        """An entry is zero if it stays below lambda1, and so are all entries of a pair that stays in its dual ball."""
+        counts = np.diff(entries.start)
+        factor = np.repeat(entries.factor, counts) if len(entries.factor) else 1.0
+        largest = np.abs(u) + u_reach
+        over = np.maximum(largest - factor * self.lambda1, 0.0)
+        used = np.add.reduceat(over * over, entries.start[:-1]) if len(over) else over
+        budget = (self.lambda2 * entries.factor) ** 2 if len(entries.factor) else self.lambda2**2
+        ball = used * (1.0 + (1.0 + counts) * _ROUNDING) < budget
+        return np.asarray((largest < factor * self.lambda1) | np.repeat(ball, counts))
+
+    def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        # One canonical expression, summed in class order, so that ties fall the same way everywhere.
+        used = np.zeros(rows.shape[0])
+        for k in range(rows.shape[1]):
+            over = np.maximum(np.abs(rows[:, k]) - self._of_pairs(self.lambda1, factor), 0.0)
+            used += over * over
+        budget = self._of_pairs(self.lambda2, factor)
+        return np.asarray(used > budget * budget)
+
+    def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
+        joined = self.above(rows, factor) & self.strong(rows, factor)[:, None]
+        return np.where(joined, -np.sign(rows), 0.0).astype(np.int64)
+
+    def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        active = self.strong(rows, factor) | joined.any(axis=1)
+        return joined | (self.above(rows, factor) & active[:, None])
+
+    def cuts_hold(
         self,
         theta: FloatArray,
-        wanted: FloatArray,
-        start: IntArray,
-        spent: FloatArray,
+        u: FloatArray,
+        u_reach: FloatArray,
+        theta_reach: FloatArray,
+        held: BoolArray,
         factor: FloatArray = UNIFORM,
-    ) -> FloatArray:
-        from jointglasso.kernels import group_penalty
+    ) -> BoolArray:
+        """The pair is zero where it is held, for certain, and all classes together fit into the dual ball.
 
-        return group_penalty.nearest_subgradient(theta, wanted, start, factor, self.lambda1, self.lambda2, spent)
+        Where every cut class is below lambda1, nothing is asked of the others.
+        """
+        lambda1, lambda2 = (np.reshape(self._of_pairs(x, factor), (-1, 1)) for x in (self.lambda1, self.lambda2))
+        largest = np.abs(u) + u_reach
+        over = np.maximum(largest - lambda1, 0.0) ** 2
+        rounding = 1.0 + (1.0 + u.shape[1]) * _ROUNDING
+        budget = (lambda2 * lambda2).ravel()
+        small = ((largest < lambda1) | ~held).all(axis=1)
+        zero = small | ((over * held).sum(axis=1) * rounding < budget)
+        fits = over.sum(axis=1) * rounding <= budget
+        free = ((largest <= lambda1) | held).all(axis=1)
+        return np.asarray(free | (zero & fits))
 
-    def gauge(self, values: FloatArray, start: IntArray, factor: FloatArray = UNIFORM) -> FloatArray:
-        from jointglasso.kernels import group_penalty
-
-        return group_penalty.gauge(values, start, factor, self.lambda1, self.lambda2)
-
-    def above(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        above: BoolArray = np.abs(weighted) > _per_entry(self.lambda1, weighted, factor)
-        return above
-
-    def below(self, values: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        below: BoolArray = np.abs(values) < _per_entry(self.lambda1, values, factor)
-        return below
-
-    def excess(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> FloatArray:
-        over: FloatArray = np.maximum(np.abs(weighted) - _per_entry(self.lambda1, weighted, factor), 0.0)
-        return over * over
-
-    def used(self, values: FloatArray, start: IntArray, factor: FloatArray = UNIFORM) -> FloatArray:
-        from jointglasso.kernels import group_penalty
-
-        out = np.empty(len(start) - 1)
-        group_penalty.used(values, start, factor, self.lambda1, self.lambda2, out)
-        return out
-
-    def budget(self, factor: FloatArray = UNIFORM) -> FloatArray | float:
-        if len(factor) == 0:
-            return self.lambda2 * self.lambda2
-        scaled: FloatArray = factor * self.lambda2
-        return scaled * scaled
-
-    def strong(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        # One canonical expression, summed in class order, so that ties fall the same way everywhere.
-        used = np.zeros(weighted.shape[0])
-        for k in range(weighted.shape[1]):
-            used += self.excess(weighted[:, k], factor)
-        return used > self.budget(factor)
-
-    def lambda_max(self, weighted: FloatArray, factor: FloatArray = UNIFORM) -> float:
-        m, n_classes = weighted.shape
-        if m == 0:
-            return 0.0
-        start = np.arange(0, m * n_classes + 1, n_classes)
-        return float(self.gauge(np.ascontiguousarray(weighted).ravel(), start, factor).max())
-
-
-def _per_entry(penalty: float, weighted: FloatArray, factor: FloatArray) -> FloatArray | float:
-    """Penalty of each entry, in a shape that goes with rows (m, K) or a list of entries."""
-    if len(factor) == 0:
-        return penalty
-    scaled: FloatArray = penalty * factor
-    return scaled[:, None] if weighted.ndim == 2 else scaled
+    def _of_pairs(self, penalty: float, factor: FloatArray) -> FloatArray | float:
+        return penalty if len(factor) == 0 else penalty * factor

@@ -210,9 +210,8 @@ def _take(pairs: PairTable, which: Any) -> PairTable:
 
 def _pair_maxima(pairs: PairTable, ratio: float) -> FloatArray:
     """Lambda1 of each pair from which on it is zero in all classes when isolated."""
-    m, n_classes = pairs.weighted.shape
-    start = np.arange(0, m * n_classes + 1, n_classes)
-    return GroupPenalty(1.0, ratio).gauge(np.ascontiguousarray(pairs.weighted).ravel(), start)
+    penalty = GroupPenalty(1.0, ratio)
+    return penalty.gauge(*penalty.as_entries(pairs.weighted))
 
 
 def _log_grid(top: float, bottom: float, n: int) -> FloatArray:

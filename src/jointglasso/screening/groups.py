@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso._typing import IntArray
+from jointglasso._typing import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,12 @@ class ClassBlocks:
         return found
 
 
-def class_blocks(labels: IntArray, *, smallest: int = 2) -> ClassBlocks:
+def class_blocks(labels: IntArray, *, smallest: int = 2, coupled: BoolArray | None = None) -> ClassBlocks:
     """List the blocks of at least `smallest` variables and tie them into groups.
 
     The off-diagonal penalty couples classes pair by pair and the diagonal is penalised per class, so two
-    blocks of different classes that share at most one variable have nothing in common in the objective.
+    blocks of different classes that share at most one variable have nothing in common in the objective. Nor have blocks
+    of classes between which the penalty does not act: only those marked in `coupled` (K, K) are tied, or all.
     """
     from jointglasso.kernels.components import couple_blocks
 
@@ -120,6 +121,7 @@ def class_blocks(labels: IntArray, *, smallest: int = 2) -> ClassBlocks:
         sizes.append(size[big])
         members.append(kept)
     block_class = np.concatenate(classes)
+    acting = np.ones((len(labels), len(labels)), dtype=bool) if coupled is None else coupled
     start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     flat = np.concatenate(members)
-    return ClassBlocks(block_class, start, flat, couple_blocks(block_of, start, flat, block_class))
+    return ClassBlocks(block_class, start, flat, couple_blocks(block_of, start, flat, block_class, acting))

@@ -1,9 +1,20 @@
-"""The paper's Algorithm 1: hybrid covariance thresholding."""
+"""The paper's Algorithm 1, hybrid covariance thresholding, and its counterpart for penalties that compare classes."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.covariance import CovarianceSource
+from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.screening.pairs import PairTable
 from jointglasso.screening.partition import Partition
+
+#: Gives the weighted covariances (m, K) of pairs i < j, and their weights in the penalty, infinite where forbidden.
+Covariances = Callable[[IntArray, IntArray], tuple[FloatArray, FloatArray]]
 
 
 def hybrid_partition(pairs: PairTable) -> Partition:
@@ -22,3 +33,57 @@ def hybrid_partition(pairs: PairTable) -> Partition:
     from jointglasso.kernels.components import hybrid_closure
 
     return Partition(hybrid_closure(pairs.n_variables, pairs.rows, pairs.columns, pairs.above, pairs.strong))
+
+
+def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covariances) -> Partition:
+    """Finest partition whose cuts are right whatever the data of the classes that are joined.
+
+    A class that is joined pulls at those tied to it, however small their covariances, so that every pair inside a block
+    is looked at, not only those that the scan has kept: `closure` names the classes that may not be cut beside those
+    that are joined. It grows with them, so that the result does not depend on the order.
+    """
+    from jointglasso.kernels.components import class_components
+
+    nothing = np.zeros(pairs.above.shape, dtype=bool)
+    rows, columns, edges = pairs.rows, pairs.columns, penalty.closure(pairs.weighted, nothing, pairs.factor)
+    while True:
+        labels = class_components(pairs.n_variables, rows, columns, edges)
+        i, j, joined = _partly_joined(labels)
+        weighted, factor = covariances(i, j)
+        allowed = np.isfinite(factor) if len(factor) else np.ones(len(i), dtype=bool)
+        i, j, joined, weighted = i[allowed], j[allowed], joined[allowed], weighted[allowed]
+        more = penalty.closure(weighted, joined, factor[allowed] if len(factor) else factor) & ~joined
+        chosen = np.flatnonzero(more.any(axis=1))
+        if not len(chosen):
+            return Partition(labels, penalty.coupled())
+        rows, columns = np.concatenate([rows, i[chosen]]), np.concatenate([columns, j[chosen]])
+        edges = np.concatenate([edges, more[chosen]])
+
+
+def _partly_joined(labels: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
+    """Pairs i < j that some classes join and others do not, and which (m, K)."""
+    p = labels.shape[1]
+    keys = [np.empty(0, dtype=np.int64)]
+    for row in labels:
+        order = np.argsort(row, kind="stable")
+        bounds = np.flatnonzero(np.diff(row[order], prepend=-1, append=-1))
+        for first, last in itertools.pairwise(bounds):
+            members = order[first:last]
+            a, b = np.triu_indices(len(members), 1)
+            keys.append(members[a] * p + members[b])
+    i, j = np.divmod(np.unique(np.concatenate(keys)), p)
+    joined = (labels[:, i] == labels[:, j]).T
+    partly = ~joined.all(axis=1)
+    return i[partly], j[partly], joined[partly]
+
+
+def weighted_covariances(
+    source: CovarianceSource, weights: FloatArray, pair_weights: PairWeights | None
+) -> Covariances:
+    """Read the weighted covariances of single pairs from a source."""
+
+    def read(i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray]:
+        rows = np.column_stack([weights[k] * source.entries(k, i, j) for k in range(source.n_classes)])
+        return rows, UNIFORM if pair_weights is None else pair_weights.factors(i, j)
+
+    return read

@@ -163,7 +163,7 @@ class _TileScan:
         n_hits = 0
         easier, threshold = self._easier_pairs(rows, columns)
         for k, piece in enumerate(pieces):
-            n_hits = mark_above(piece, self.weights[k], self.penalty.lambda1, rows == columns, seen, hits, n_hits)
+            n_hits = mark_above(piece, self.weights[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits)
             above = self.weights[k] * np.abs(piece[easier]) > threshold
             n_hits = self._mark(easier, above, columns, n_hits)
         i, j = self._collect(n_hits, columns)
@@ -180,7 +180,7 @@ class _TileScan:
             piece = source.rough_correlations(k, rows, columns, out=scratch)
             scale = self.weighted_deviation[k][rows], self.deviation[k][columns]
             n_hits = mark_possibly_above(
-                piece, *scale, self.errors[k], self.penalty.lambda1, rows == columns, seen, hits, n_hits
+                piece, *scale, self.errors[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits
             )
             if self.pair_weights is not None:
                 n_hits = self._mark_easier(piece, scale, self.errors[k], rows, columns, n_hits)

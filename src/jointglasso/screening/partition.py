@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._typing import IntArray
+from jointglasso._typing import BoolArray, IntArray
 from jointglasso.screening import conditions
 
 if TYPE_CHECKING:
@@ -21,14 +21,17 @@ class Partition:
     ----------
     labels : int array (K, p)
         Block of each variable in each class; any numbering, stored as 0, 1, ... by smallest member.
+    coupled : bool array (K, K), optional
+        Classes between which a penalty acts; all of them by default.
     """
 
-    def __init__(self, labels: Any) -> None:
+    def __init__(self, labels: Any, coupled: BoolArray | None = None) -> None:
         given = np.asarray(labels)
         if given.ndim != 2 or 0 in given.shape or not np.issubdtype(given.dtype, np.integer):
             raise ValueError(f"labels must be an integer array (K, p), not {given.dtype} of shape {given.shape}.")
         self.labels: IntArray = np.stack([_canonical(row) for row in given])
         self.labels.setflags(write=False)
+        self.coupled = coupled
 
     @classmethod
     def single_block(cls, n_classes: int, n_variables: int) -> Partition:
@@ -114,7 +117,7 @@ class Partition:
         """The blocks of two or more variables as flat arrays, with the independent group of each."""
         from jointglasso.screening.groups import class_blocks
 
-        return class_blocks(self.labels)
+        return class_blocks(self.labels, coupled=self.coupled)
 
     def groups(self) -> list[Group]:
         """Independent groups of class blocks, largest first.

@@ -9,7 +9,8 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.penalties import GroupPenalty, PairPenalty, PairWeights, as_pair_weights
-from jointglasso.screening.hybrid import hybrid_partition
+from jointglasso.screening.dynamic import start_edges
+from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
 from jointglasso.validation import check_choice, check_nonnegative, check_weights
@@ -93,11 +94,29 @@ def partition_by(
 ) -> Partition:
     """Scan the pairs and apply one rule; the arguments are taken as checked."""
     if rule == "none":
-        return Partition.single_block(source.n_classes, source.n_variables)
+        return Partition(np.zeros((source.n_classes, source.n_variables), dtype=np.int64), penalty.coupled())
     strong_only = rule in ("global", "strong")
-    return partition_of_pairs(rule, scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only))
+    pairs = scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only)
+    return partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights))
 
 
-def partition_of_pairs(rule: str, pairs: PairTable) -> Partition:
-    """Apply one rule, other than "none", to pairs that were scanned before."""
-    return _FROM_PAIRS[rule](pairs)
+def partition_of_pairs(
+    rule: str, pairs: PairTable, penalty: PairPenalty | None = None, covariances: Covariances | None = None
+) -> Partition:
+    """Apply one rule, other than "none", to pairs that were scanned before.
+
+    Without a penalty, or with one that treats all classes alike, the table of the pairs says everything. Otherwise the
+    hybrid rule also asks for the weighted `covariances` of pairs that are not in it; without them it starts only.
+    """
+    if penalty is None or not penalty.by_class:
+        return _FROM_PAIRS[rule](pairs)
+    if rule == "class":
+        raise ValueError(f'The rule "class" does not hold for penalty="{penalty.name}": use "hybrid" or "dynamic".')
+    if rule == "global":
+        return Partition(global_partition(pairs).labels, penalty.coupled())
+    if rule == "hybrid" and covariances is not None:
+        return hybrid_by_class(pairs, penalty, covariances)
+    from jointglasso.kernels.components import class_components
+
+    labels = class_components(pairs.n_variables, pairs.rows, pairs.columns, start_edges(pairs, penalty))
+    return Partition(labels, penalty.coupled())

@@ -210,7 +210,7 @@ class _State:
         point = relaxed + self.U
         step = 1.0 / self.rho
         pair_step = step[system.pair_group]
-        entries = task.penalty.prox(system.gather(point), system.pair_start, pair_step, system.pair_factor)
+        entries = task.penalty.prox(system.gather(point), pair_step, system.entries(task.penalty))
         shrink = task.diagonal_penalty * step[system.block_group[system.diagonal_block]]
         self.Y_before = self.Y
         self.Y = system.scatter(entries, np.maximum(point[system.diagonal] - shrink, 0.0))
@@ -251,7 +251,7 @@ class _State:
         system, task = self.system, self.task
         likelihood = system.block_weight @ (system.sum_per_block(system.S * self.Theta) - logdet)
         diagonal = task.diagonal_penalty * self.Theta[system.diagonal].sum()
-        pairs = 2.0 * task.penalty.value(system.gather(self.Theta), system.pair_start, system.pair_factor).sum()
+        pairs = 2.0 * task.penalty.value(system.gather(self.Theta), system.entries(task.penalty)).sum()
         return float(likelihood + diagonal + pairs)
 
 

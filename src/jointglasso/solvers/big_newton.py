@@ -21,6 +21,8 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import NEAR_IF_BIG, Bounds, gap_of_squares
+from jointglasso.kernels.pair_types import Entries, GroupPair
+from jointglasso.penalties import ANY_CLASS
 from jointglasso.solvers.base import SolverTask, diagonal_start
 from jointglasso.solvers.columns import ColumnAscent
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
@@ -160,7 +162,7 @@ class _State:
         system = task.system
         state = cls(task, workers, start.copy(), np.zeros_like(start), np.zeros(system.n_blocks))
         nonzero = system.sum_per_pair(np.abs(system.gather(start))) > 0
-        working = build_working_set(system, nonzero, system.S, start, np.inf)
+        working = build_working_set(system, nonzero, system.S, start, task.penalty.times(np.inf).pair)
         x = state._settle(working)
         factors = working.cholesky(x, workers)
         if factors is None:
@@ -170,8 +172,8 @@ class _State:
         return state
 
     @property
-    def penalties(self) -> tuple[float, float, float]:
-        return self.task.penalty.lambda1, self.task.penalty.lambda2, self.task.diagonal_penalty
+    def penalties(self) -> tuple[GroupPair, float]:
+        return self.task.penalty.pair, self.task.diagonal_penalty
 
     @property
     def variance(self) -> FloatArray:
@@ -218,15 +220,11 @@ class _State:
 
     def _residual(self, working: WorkingSet) -> FloatArray:
         """What is missing from W on the unknowns to make it the dual point of the certificate."""
-        from jointglasso.kernels.group_penalty import nearest_subgradient
-
-        (lambda1, lambda2, lambda_d), n_entries = self.penalties, working.n_entries
+        n_entries = working.n_entries
         x, wanted = self.theta[working.position], -self._gradient(working)
-        unspent = np.zeros(len(working.start) - 1)
-        nearest = nearest_subgradient(
-            x[:n_entries], wanted[:n_entries], working.start, working.factor, lambda1, lambda2, unspent
-        )
-        diagonal = np.full(len(x) - n_entries, lambda_d)
+        entries = Entries(working.start, ANY_CLASS, working.factor, self.task.system.n_classes)
+        nearest = self.task.penalty.nearest_subgradient(x[:n_entries], wanted[:n_entries], entries)
+        diagonal = np.full(len(x) - n_entries, self.task.diagonal_penalty)
         return (np.concatenate([nearest, diagonal]) - wanted) / working.weight
 
     def working_set(self) -> WorkingSet:
@@ -239,21 +237,20 @@ class _State:
         from jointglasso.kernels.working_set import mark_active
 
         system = self.task.system
-        lambda1, lambda2, _ = self.penalties
         mark = np.empty(system.n_pairs, dtype=bool)
         bounds = balanced_bounds(np.ones(system.n_pairs), self.workers.n_threads)
         raised = 1.0
         while True:
             self.workers.run(
                 mark_active, bounds, system.pair_start, system.pair_factor, system.upper, system.entry_block,
-                system.block_weight, system.S, self.W, self.theta, raised * lambda1, raised * lambda2, mark,
+                system.block_weight, system.S, self.W, self.theta, self.task.penalty.times(raised).pair, mark,
             )  # fmt: skip
             if np.count_nonzero(mark) <= self.room:
                 break
             raised *= _RAISE
         self.complete = raised == 1.0
         self.room *= _GROWTH
-        working = build_working_set(system, mark, self.W, self.theta, lambda1)
+        working = build_working_set(system, mark, self.W, self.theta, self.task.penalty.pair)
         self._settle(working)
         return working
 
@@ -360,7 +357,7 @@ def _direction_by_faces(
     x: FloatArray,
     gradient: FloatArray,
     curvature: FloatArray,
-    penalties: tuple[float, float, float],
+    penalties: tuple[GroupPair, float],
     thorough: bool,
 ) -> tuple[FloatArray, float]:
     """Minimise the model: solve on the face, drop what changes sign, repeat; the direction and the model's change.
@@ -369,12 +366,12 @@ def _direction_by_faces(
     """
     from jointglasso.kernels.faces import enter_face, face_residual, step_on_face, update_face
 
-    n_entries, (lambda1, lambda2, lambda_d) = working.n_entries, penalties
-    face = enter_face(working.start, working.factor, x, gradient, curvature, lambda1, lambda2)
+    n_entries, (penalty, lambda_d) = working.n_entries, penalties
+    face = enter_face(working.start, working.factor, x, gradient, curvature, penalty)
     z, slope, best, change = x.copy(), gradient.copy(), 0.0, 0.0
     for _ in range(_THOROUGH_ROUNDS if thorough else _ROUNDS):
         restrict(face[0] > 0.0)
-        residual = face_residual(working.start, working.factor, slope, lambda1, lambda2, lambda_d, face)
+        residual = face_residual(working.start, working.factor, slope, penalty, lambda_d, face)
         v, product_v, steps = _conjugate_gradients(working, product, residual, face, curvature, best)
         was_free = face[0] > 0.0
         moved, crossed = step_on_face(n_entries, z, v, face)
@@ -390,14 +387,14 @@ def _direction_by_faces(
         slope += turned
         z = moved
         if crossed > _FEW_CROSSINGS * n_entries or (crossed > 0 and steps > 3):
-            update_face(working.start, working.factor, z, lambda2, face)
+            update_face(working.start, working.factor, z, penalty, face)
             continue
         if not thorough:
             break
         # The face is solved: do zeros that left it, or never were on it, want to come back?
         restrict(np.ones(len(z), dtype=bool))
         slope = gradient + product(z - x)
-        wider = enter_face(working.start, working.factor, z, slope, curvature, lambda1, lambda2)
+        wider = enter_face(working.start, working.factor, z, slope, curvature, penalty)
         if np.count_nonzero(wider[0] > face[0]) <= _FEW_CROSSINGS * n_entries:
             break
         face = wider
@@ -410,7 +407,7 @@ def _model_change(
     turned: FloatArray,
     z: FloatArray,
     moved: FloatArray,
-    penalties: tuple[float, float, float],
+    penalties: tuple[GroupPair, float],
 ) -> float:
     """Change of the model, penalty included, on the way from z to `moved`; `turned` is the product with that way."""
     from jointglasso.kernels.faces import inner, penalty_of

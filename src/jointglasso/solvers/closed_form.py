@@ -26,8 +26,7 @@ _WORTH_THREADS = 1000
 
 def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
     """Pairs outside the dual ball, which an empty graph would leave unexplained."""
-    weighted = system.weigh(system.gather(system.S))
-    return penalty.used(weighted, system.pair_start, system.pair_factor) > penalty.budget(system.pair_factor)
+    return ~penalty.inside(system.weigh(system.gather(system.S)), system.entries(penalty))
 
 
 def forest_solution(
@@ -54,8 +53,9 @@ def forest_solution(
     variance = system.optimal_variance(diagonal_penalty)
     product = variance[row] * variance[column]
     factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
-    per_entry = np.repeat(factor, np.diff(start)) if len(factor) else UNIFORM
-    edge = penalty.above(weight * S, per_entry)
+    per_entry = np.repeat(factor, np.diff(start)) if len(factor) else 1.0
+    threshold = np.array([penalty.threshold(k) for k in range(system.n_classes)])
+    edge = np.abs(weight * S) > per_entry * threshold[system.block_class[system.entry_block[entries]]]
     edges = np.flatnonzero(edge)
     strength = np.abs(S[edges]) / np.sqrt(product[edges])
     order = edges[np.argsort(-strength, kind="stable")]
@@ -68,9 +68,7 @@ def forest_solution(
     W = np.zeros_like(S)
     workers = Workers(n_threads if len(pairs) > _WORTH_THREADS else 1)
     parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
-    workers.run(
-        forest_covariances, parts, start, factor, taken, S, weight, product, penalty.lambda1, penalty.lambda2, W
-    )
+    workers.run(forest_covariances, parts, start, factor, taken, S, weight, product, penalty.pair, W)
     value = -W / (product - W * W)
     share = -value * W
     extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))

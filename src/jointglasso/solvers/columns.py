@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import log_determinants
+from jointglasso.kernels.pair_types import Columns, Places
 from jointglasso.solvers.base import SolverTask
 
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last
@@ -28,8 +29,7 @@ _WARM_CHANGE = 0.03
 def suits_columns(task: SolverTask) -> bool:
     """Whether sweeps can be made over the columns of a group: every pair is penalised, and alike."""
     system = task.system
-    penalised = task.penalty.lambda1 + task.penalty.lambda2 > 0.0
-    return penalised and not (len(system.pair_factor) or len(system.forbidden))
+    return task.penalty.scale > 0.0 and not (len(system.pair_factor) or len(system.forbidden))
 
 
 @dataclass
@@ -37,16 +37,9 @@ class ColumnAscent:
     """W, positive definite and dual feasible, with the columns that it gives Theta."""
 
     task: SolverTask
-    block_of: IntArray
-    slot_of: IntArray
-    variable: IntArray
-    """Of the members of the blocks, as the columns are numbered."""
-    W: NDArray[np.float32]
-    """In single precision: a sweep waits for memory, and the certificate looks at Theta alone."""
-    beta: FloatArray
-    """Columns of Theta divided by their diagonal entries, in the rows of flat storage; zero on the diagonal."""
-    precision: FloatArray
-    """Diagonal of Theta, in the order of the members of the blocks."""
+    places: Places
+    columns: Columns
+    """W is in single precision: a sweep waits for memory, and the certificate looks at Theta alone."""
     change: float = 1.0
     """Relative change of W in the last sweep; infinite if W is no longer definite."""
     rough_gap: float = np.inf
@@ -58,46 +51,47 @@ class ColumnAscent:
         from jointglasso.kernels.columns import columns_of
 
         system = task.system
-        block_of, slot_of, variable = _places(system)
-        beta, diagonal = np.zeros_like(start), np.empty(len(system.members))
-        columns_of(np.arange(system.n_blocks), start, system.offset, system.size, system.member_start, beta, diagonal)
-        if inverse is None:
-            return cls(task, block_of, slot_of, variable, _point_near_covariance(task), beta, diagonal)
-        W = _point_near_inverse(task, inverse)
-        return cls(task, block_of, slot_of, variable, W, beta, diagonal, change=_WARM_CHANGE)
+        W = _point_near_covariance(task) if inverse is None else _point_near_inverse(task, inverse)
+        columns = Columns(W, np.zeros_like(start), np.empty(len(system.members)))
+        columns_of(system.compiled, np.arange(system.n_blocks), start, columns)
+        return cls(task, _places(system), columns, change=1.0 if inverse is None else _WARM_CHANGE)
+
+    @property
+    def W(self) -> NDArray[np.float32]:
+        """The dual point in flat storage."""
+        W: NDArray[np.float32] = self.columns.W
+        return W
 
     def sweep(self) -> float:
         """Visit every column once; the relative change of W."""
         from jointglasso.kernels.columns import ascend_columns
 
         system, penalty = self.task.system, self.task.penalty
-        unit = (penalty.lambda1 + penalty.lambda2) / float(system.block_weight.max())
+        unit = penalty.scale / float(system.block_weight.max())
+        tolerance = min(_ROUGHEST, _PRECISION * self.change) * unit
         self.change, self.rough_gap = ascend_columns(
-            self.block_of, self.slot_of, self.variable, system.member_start, system.offset, system.size,
-            system.block_weight, system.S, penalty.lambda1, penalty.lambda2,
-            min(_ROUGHEST, _PRECISION * self.change) * unit, self.W, self.beta, self.precision,
-        )  # fmt: skip
+            penalty.pair, self.places, system.compiled, tolerance, penalty.room(system.n_classes), self.columns
+        )
         return self.change
 
     def theta(self) -> FloatArray:
         """Theta in flat storage, the mean of what its two columns say of an entry; it need not be definite yet."""
         from jointglasso.kernels.columns import theta_of
 
-        system = self.task.system
-        theta = np.zeros_like(self.beta)
-        theta_of(self.beta, self.precision, system.offset, system.size, system.member_start, theta)
+        theta = np.zeros_like(self.columns.theta)
+        theta_of(self.task.system.compiled, self.columns, theta)
         return theta
 
 
-def _places(system: BlockSystem) -> tuple[IntArray, IntArray, IntArray]:
-    """Block and place there, (K, U), of a group's variables in each class, -1: none; and the variables in blocks."""
+def _places(system: BlockSystem) -> Places:
+    """Where the variables of a group are in each class."""
     variables, local = np.unique(system.members, return_inverse=True)
     block_of = np.full((system.n_classes, len(variables)), -1, dtype=np.int64)
     slot_of = np.full_like(block_of, -1)
     block = system.diagonal_block
     block_of[system.block_class[block], local] = block
     slot_of[system.block_class[block], local] = np.arange(len(block)) - system.member_start[block]
-    return block_of, slot_of, np.ascontiguousarray(local, dtype=np.int64)
+    return Places(block_of, slot_of, np.ascontiguousarray(local, dtype=np.int64))
 
 
 def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
@@ -106,8 +100,7 @@ def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
 
     system, penalty = task.system, task.penalty
     W = system.S.astype(np.float32)
-    # Within lambda1 + lambda2 / sqrt(K) each, the K entries of a pair lie in the dual ball.
-    reach = penalty.lambda1 + penalty.lambda2 / np.sqrt(system.n_classes)
+    reach = penalty.reach(system.n_classes)
     if task.diagonal_penalty < NEGLIGIBLE * reach:
         W[system.diagonal] = 0.0
         largest = float(system.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
@@ -126,13 +119,13 @@ def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.flo
     scale = np.sqrt(variance / inverse[system.diagonal])
     covariance, weight = system.gather(system.S), system.block_weight[system.entry_block]
     apart = system.gather(inverse) * system.products_of_members(scale, np.ones(system.n_blocks)) - covariance
-    used = penalty.used(weight * apart, system.pair_start)
-    entries, start = system.entries_of(np.flatnonzero(used > penalty.budget()))
-    outside, nothing = (weight * apart)[entries], np.zeros(len(entries))
+    pairs = np.flatnonzero(~penalty.inside(weight * apart, system.entries(penalty)))
+    (chosen, _), entries = system.entries_of(pairs), system.entries(penalty, pairs)
+    outside = (weight * apart)[chosen]
     inside = apart.copy()
-    inside[entries] = penalty.nearest_subgradient(nothing, outside, start, np.zeros(len(start) - 1)) / weight[entries]
+    inside[chosen] = penalty.nearest_subgradient(np.zeros(len(chosen)), outside, entries) / weight[chosen]
     W = system.scatter(covariance + inside, variance)
     if np.isnan(log_determinants(system, W, np.ones(system.n_blocks, dtype=bool))).any():
-        furthest = penalty.gauge(outside, start).max(initial=1.0)
+        furthest = penalty.gauge(outside, entries).max(initial=1.0)
         W = system.scatter(covariance + apart / furthest, variance)
     return W.astype(np.float32)

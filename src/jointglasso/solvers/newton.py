@@ -253,17 +253,17 @@ def sweep_groups(
     task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
 ) -> int:
     """Sweep over the columns of the groups in `todo`, improving `theta` in place; the most sweeps any took."""
-    from jointglasso.kernels.small_columns import ascend_small_groups
+    from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
 
     system, penalty = task.system, task.penalty
     block_start, group_blocks = _by_group(system.block_group, system.n_groups)
+    groups = Groups(block_start, group_blocks, system.block_class, system.members, system.n_classes)
+    reach = penalty.reach(system.n_classes)
+    room = penalty.room(system.n_classes)
+    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room)
 
     def sweep(some: BoolArray) -> int:
-        sweeps = ascend_small_groups(
-            block_start, group_blocks, system.block_class, system.members, system.member_start, system.offset,
-            system.size, system.block_weight, system.S, theta, inverse, some, limits, max_sweeps, penalty.lambda1,
-            penalty.lambda2, task.diagonal_penalty,
-        )  # fmt: skip
+        sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, some)
         return int(sweeps.max(initial=0))
 
     return max(Workers(task.n_threads).map(sweep, _hands(system, todo, task.n_threads)))
@@ -284,7 +284,7 @@ def newton_on_small_groups(
         iterations, _ = solve_groups(
             block_start, group_blocks, pair_start, group_pairs, system.pair_start, system.pair_factor, system.upper,
             system.entry_block, row, column, system.offset, system.size, system.block_weight, system.S, theta, some,
-            limits, max_iter, penalty.lambda1, penalty.lambda2, task.diagonal_penalty,
+            limits, max_iter, penalty.pair, float(task.diagonal_penalty),
         )  # fmt: skip
         return int(iterations.max(initial=0))
 

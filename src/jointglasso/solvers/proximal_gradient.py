@@ -122,7 +122,7 @@ class _State:
         system, task = self.system, self.task
         point = self.theta - np.repeat(self.length[system.block_group], system.size**2) * gradient
         step = self.length[system.pair_group]
-        entries = task.penalty.prox(system.gather(point), system.pair_start, step, system.pair_factor)
+        entries = task.penalty.prox(system.gather(point), step, system.entries(task.penalty))
         shrink = task.diagonal_penalty * self.length[system.block_group[system.diagonal_block]]
         return system.scatter(entries, point[system.diagonal] - shrink)
 

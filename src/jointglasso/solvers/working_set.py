@@ -15,6 +15,7 @@ from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
+from jointglasso.kernels.pair_types import GroupPair
 from jointglasso.penalties import UNIFORM
 
 Pattern = tuple[IntArray, IntArray, IntArray]
@@ -153,14 +154,14 @@ class WorkingSet:
 
 
 def build_working_set(
-    system: BlockSystem, mark: BoolArray, W: FloatArray, theta: FloatArray, lambda1: float
+    system: BlockSystem, mark: BoolArray, W: FloatArray, theta: FloatArray, penalty: GroupPair
 ) -> WorkingSet:
     """Working set of the marked pairs."""
     from jointglasso.kernels.working_set import active_entries, number_nodes
 
     start, entries = active_entries(
         mark, system.pair_start, system.pair_factor, system.upper, system.entry_block, system.block_weight, system.S,
-        W, theta, lambda1,
+        W, theta, penalty,
     )  # fmt: skip
     row, column = system.entry_members(entries)
     members, component_start, node = number_nodes(len(system.members), row, column)

@@ -1,0 +1,157 @@
+"""A penalty over many pairs: loops that call the functions of one pair.
+
+Every function sees the entries pair by pair: the copies of pair q, one for each class that may hold it, are
+``values[start[q]:start[q + 1]]``. They are copied to and fro: a slice costs more than a handful of numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
+from jointglasso.kernels.pair import Penalty, pair_gauge, pair_inside, pair_subgradient, pair_update, pair_value
+from jointglasso.kernels.pair_types import Entries
+
+
+@njit(cache=True, nogil=True)
+def of_pair(factor: FloatArray, pair: int) -> float:
+    """Weight of one pair."""
+    return 1.0 if factor.shape[0] == 0 else factor[pair]
+
+
+@njit(cache=True, nogil=True)
+def _copy_classes(entries: Entries, first: int, n: int, cls: IntArray) -> None:
+    if entries.cls.shape[0] > 0:
+        for k in range(n):
+            cls[k] = entries.cls[first + k]
+
+
+@njit(cache=True, nogil=True)
+def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
+    """Write the penalty of each pair."""
+    t, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            t[k] = theta[first + k]
+        _copy_classes(entries, first, n, cls)
+        out[pair] = pair_value(penalty, t, cls, n, of_pair(entries.factor, pair))
+
+
+@njit(cache=True, nogil=True)
+def prox(
+    penalty: Penalty,
+    values: FloatArray,
+    step: FloatArray,
+    entries: Entries,
+    room: FloatArray,
+    iroom: IntArray,
+    out: FloatArray,
+) -> None:
+    """Write the proximal operator of ``step[q]`` times the penalty of each pair."""
+    ones, b, x, cls = (
+        np.ones(entries.n_classes),
+        np.empty(entries.n_classes),
+        np.empty(entries.n_classes),
+        np.empty(entries.n_classes, np.int64),
+    )
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            b[k] = values[first + k]
+        _copy_classes(entries, first, n, cls)
+        pair_update(penalty, ones, b, cls, n, step[pair] * of_pair(entries.factor, pair), x, room, iroom)
+        for k in range(n):
+            out[first + k] = x[k]
+
+
+@njit(cache=True, nogil=True)
+def nearest_subgradient(
+    penalty: Penalty,
+    theta: FloatArray,
+    wanted: FloatArray,
+    entries: Entries,
+    room: FloatArray,
+    iroom: IntArray,
+    out: FloatArray,
+) -> None:
+    """Write the subgradient of the penalty at `theta` nearest to `wanted`, pair by pair."""
+    ones, t, g, u = (
+        np.ones(entries.n_classes),
+        np.empty(entries.n_classes),
+        np.empty(entries.n_classes),
+        np.empty(entries.n_classes),
+    )
+    cls = np.empty(entries.n_classes, np.int64)
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            t[k] = theta[first + k]
+            g[k] = wanted[first + k]
+        _copy_classes(entries, first, n, cls)
+        pair_subgradient(penalty, t, g, ones, cls, n, of_pair(entries.factor, pair), u, room, iroom)
+        for k in range(n):
+            out[first + k] = u[k]
+
+
+@njit(cache=True, nogil=True)
+def update(
+    penalty: Penalty,
+    curvature: FloatArray,
+    linear: FloatArray,
+    entries: Entries,
+    room: FloatArray,
+    iroom: IntArray,
+    out: FloatArray,
+) -> None:
+    """Write the minimiser of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair."""
+    a, b, x, cls = (
+        np.empty(entries.n_classes),
+        np.empty(entries.n_classes),
+        np.empty(entries.n_classes),
+        np.empty(entries.n_classes, np.int64),
+    )
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            a[k] = curvature[first + k]
+            b[k] = linear[first + k]
+        _copy_classes(entries, first, n, cls)
+        pair_update(penalty, a, b, cls, n, of_pair(entries.factor, pair), x, room, iroom)
+        for k in range(n):
+            out[first + k] = x[k]
+
+
+@njit(cache=True, nogil=True)
+def inside(
+    penalty: Penalty, values: FloatArray, entries: Entries, room: FloatArray, iroom: IntArray, out: BoolArray
+) -> None:
+    """Write which pairs are in their dual balls."""
+    u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            u[k] = values[first + k]
+        _copy_classes(entries, first, n, cls)
+        out[pair] = pair_inside(penalty, u, cls, n, of_pair(entries.factor, pair), room, iroom)
+
+
+@njit(cache=True, nogil=True)
+def gauge(
+    penalty: Penalty, values: FloatArray, entries: Entries, room: FloatArray, iroom: IntArray, out: FloatArray
+) -> None:
+    """Write the smallest g of each pair with its values in g times its dual ball."""
+    u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            u[k] = values[first + k]
+        _copy_classes(entries, first, n, cls)
+        out[pair] = pair_gauge(penalty, u, cls, n, of_pair(entries.factor, pair), room, iroom)

@@ -1,0 +1,194 @@
+"""The group penalty of one pair: ``v (lambda1 |t|_1 + lambda2 |t|_2)`` over the n classes that hold it.
+
+The classes that do not hold a pair, and which ones do, make no difference: `cls` is not looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
+from jointglasso.kernels.pair_types import GroupPair
+
+#: Twice the argument costs twice as much.
+HOMOGENEOUS = True
+
+
+def room(n_classes: int) -> int:
+    """Numbers that the functions below need as room to work in."""
+    return n_classes
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def soft(value: float, threshold: float) -> float:
+    """Soft-threshold one number."""
+    if value > threshold:
+        return value - threshold
+    if value < -threshold:
+        return value + threshold
+    return 0.0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, float]:
+    """The two penalties of one pair; an empty `factor` stands for ones."""
+    if factor.shape[0] == 0:
+        return penalty.lambda1, penalty.lambda2
+    return factor[pair] * penalty.lambda1, factor[pair] * penalty.lambda2
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def threshold(penalty: GroupPair, k: int) -> float:
+    """A pair below this in every class is inside the dual ball."""
+    return penalty.lambda1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def value(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float) -> float:
+    """Penalty of the pair."""
+    absolute = 0.0
+    squares = 0.0
+    for k in range(n):
+        absolute += abs(theta[k])
+        squares += theta[k] * theta[k]
+    return v * (penalty.lambda1 * absolute + penalty.lambda2 * np.sqrt(squares))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+def update(
+    penalty: GroupPair,
+    a: FloatArray,
+    b: FloatArray,
+    cls: IntArray,
+    n: int,
+    v: float,
+    out: FloatArray,
+    room: FloatArray,
+    iroom: IntArray,
+) -> None:
+    """Minimise ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, into `out`.
+
+    With s = soft(b, lambda1) the solution is x_k = s_k r / (a_k r + lambda2), r = |x| the root of
+    ``sum_k s_k^2 / (a_k r + lambda2)^2 = 1``; Newton on one over the root of that sum, which is concave and
+    increasing in r, climbs to it from the left end of its bracket.
+    """
+    lambda1 = v * penalty.lambda1
+    lambda2 = v * penalty.lambda2
+    squares = 0.0
+    steepest = 0.0
+    for k in range(n):
+        out[k] = soft(b[k], lambda1)
+        squares += out[k] * out[k]
+        if out[k] != 0.0:
+            steepest = max(steepest, a[k])
+    if squares <= lambda2 * lambda2:
+        for k in range(n):
+            out[k] = 0.0
+        return
+    if lambda2 == 0.0:
+        for k in range(n):
+            out[k] /= a[k]
+        return
+    r = (np.sqrt(squares) - lambda2) / steepest
+    for _ in range(50):
+        total = 0.0
+        slope = 0.0
+        for k in range(n):
+            scale = a[k] * r + lambda2
+            part = (out[k] / scale) ** 2
+            total += part
+            slope += part * a[k] / scale
+        step = total * (np.sqrt(total) - 1.0) / slope
+        r += step
+        if abs(step) <= 1e-8 * r:  # the next one would be the square of that
+            break
+    for k in range(n):
+        out[k] *= r / (a[k] * r + lambda2)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def inside(
+    penalty: GroupPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
+) -> bool:
+    """Whether u is a subgradient of the penalty at zero: ``sum_k (|u_k| - lambda1)_+^2 <= lambda2^2``."""
+    lambda1 = v * penalty.lambda1
+    lambda2 = v * penalty.lambda2
+    used = 0.0
+    for k in range(n):
+        over = max(abs(u[k]) - lambda1, 0.0)
+        used += over * over
+    return used <= lambda2 * lambda2
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def subgradient(
+    penalty: GroupPair,
+    theta: FloatArray,
+    wanted: FloatArray,
+    a: FloatArray,
+    cls: IntArray,
+    n: int,
+    v: float,
+    out: FloatArray,
+    room: FloatArray,
+    iroom: IntArray,
+) -> None:
+    """Subgradient of the penalty at `theta` nearest to `wanted`, in the plain metric, into `out`."""
+    lambda1 = v * penalty.lambda1
+    lambda2 = v * penalty.lambda2
+    squares = 0.0
+    for k in range(n):
+        squares += theta[k] * theta[k]
+    if squares > 0.0:
+        norm = np.sqrt(squares)
+        for k in range(n):
+            if theta[k] != 0.0:
+                out[k] = lambda1 * np.sign(theta[k]) + lambda2 * theta[k] / norm
+            else:
+                out[k] = min(max(wanted[k], -lambda1), lambda1)
+        return
+    for k in range(n):
+        excess = soft(wanted[k], lambda1)
+        squares += excess * excess
+    norm = np.sqrt(squares)
+    outside = 1.0 - lambda2 / norm if norm > lambda2 else 0.0
+    for k in range(n):
+        out[k] = wanted[k] - outside * soft(wanted[k], lambda1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def gauge(
+    penalty: GroupPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
+) -> float:
+    """Smallest g >= 0 with u in g times the dual ball ``{u : sum_k (|u_k| - lambda1)_+^2 <= lambda2^2}``.
+
+    With the m largest |u_k| above g*lambda1 the boundary is the quadratic
+    (m lambda1^2 - lambda2^2) g^2 - 2 lambda1 A g + Q = 0, A and Q their sum and sum of squares; the smaller root is the
+    one with every excess positive.
+    """
+    for k in range(n):  # sorted, the largest first
+        at = k
+        while at > 0 and room[at - 1] < abs(u[k]):
+            room[at] = room[at - 1]
+            at -= 1
+        room[at] = abs(u[k])
+    if n == 0 or room[0] == 0.0:
+        return 0.0
+    l1 = v * penalty.lambda1
+    l2 = v * penalty.lambda2
+    if l1 + l2 == 0.0:
+        return np.inf
+    total = 0.0
+    squares = 0.0
+    root = 0.0
+    for m in range(1, n + 1):
+        total += room[m - 1]
+        squares += room[m - 1] * room[m - 1]
+        quadratic = m * l1 * l1 - l2 * l2
+        discriminant = (l1 * total) ** 2 - quadratic * squares
+        # The stable form of the smaller root never divides by a vanishing leading coefficient.
+        root = squares / (l1 * total + np.sqrt(max(discriminant, 0.0)))
+        if m == n or root * l1 >= room[m]:
+            break
+    return root
