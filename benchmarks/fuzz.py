@@ -1,0 +1,393 @@
+"""Random hard problems, solved in many ways, against bounds of our own.
+
+Every problem is solved by several solvers under several screening rules. What the certificates say must agree with a
+lower bound from a dual point and an upper bound from the best solution seen, both computed here in plain NumPy, and with
+each other: no entry may be proved present by one and absent by another. The exit code is 1 if anything does not.
+
+    python benchmarks/fuzz.py --seconds 50
+    python benchmarks/fuzz.py --problems 10000 --seed 3
+    python benchmarks/fuzz.py --seed 3 --only 1234        one problem again, in full
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import jointglasso as jgl
+
+SOLVERS = ("auto", "newton", "admm", "proximal_gradient")
+SCREENING = ("dynamic", "hybrid", "global", "class", "none")
+TOLERANCES = (1e-3, 1e-6, 1e-9)
+
+#: Beyond this condition of a solution, our own bounds in double precision say nothing.
+WORST_CONDITION = 1e9
+
+
+@dataclass(frozen=True)
+class Problem:
+    S: np.ndarray
+    lambda1: float
+    lambda2: float
+    penalty: str
+    weights: np.ndarray
+    factor: np.ndarray
+    """(p, p): weights of the pairs; infinite where a pair is forbidden."""
+    penalize_diagonal: bool
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        plain = (self.factor == 1.0).all()
+        options = {"weights": self.weights, "penalize_diagonal": self.penalize_diagonal, "penalty": self.penalty}
+        return options | ({} if plain else {"pair_weights": self.factor})
+
+    @property
+    def diagonal_penalty(self) -> float:
+        return self.lambda1 if self.penalize_diagonal else 0.0
+
+
+# --- families --------------------------------------------------------------------------------------------------------
+
+
+def plain(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+    X = rng.standard_normal((n_classes, int(rng.integers(2, 4 * p)), p))
+    return np.einsum("kni,knj->kij", X, X) / X.shape[1]
+
+
+def ties(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+    """Covariances in sixteenths: comparisons with the penalties, which are, too, are often exact."""
+    S = np.round(16.0 * plain(rng, n_classes, p) / p) / 16.0
+    for matrix in S:
+        np.fill_diagonal(matrix, np.ceil(np.abs(matrix).sum(axis=1)) + 1.0)
+    return S
+
+
+def trees(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+    S = np.tile(np.eye(p), (n_classes, 1, 1))
+    for k, j in itertools.product(range(n_classes), range(1, p)):
+        parent = int(rng.integers(0, j))
+        S[k, j, :j] = S[k, :j, j] = S[k, parent, :j] * rng.uniform(-0.9, 0.9)
+    return S
+
+
+def common_factor(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+    X = rng.standard_normal((n_classes, p + 2, p)) + 10.0 ** rng.uniform(-0.5, 1.0) * rng.standard_normal(
+        (n_classes, p + 2, 1)
+    )
+    return np.einsum("kni,knj->kij", X, X) / X.shape[1]
+
+
+def near_singular(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+    """One variable is nearly the sum of two others."""
+    S = plain(rng, n_classes, p)
+    mix = np.eye(p)
+    mix[0] = mix[1] + mix[-1]
+    mix[0, 0] += 10.0 ** rng.uniform(-4, -1)
+    return mix @ S @ mix.T
+
+
+def wild_scales(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+    units = 10.0 ** rng.uniform(-2, 2, p)
+    S = plain(rng, n_classes, p) * units * units[:, None]
+    return S * 10.0 ** rng.uniform(-20, 20)
+
+
+FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
+    "plain": plain,
+    "ties": ties,
+    "trees": trees,
+    "common factor": common_factor,
+    "near singular": near_singular,
+    "wild scales": wild_scales,
+    "weights": plain,
+    "pair weights": common_factor,
+    "forbidden pairs": plain,
+}
+
+
+def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
+    """One problem of a family."""
+    n_classes, p = int(rng.integers(1, 4)), int(rng.integers(2, 10))
+    S = FAMILIES[family](rng, n_classes, p)
+    S = np.tril(S) + np.tril(S, -1).transpose(0, 2, 1)
+    scale = float(np.abs(S[:, ~np.eye(p, dtype=bool)]).max()) if p > 1 else 1.0
+    lambdas = scale * rng.uniform(0.02, 0.8, 2) * rng.choice([0.0, 1.0, 1.0, 1.0, 1.0], 2)
+    if family == "ties":
+        lambdas = np.round(16.0 * lambdas) / 16.0
+    weights = 10.0 ** rng.uniform(-3, 3, n_classes) if family == "weights" else np.ones(n_classes)
+    factor = np.ones((p, p))
+    if family in ("pair weights", "forbidden pairs"):
+        choices = [0.0, 0.3, 1.0, 4.0] if family == "pair weights" else [1.0, 1.0, np.inf]
+        factor = np.tril(rng.choice(choices, (p, p)), -1)
+        factor = factor + factor.T
+        np.fill_diagonal(factor, 1.0)
+    # Where something is not penalised a minimum need not exist; a penalised diagonal is always safe.
+    free = lambdas.min() == 0.0 or family == "pair weights"
+    penalize_diagonal = bool(free or rng.random() < 0.5)
+    if penalize_diagonal and lambdas[0] == 0.0:
+        lambdas[0] = 0.05 * scale
+    return Problem(S, float(lambdas[0]), float(lambdas[1]), penalty, weights, factor, penalize_diagonal)
+
+
+# --- penalties in plain NumPy ----------------------------------------------------------------------------------------
+
+
+def soft(x: np.ndarray, threshold: np.ndarray | float) -> np.ndarray:
+    return np.sign(x) * np.maximum(np.abs(x) - threshold, 0.0)
+
+
+def group_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * np.sqrt((x**2).sum(axis=0))
+
+
+def group_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
+    s = soft(x, lambda1)
+    norm = np.sqrt((s**2).sum(axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return s * np.where(norm > lambda2, 1.0 - lambda2 / norm, 0.0)
+
+
+def fusion_edges(penalty: str, n_classes: int) -> list[tuple[int, int]]:
+    """Classes that are tied to one another: neighbours, or all of them."""
+    if penalty == "sequential":
+        return list(itertools.pairwise(range(n_classes)))
+    return list(itertools.combinations(range(n_classes), 2))
+
+
+def fused_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: list[tuple[int, int]]) -> np.ndarray:
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(np.abs(x[a] - x[b]) for a, b in edges)
+
+
+def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: list[tuple[int, int]]) -> np.ndarray:
+    """Total variation by trying every face of its dual, a box in few dimensions; then soft-thresholding."""
+    D = np.zeros((len(edges), len(x)))
+    for e, (a, b) in enumerate(edges):
+        D[e, a], D[e, b] = 1.0, -1.0
+    flat, best = x.reshape(len(x), -1), np.full(x[0].size, np.inf)
+    bound = np.broadcast_to(lambda2, x.shape[1:]).ravel()
+    out = flat.copy()
+    for pattern in itertools.product((-1.0, 0.0, 1.0), repeat=len(edges)):
+        fixed = np.array(pattern)[:, None] * bound
+        free = np.flatnonzero(np.array(pattern) == 0.0)
+        z = fixed.copy()
+        if len(free):
+            z[free] = np.linalg.pinv(D[free] @ D[free].T) @ D[free] @ (flat - D.T @ fixed)
+        y = flat - D.T @ z
+        value = np.where((np.abs(z) <= bound * (1.0 + 1e-12)).all(axis=0), (y**2).sum(axis=0), np.inf)
+        out[:, value < best] = y[:, value < best]
+        best = np.minimum(best, value)
+    return soft(out.reshape(x.shape), lambda1)
+
+
+def penalty_functions(problem: Problem) -> tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]:
+    if problem.penalty == "group":
+        return group_value, group_prox
+    edges = fusion_edges(problem.penalty, len(problem.S))
+    return (lambda *a: fused_value(*a, edges)), (lambda *a: fused_prox(*a, edges))
+
+
+# --- bounds of our own -----------------------------------------------------------------------------------------------
+
+
+def objective(problem: Problem, Theta: np.ndarray) -> float:
+    """Value at K dense matrices, infinite if one is not positive definite."""
+    try:
+        L = np.linalg.cholesky(Theta)
+    except np.linalg.LinAlgError:
+        return np.inf
+    logdet = 2.0 * np.log(np.einsum("kii->ki", L)).sum(axis=1)
+    total = float(problem.weights @ ((problem.S * Theta).sum(axis=(1, 2)) - logdet))
+    total += problem.diagonal_penalty * float(np.einsum("kii->", Theta))
+    finite = np.where(np.isfinite(problem.factor), problem.factor, 0.0)
+    np.fill_diagonal(finite, 0.0)
+    return total + float(penalty_functions(problem)[0](Theta, finite * problem.lambda1, finite * problem.lambda2).sum())
+
+
+def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
+    """Value of a dual point: with x near Theta + w (W - S), x - prox(x) lies in the dual ball, whatever x is."""
+    weights = problem.weights[:, None, None]
+    wanted = weights * (np.linalg.inv(Theta) - problem.S)
+    free = ~np.isfinite(problem.factor)
+    finite = np.where(free, 0.0, problem.factor)
+    lambdas = finite * problem.lambda1, finite * problem.lambda2
+    largest = np.abs(Theta).max(axis=0)
+    # So far along Theta that the face is found, and not so far that rounding leaves the ball.
+    stiff = np.divide(lambdas[0] + lambdas[1], largest, out=np.zeros_like(largest), where=largest > 0)
+    best = -np.inf
+    for share in (1000.0, 10.0, 0.0):
+        x = share * stiff * Theta + wanted
+        u = np.where(free, wanted, (1.0 - 1e-12) * (x - penalty_functions(problem)[1](x, *lambdas)))
+        W = problem.S + u / weights
+        variance = np.einsum("kii->ki", problem.S) + problem.diagonal_penalty / problem.weights[:, None]
+        np.einsum("kii->ki", W)[:] = variance
+        if (np.linalg.eigvalsh(W)[:, 0] > 0).all():
+            best = max(best, float(problem.weights @ (np.linalg.slogdet(W)[1] + W.shape[1])))
+    return best
+
+
+def slack(problem: Problem, Theta: np.ndarray) -> float:
+    """What rounding may do to bounds of our own."""
+    d = np.sqrt(np.einsum("kii->ki", Theta))
+    condition = max(np.linalg.cond(T / np.outer(s, s)) for T, s in zip(Theta, d, strict=True))
+    terms = np.abs(problem.S * Theta).sum(axis=(1, 2)) + (1.0 + np.abs(2.0 * np.log(d))).sum(axis=1)
+    terms = float(problem.weights @ terms)
+    return 1e-14 * Theta.shape[1] * (1.0 + condition) * terms if condition < WORST_CONDITION else np.inf
+
+
+# --- what is asked of the solutions ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    problems: int = 0
+    solves: int = 0
+    converged: int = 0
+    unbounded: int = 0
+    """Problems too badly conditioned for bounds of our own."""
+    seconds: float = 0.0
+    violations: list[str] = field(default_factory=list)
+
+
+def ways(rng: np.random.Generator, n_ways: int) -> Iterator[dict[str, Any]]:
+    """How to solve a problem: once plainly, else at random."""
+    yield {"solver": "auto", "screening": "none", "tol": 1e-9}
+    for _ in range(n_ways - 1):
+        yield {
+            "solver": str(rng.choice(SOLVERS)),
+            "screening": str(rng.choice(SCREENING)),
+            "tol": float(rng.choice(TOLERANCES)),
+            "max_iter": None if rng.random() < 0.8 else int(rng.integers(1, 5)),
+        }
+
+
+def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
+    """Solve one problem in several ways and compare."""
+    tally, found = Tally(problems=1), []
+    for way in ways(rng, n_ways):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+                solution = jgl.solve(problem.S, problem.lambda1, problem.lambda2, **problem.keywords, **way)
+        except ValueError as refusal:  # one clear sentence is an answer
+            if not str(refusal).rstrip().endswith("."):
+                tally.violations.append(f"{way}: {refusal!r}")
+            continue
+        except Exception as error:
+            tally.violations.append(f"{way}: {error!r}")
+            continue
+        tally.solves += 1
+        tally.converged += solution.status.converged
+        found.append((way, solution, np.stack([Theta.toarray() for Theta in solution.precision])))
+    if found:
+        tally.violations += _disagreements(problem, found, tally)
+    return tally
+
+
+def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.ndarray]], tally: Tally) -> Iterator[str]:
+    values = [objective(problem, Theta) for _, _, Theta in found]
+    best = int(np.argmin(values))
+    room = max(slack(problem, Theta) for _, _, Theta in found)
+    tally.unbounded += not np.isfinite(room)
+    upper, lower = values[best] + room, lower_bound(problem, found[best][2]) - room
+    most_present = max(solution.certificate.edges_present for _, solution, _ in found)
+    total = problem.S.shape[0] * problem.S.shape[1] * (problem.S.shape[1] - 1) // 2
+    for (way, solution, Theta), value in zip(found, values, strict=True):
+        proof = solution.certificate
+        if not np.isfinite(value):
+            yield f"{way}: not positive definite"
+        elif abs(value - solution.objective) > room + proof.rounding and np.isfinite(solution.objective):
+            yield f"{way}: objective {solution.objective!r} where {value!r} is right"
+        if proof.objective < lower:
+            yield f"{way}: objective {proof.objective!r} below the lower bound {lower!r}"
+        if proof.dual_objective > upper:
+            yield f"{way}: dual value {proof.dual_objective!r} above the upper bound {upper!r}"
+        if solution.status.converged and proof.gap > way["tol"] * max(problem.weights.mean(), abs(proof.objective)):
+            yield f"{way}: converged with a gap of {proof.gap!r}"
+        if proof.edges_absent + most_present > total:
+            yield f"{way}: {proof.edges_absent} entries absent, {most_present} present elsewhere, of {total}"
+        if np.isinf(problem.factor).any() and Theta[:, np.isinf(problem.factor)].any():
+            yield f"{way}: a forbidden pair is not zero"
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def run(
+    seed: int, penalties: list[str], *, n_problems: int, seconds: float, n_ways: int = 4, first: int = 0
+) -> dict[tuple[str, str], Tally]:
+    """Problems one after another, the families and penalties in turn, until their number or the time is reached."""
+    tallies: dict[tuple[str, str], Tally] = {}
+    began = time.perf_counter()
+    kinds = list(itertools.product(FAMILIES, penalties))
+    for number in range(first, first + n_problems):
+        if time.perf_counter() - began > seconds:
+            break
+        family, penalty = kinds[number % len(kinds)]
+        rng = np.random.default_rng([seed, number])
+        before = time.perf_counter()
+        one = check(draw(family, penalty, rng), rng, n_ways)
+        tally = tallies.setdefault((family, penalty), Tally())
+        tally.seconds += time.perf_counter() - before
+        for name, amount in Counter(vars(one) | {"violations": 0, "seconds": 0}).items():
+            if amount:
+                setattr(tally, name, getattr(tally, name) + amount)
+        tally.violations += [f"problem {number}: {text}" for text in one.violations]
+    return tallies
+
+
+def solvable_penalties() -> list[str]:
+    """Those of ours that the package solves."""
+    S = np.array([[[1.0, 0.5], [0.5, 1.0]]] * 2)
+    known = []
+    for name in ("group", "fused", "sequential"):
+        try:
+            jgl.solve(S, 0.1, 0.1, penalty=name)
+        except (ValueError, TypeError):
+            continue
+        known.append(name)
+    return known
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--problems", type=int, default=10**9)
+    parser.add_argument("--seconds", type=float, default=np.inf)
+    parser.add_argument("--ways", type=int, default=4)
+    parser.add_argument("--first", type=int, default=0, help="number of the first problem")
+    parser.add_argument("--only", type=int, default=None, help="number of the only problem")
+    parser.add_argument("--penalties", nargs="*", default=None)
+    options = parser.parse_args(arguments)
+    seed = int(time.time()) if options.seed is None else options.seed
+    if not np.isfinite(options.seconds) and options.problems == 10**9:
+        options.seconds = 60.0
+    penalties = options.penalties or solvable_penalties()
+    print(f"# seed {seed}, penalties {' '.join(penalties)}, jointglasso {jgl.__version__}", flush=True)
+    first, n_problems = (options.first, options.problems) if options.only is None else (options.only, 1)
+    tallies = run(seed, penalties, n_problems=n_problems, seconds=options.seconds, n_ways=options.ways, first=first)
+    print(
+        f"{'family':<18}{'penalty':<12}{'problems':>9}{'solves':>8}{'converged':>10}{'no bound':>9}{'violations':>11}{'s':>7}"
+    )
+    for (family, penalty), t in sorted(tallies.items()):
+        counts = (
+            f"{t.problems:>9}{t.solves:>8}{t.converged:>10}{t.unbounded:>9}{len(t.violations):>11}{t.seconds:>7.1f}"
+        )
+        print(f"{family:<18}{penalty:<12}{counts}")
+    wrong = [text for tally in tallies.values() for text in tally.violations]
+    total = sum(t.problems for t in tallies.values()), sum(t.solves for t in tallies.values())
+    print(f"{total[0]} problems, {total[1]} solves, {len(wrong)} violations")
+    print("\n".join(f"  seed {seed}, {text}" for text in wrong[:50]))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""The fuzz script finds nothing wrong, and finds what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fuzz
+import jointglasso as jgl
+
+
+def violations(tallies) -> list[str]:
+    return [text for tally in tallies.values() for text in tally.violations]
+
+
+@pytest.mark.parametrize("penalty", fuzz.solvable_penalties())
+def test_hard_problems_solved_in_many_ways_agree(penalty):
+    tallies = fuzz.run(7, [penalty], n_problems=36, seconds=12.0)
+    assert violations(tallies) == []
+    assert sum(tally.solves for tally in tallies.values()) > 20
+
+
+LIES = {
+    "a gap that is too small": lambda proof: replace(proof, gap=1e-3 * proof.gap),
+    "an objective that is too small": lambda proof: replace(
+        proof, objective=proof.objective - 1e-3 * abs(proof.objective)
+    ),
+    "an entry proved absent too many": lambda proof: replace(proof, edges_absent=proof.edges_absent + 1),
+    "entries proved present too many": lambda proof: replace(proof, edges_present=proof.edges_present + 1),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_certificate_that_lies_is_found_out(lie, monkeypatch):
+    honest = jgl.solve
+
+    def solve(*arguments, **options):
+        # Stopped early, so that the gap is wide; what follows the first, plain way lies.
+        options |= {} if options["tol"] == 1e-9 and options["screening"] == "none" else {"tol": 0.05}
+        solution = honest(*arguments, **options)
+        proof = solution.certificate if options["tol"] == 1e-9 else LIES[lie](solution.certificate)
+        return replace(solution, certificate=proof, objective=proof.objective)
+
+    monkeypatch.setattr(fuzz.jgl, "solve", solve)
+    assert violations(fuzz.run(7, ["group"], n_problems=36, seconds=12.0))
+
+
+def test_an_error_is_a_violation_and_a_refusal_is_not(monkeypatch):
+    def fail(*arguments, **options):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(fuzz.jgl, "solve", fail)
+    assert len(violations(fuzz.run(7, ["group"], n_problems=2, seconds=5.0))) == 8
+
+    def refuse(*arguments, **options):
+        raise ValueError("S is not symmetric: give a symmetric matrix.")
+
+    monkeypatch.setattr(fuzz.jgl, "solve", refuse)
+    assert violations(fuzz.run(7, ["group"], n_problems=2, seconds=5.0)) == []
+
+
+@pytest.mark.parametrize("penalty", ["group", "fused", "sequential"])
+def test_proximal_operators_of_the_script_minimise(penalty):
+    rng = np.random.default_rng(0)
+    problem = fuzz.Problem(np.tile(np.eye(2), (3, 1, 1)), 0.3, 0.4, penalty, np.ones(3), np.ones((2, 2)), True)
+    value, prox = fuzz.penalty_functions(problem)
+    for _ in range(20):
+        x = rng.standard_normal((3, 1, 1))
+        l1, l2 = np.full((1, 1), 0.3), np.full((1, 1), 0.4)
+        found = prox(x, l1, l2)
+        best = 0.5 * ((found - x) ** 2).sum() + value(found, l1, l2).sum()
+        for _ in range(200):
+            other = found + 10.0 ** rng.uniform(-4, 0) * rng.standard_normal(x.shape)
+            assert 0.5 * ((other - x) ** 2).sum() + value(other, l1, l2).sum() >= best - 1e-12
