@@ -1,8 +1,8 @@
 """Random hard problems, solved in many ways, against bounds of our own.
 
 Every problem is solved by several solvers under several screening rules. What the certificates say must agree with a
-lower bound from a dual point and an upper bound from the best solution seen, both computed here in plain NumPy, and with
-each other: no entry may be proved present by one and absent by another. The exit code is 1 if anything does not.
+lower bound from a dual point and an upper bound from the best solution seen, both computed here in plain NumPy, and
+with each other: no entry may be proved present by one and absent by another. The exit code is 1 if anything does not.
 
     python benchmarks/fuzz.py --seconds 50
     python benchmarks/fuzz.py --problems 10000 --seed 3
@@ -374,14 +374,11 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"# seed {seed}, penalties {' '.join(penalties)}, jointglasso {jgl.__version__}", flush=True)
     first, n_problems = (options.first, options.problems) if options.only is None else (options.only, 1)
     tallies = run(seed, penalties, n_problems=n_problems, seconds=options.seconds, n_ways=options.ways, first=first)
-    print(
-        f"{'family':<18}{'penalty':<12}{'problems':>9}{'solves':>8}{'converged':>10}{'no bound':>9}{'violations':>11}{'s':>7}"
-    )
+    columns = ("problems", "solves", "converged", "no bound", "violations", "seconds")
+    print(f"{'family':<18}{'penalty':<12}" + "".join(f"{name:>11}" for name in columns))
     for (family, penalty), t in sorted(tallies.items()):
-        counts = (
-            f"{t.problems:>9}{t.solves:>8}{t.converged:>10}{t.unbounded:>9}{len(t.violations):>11}{t.seconds:>7.1f}"
-        )
-        print(f"{family:<18}{penalty:<12}{counts}")
+        counts = (t.problems, t.solves, t.converged, t.unbounded, len(t.violations), round(t.seconds, 1))
+        print(f"{family:<18}{penalty:<12}" + "".join(f"{count:>11}" for count in counts))
     wrong = [text for tally in tallies.values() for text in tally.violations]
     total = sum(t.problems for t in tallies.values()), sum(t.solves for t in tallies.values())
     print(f"{total[0]} problems, {total[1]} solves, {len(wrong)} violations")
