@@ -264,7 +264,7 @@ def real_classes(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
     import pandas as pd
 
     cells = pd.read_csv(folder / "sachs2005_14conditions.csv.gz")
-    for name in ("cd3cd28", "pma", "u0126"):
+    for name in ("cd3cd28", "pma", "cd3cd28_u0126"):
         yield f"Sachs {name}", np.log(cells[cells.condition == name].drop(columns="condition").to_numpy(float))
     arrays = np.load(folder / "tcga_rppa_6cancers.npz")
     complete = ~np.isnan(arrays["X"]).any(axis=0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse, stats
 
 import jointglasso as jgl
-from jointglasso.inference import tests as across
+from jointglasso.inference import support, tests as across
 from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import estimate
@@ -253,6 +255,18 @@ def test_few_pairs_are_the_small_p_values_of_all(table, found):
         # The mean factor comes from a sample of the pairs, so p-values agree up to that.
         np.testing.assert_allclose(merged.p_x, merged.p_y, rtol=0.02)
     np.testing.assert_allclose(found.edges(fdr=0.05).q, few.edges(fdr=0.05).q, rtol=0.02)
+
+
+def test_components_of_the_support_are_kept_affordable_and_it_is_said():
+    rng = np.random.default_rng(0)
+    samples = {name: rng.normal(size=(40, 60)) for name in "ab"}
+    with mock.patch.object(support, "LARGEST", 10):
+        found = jgl.infer(samples)
+        assert any("times as strong" in note for note in found.notes)
+        assert jgl.infer(samples, strength=1.0).notes == ()
+    for Theta in found.solution.precision:
+        sizes = np.bincount(sparse.csgraph.connected_components(Theta)[1])
+        assert 1 < sizes.max() <= 10
 
 
 def test_print_is_a_short_table(found):

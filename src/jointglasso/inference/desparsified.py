@@ -17,7 +17,7 @@ from jointglasso._typing import FloatArray, IntArray
 SMALLEST = 0.1
 
 #: Numbers of residuals that are gathered together.
-PIECE = 2_000_000
+PIECE = 200_000
 
 
 class Residuals:

@@ -11,11 +11,14 @@ from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.data import InferenceData
 from jointglasso.inference.desparsified import Residuals
-from jointglasso.inference.scan import pairs_beyond, sampled_pairs
+from jointglasso.inference.scan import pairs_beyond, sampled_pairs, within_reach
 from jointglasso.inference.standard_errors import all_factors, factors, moderated
 
 #: Pairs up to which all of them are kept.
 ALL_PAIRS = 2_000_000
+
+#: Pairs that may be kept by chance where not all are.
+BY_CHANCE = 1_000
 
 #: Pairs from which the mean factor of a class is taken where not all are looked at.
 SAMPLED = 20_000
@@ -48,10 +51,11 @@ def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: flo
         g = np.column_stack([factor[rows, columns] for _, factor, _ in found])
         mean = np.array([average for _, _, average in found])
     else:
-        rows, columns = pairs_beyond(data, residuals, keep)
-        listed = map_on_threads(lambda k: _some_pairs(data, residuals[k], k, se, rows, columns), range(len(residuals)))
-        z, g = (np.column_stack(part) for part in list(zip(*listed, strict=True))[:2])
-        mean = np.array([average for _, _, average in listed])
+        rows, columns, z = _listed(data, residuals, keep)
+        judged = map_on_threads(
+            lambda k: _factors(data, residuals[k], k, se, rows, columns, z[:, k]), range(len(residuals))
+        )
+        g, mean = np.column_stack([factor for factor, _ in judged]), np.array([average for _, average in judged])
     error = np.sqrt(g / (data.sizes - 3.0))
     return Estimates(rows, columns, z, error, degrees_of_freedom(data, se), mean, 1.0 if keep is None else keep)
 
@@ -73,14 +77,14 @@ def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | Non
     """P-value up to which pairs are worth keeping: None for all of them, where these are not too many.
 
     It is where Benjamini and Hochberg's procedure would stop at a false discovery rate of 0.2 with Gaussian standard
-    errors, judged by a sample of the pairs, and at least where a hundred thousand are expected by chance.
+    errors, judged by a sample of the pairs, and at least where a thousand are expected by chance.
     """
     n_pairs = data.n_variables * (data.n_variables - 1) // 2
     if n_pairs <= ALL_PAIRS:
         return None
-    limit = 1e5 / n_pairs
+    limit = BY_CHANCE / n_pairs
     for k, part in enumerate(residuals):
-        rho = part.pairs(*sampled_pairs(data.n_variables, 50 * SAMPLED))
+        rho = part.pairs(*sampled_pairs(data.n_variables, 5 * SAMPLED))
         p = np.sort(2.0 * stats.norm.sf(np.abs(np.arctanh(rho)) * np.sqrt(data.sizes[k] - 3.0)))
         below = p <= 0.2 * np.arange(1, len(p) + 1) / len(p)
         limit = max(limit, float(p[below].max(initial=0.0)))
@@ -103,13 +107,20 @@ def _whole_class(data: InferenceData, residuals: Residuals, k: int, se: str) -> 
     return rho, moderated(g, mean), mean
 
 
-def _some_pairs(
-    data: InferenceData, residuals: Residuals, k: int, se: str, rows: IntArray, columns: IntArray
-) -> tuple[FloatArray, FloatArray, float]:
-    """Estimates z and factors of some pairs, and the mean factor of a sample of all."""
-    rho = residuals.pairs(rows, columns)
+def _listed(data: InferenceData, residuals: list[Residuals], limit: float) -> tuple[IntArray, IntArray, FloatArray]:
+    """Pairs that a test can find, with their z."""
+    rows, columns = pairs_beyond(data, residuals, limit)
+    z = np.column_stack(map_on_threads(lambda part: np.arctanh(part.pairs(rows, columns)), residuals))
+    kept = within_reach(z, data, limit)
+    return rows[kept], columns[kept], z[kept]
+
+
+def _factors(
+    data: InferenceData, residuals: Residuals, k: int, se: str, rows: IntArray, columns: IntArray, z: FloatArray
+) -> tuple[FloatArray, float]:
+    """Moderated factors of some pairs, and the mean factor of the class."""
     if se == "gaussian":
-        return np.arctanh(rho), np.ones_like(rho), 1.0
+        return np.ones_like(z), 1.0
     subjects = None if data.subjects is None else data.subjects[k]
     mean = mean_factor(residuals, subjects)
-    return np.arctanh(rho), moderated(factors(residuals, rows, columns, rho, subjects), mean), mean
+    return moderated(factors(residuals, rows, columns, np.tanh(z), subjects), mean), mean

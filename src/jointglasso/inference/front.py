@@ -28,7 +28,7 @@ def infer(
     missing: str = "refuse",
     weights: Any = None,
     support: Any = None,
-    strength: float = 1.0,
+    strength: float | None = None,
     keep: str | float = "auto",
     **options: Any,
 ) -> Inference:
@@ -61,8 +61,9 @@ def infer(
     support : Solution or sequence of K matrices, optional
         Take its non-zero entries as the support instead of the support step. The sparser it is, the more coverage is
         lost.
-    strength : float, default 1.0
-        Factor c of the penalty ``c sqrt(log p / mean n)`` of the support step.
+    strength : float, optional
+        Factor c of the penalty ``c sqrt(log p / mean n)`` of the support step: 1 by default, or more where that would
+        tie more than a thousand variables together.
     keep : {"auto", "all"} or float
         Pairs that the tables hold: all of them, those with a p-value up to a number in some test, or all up to two
         million pairs and beyond that those with small p-values.
@@ -87,7 +88,8 @@ def infer(
     if data.n_variables < 2:
         raise ValueError("X has one variable, and an edge needs two: give more variables.")
     if support is None:
-        found = _find_support(data, check_positive("strength", strength), weights, solve_options(options))
+        c = None if strength is None else check_positive("strength", strength)
+        found = _find_support(data, c, weights, solve_options(options))
     else:
         found = refitted(data.source, support)
     residuals = _residuals(data, found)
@@ -108,7 +110,7 @@ def infer(
     )
 
 
-def _find_support(data: InferenceData, strength: float, weights: Any, options: dict[str, Any]) -> Support:
+def _find_support(data: InferenceData, strength: float | None, weights: Any, options: dict[str, Any]) -> Support:
     """Support step, done again where samples depend on each other, with the number of samples they are worth."""
     found = find_support(data.source, data.sizes, strength=strength, weights=weights, options=options)
     if data.subjects is None:

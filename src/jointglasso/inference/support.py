@@ -17,12 +17,16 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.engine import solve
+from jointglasso.screening import component_curve
 from jointglasso.selection.relaxed import refit
 from jointglasso.solution import ConvergenceWarning, Solution
 from jointglasso.validation import check_weights
 
 #: Share of the penalty that the classes have in common.
 OMEGA = 0.5
+
+#: Variables of a component of the support, unless a strength is given.
+LARGEST = 1_000
 
 #: Relative duality gap of the support step: the support needs no more.
 TOLERANCE = 1e-5
@@ -41,10 +45,23 @@ class Support:
 
 
 def find_support(
-    source: CovarianceSource, sizes: FloatArray, *, strength: float, weights: Any, options: dict[str, Any]
+    source: CovarianceSource, sizes: FloatArray, *, strength: float | None, weights: Any, options: dict[str, Any]
 ) -> Support:
-    """Support step and refit; `strength` is c, `sizes` the number of samples behind each class."""
-    lambda1, lambda2 = penalty_of(source.n_variables, sizes, strength)
+    """Support step and refit; `strength` is c, `sizes` the number of samples behind each class.
+
+    Without a strength it is 1, or as large as it must be for components of at most `LARGEST` variables: a refit takes
+    time with the cube of their size.
+    """
+    lambda1, lambda2 = penalty_of(source.n_variables, sizes, 1.0 if strength is None else strength)
+    notes = []
+    if strength is None and source.n_variables > LARGEST:
+        curve = component_curve(
+            source, OMEGA / (1.0 - OMEGA), weights=class_weights(source, sizes, weights), lambda_min=lambda1
+        )
+        least, _ = curve.smallest_lambda(LARGEST)
+        if least > lambda1:
+            notes.append(_stronger(least / lambda1))
+            lambda1, lambda2 = least, least * OMEGA / (1.0 - OMEGA)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solution = solve(
@@ -55,7 +72,8 @@ def find_support(
             penalize_diagonal=False,
             **{"tol": TOLERANCE, **options},
         )
-    notes = [] if solution.status else [f"The support step stopped early: {solution.status.reason}"]
+    if not solution.status:
+        notes.append(f"The support step stopped early: {solution.status.reason}")
     return refitted(source, solution, notes)
 
 
@@ -78,6 +96,13 @@ def refitted(source: CovarianceSource, support: Solution | Sequence[Any], notes:
     solution = support if isinstance(support, Solution) else None
     told = [_words(failure.class_name, len(failure.variables), found.ridge) for failure in found.failures]
     return Support(found.precision, (*notes, *told), solution)
+
+
+def _stronger(c: float) -> str:
+    return (
+        f"So many variables hang together that the support step was made {c:.2f} times as strong (components of at "
+        f"most {LARGEST:,} variables): intervals of strong edges may be too narrow."
+    )
 
 
 def _words(class_name: str, n_variables: int, ridge: float) -> str:
