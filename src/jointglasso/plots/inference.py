@@ -103,7 +103,7 @@ def plot_volcano(
     comparisons = [(a, b) for n, a in enumerate(found.class_names) for b in found.class_names[n + 1 :]]
     columns = min(3, len(comparisons))
     rows = -(-len(comparisons) // columns)
-    figure = new_figure(4.2 * columns, 3.4 * rows)
+    figure = new_figure(5.6 * columns, 3.8 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, (a, b) in zip(panels, comparisons, strict=False):
         mine = table[(table.class_1 == a) & (table.class_2 == b)]
@@ -112,10 +112,11 @@ def plot_volcano(
         ax.scatter(mine.difference[~hit], height[~hit], s=8, color=FAINT, linewidths=0, alpha=0.5, rasterized=True)
         ax.scatter(mine.difference[hit], height[hit], s=16, color=VERMILION, linewidths=0)
         ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
-        _name_points(ax, mine[hit].head(n_named), height[hit][:n_named])
-        widest = 1.7 * float(mine.difference.abs().max())
+        widest = 1.9 * float(mine.difference.abs().max())
         ax.set(xlabel=plain(f"difference, {a} \u2212 {b}"), ylabel="\u2212log10 p", xlim=(-widest, widest))
         ax.set_title(f"{int(hit.sum())} at FDR {fdr:g}", fontsize=9, color=INK)
+        ax.set_ylim(bottom=0.0)
+        _name_points(ax, mine[hit].head(n_named), height[hit][:n_named])
         ax.xaxis.label.set_fontsize(9)
         ax.yaxis.label.set_fontsize(9)
         tidy(ax)
@@ -231,12 +232,19 @@ def _order(matrices: list[Any]) -> Any:
 
 
 def _name_points(ax: Any, table: Any, height: Any) -> None:
-    for (a, b, x), y in zip(table[["a", "b", "difference"]].itertuples(index=False), height, strict=True):
-        side, shift = ("left", 4) if x > 0 else ("right", -4)
-        ax.annotate(
-            plain(f"{a}\u2013{b}"), (x, y), xytext=(shift, 0), textcoords="offset points", ha=side, va="center",
-            fontsize=7, color=INK,
-        )  # fmt: skip
+    """Name points beside them, on their own side of zero, one name above another with a line to its point."""
+    top = ax.get_ylim()[1]
+    for side, align in ((-1, "right"), (1, "left")):
+        mine = np.flatnonzero(np.sign(table.difference.to_numpy()) == side)
+        below = np.inf  # names go down from the highest point and never touch
+        for n in mine[np.argsort(-height[mine], kind="stable")]:
+            a, b, x = table[["a", "b", "difference"]].iloc[n]
+            below = min(height[n], below - 0.055 * top)
+            ax.annotate(
+                plain(f"{a} \u2013 {b}"), (x, height[n]), xytext=(x + side * 0.04 * ax.get_xlim()[1], below), ha=align,
+                va="center", fontsize=7, color=INK,
+                arrowprops={"arrowstyle": "-", "color": PALE, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 2},
+            )  # fmt: skip
 
 
 def _rgba(colour: Any) -> Any:
