@@ -269,6 +269,18 @@ def test_components_of_the_support_are_kept_affordable_and_it_is_said():
         assert 1 < sizes.max() <= 10
 
 
+def test_outliers_are_named_unless_scores_take_them_away(table):
+    X, y = table
+    X = X.copy()
+    X.iloc[7, 3] = 40.0
+    notes = jgl.infer(X, y).notes
+    assert notes == (
+        "Class 'case' has outliers or heavy tails in 1 of 12 variables (most in 'g3'): "
+        "association='nonparanormal' is safer.",
+    )
+    assert jgl.infer(X, y, association="nonparanormal").notes == ()
+
+
 def test_print_is_a_short_table(found):
     text = str(found)
     assert "Edges at FDR 0.1: case" in text

@@ -51,7 +51,7 @@ def test_volcano_has_a_panel_for_each_comparison(found):
     mine = mine[(mine.class_1 == "a") & (mine.class_2 == "b")]
     assert len(coloured.get_offsets()) == (mine.q <= 0.1).sum() >= 1
     assert len(grey.get_offsets()) + len(coloured.get_offsets()) == len(mine)
-    assert "x0–x1" in [text.get_text() for text in figure.axes[0].texts]
+    assert "x0 – x1" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_matrix_of_q_values_is_signed_and_symmetric(found):

@@ -14,6 +14,9 @@ from jointglasso.inference.support import Support, find_support, refitted
 from jointglasso.selection.paths import solve_options
 from jointglasso.validation import check_choice, check_positive
 
+#: Excess kurtosis of a variable beyond which Pearson's correlations are called unsafe; that of a t with 5 degrees is 6.
+HEAVY = 5.0
+
 STANDARD_ERRORS = ("moderated", "gaussian")
 
 
@@ -106,7 +109,7 @@ def infer(
         diagonals=[part.diagonal for part in residuals],
         estimates=estimates,
         solution=found.solution,
-        notes=(*found.notes, *_floored(data, residuals)),
+        notes=(*found.notes, *_floored(data, residuals), *(_heavy_tails(data) if association == "pearson" else ())),
     )
 
 
@@ -132,6 +135,21 @@ def _check_keep(keep: Any) -> Any:
     if check_positive("keep", keep) > 1.0:
         raise ValueError(f"keep={keep:g} is no p-value: give 'auto', 'all' or a number up to 1.")
     return float(keep)
+
+
+def _heavy_tails(data: InferenceData) -> list[str]:
+    """Say where outliers make Pearson's correlations unsafe."""
+    out = []
+    for name, Z in zip(data.class_names, data.scores, strict=True):
+        excess = np.einsum("ij,ij->j", Z**2, Z**2) / len(Z) - 3.0
+        heavy = np.flatnonzero(excess > HEAVY)
+        if len(heavy):
+            worst = data.source.variable_names[int(excess.argmax())]
+            out.append(
+                f"Class {name!r} has outliers or heavy tails in {len(heavy)} of {len(excess)} variables (most in "
+                f"{worst!r}): association='nonparanormal' is safer."
+            )
+    return out
 
 
 def _floored(data: InferenceData, residuals: list[Residuals]) -> list[str]:
