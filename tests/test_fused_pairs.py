@@ -8,6 +8,8 @@ from scipy.optimize import linprog
 from fused_oracles import PairPenaltyReference, smallest_joined
 from jointglasso.kernels import fused_pair, laplacian_pair
 from jointglasso.kernels.best_sets import COMPLETE, FOREST, GENERAL
+from jointglasso.kernels.pair_types import Entries
+from jointglasso.penalties import UNIFORM
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
 
@@ -179,6 +181,14 @@ def test_pattern_and_closure_are_those_of_all_sets(case):
     assert (found >= penalty.forced(wS[None, :], factor)[0]).all()
 
 
+def proofs(penalty, u, reach, factor=UNIFORM, held=None):
+    """Zeros and equalities of one pair."""
+    cls = np.arange(len(u)) if held is None else held
+    entries = Entries(np.array([0, len(u)]), cls, factor, penalty.n_classes)
+    zero, equal = penalty.proves(np.zeros(len(u)), u, reach, np.zeros(len(u)), entries)
+    return zero, equal[0]
+
+
 @settings(max_examples=150, deadline=None)
 @given(pairs(family=(FusedPenalty,), whole=True))
 def test_on_a_boundary_screening_joins_and_proves_nothing(case):
@@ -188,19 +198,21 @@ def test_on_a_boundary_screening_joins_and_proves_nothing(case):
     wS = u / pair.gauge(u) if 0.0 < pair.gauge(u) < np.inf else u
     if wS.any() and pair.penalty.lambda1 > 0:
         assert pair.penalty.pattern(wS[None, :], factor)[0].any()
-        zero, _ = pair.penalty.proves(None, wS[None, :], np.zeros((1, pair.n)), None, factor)
+        zero, _ = proofs(pair.penalty, wS, np.zeros(pair.n), factor)
         assert not zero.all()
 
 
 @settings(max_examples=200, deadline=None)
-@given(pairs(family=(FusedPenalty,), whole=True))
+@given(pairs(family=(FusedPenalty,)))
 def test_proofs_are_those_of_all_sets_that_may_be_tight(case):
     pair, rng, _ = case
     u, reach = rng.normal(size=pair.n) * 0.3, rng.uniform(0.0, 0.05, pair.n)
-    zero, equal = pair.penalty.proves(None, u[None, :], reach[None, :], None, np.array([pair.v]))
+    zero, equal = proofs(pair.penalty, u, reach, np.array([pair.v]), pair.held)
     sets = pair.reference.tight(u, reach)
-    assert zero[0].tolist() == [not any(Q[k] for Q in sets) for k in range(pair.n)]
-    assert equal[0].tolist() == [not any(Q[one] != Q[two] for Q in sets) for one, two in pair.penalty.tied_classes]
+    assert zero.tolist() == [not any(Q[k] for Q in sets) for k in range(pair.n)]
+    # Classes that are cut are in no set.
+    sets = [pair.reference.full(Q) > 0 for Q in sets]
+    assert equal.tolist() == [not any(Q[one] != Q[two] for Q in sets) for one, two in pair.penalty.tied_classes]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -285,7 +297,7 @@ def test_a_hundred_classes(kind):
     assert pair.subgradient(x, b - a * x, a) == pytest.approx(b - a * x, abs=1e-12)
     assert pair.inside(b / pair.gauge(b) * (1 - 1e-9))
     assert not pair.inside(b / pair.gauge(b) * (1 + 1e-9))
-    zero, _ = penalty.proves(None, b[None] * 0.01, np.full((1, n_classes), 1e-3), None)
+    zero, _ = proofs(penalty, b * 0.01, np.full(n_classes, 1e-3))
     assert zero.all()
 
 

@@ -4,7 +4,15 @@ From K covariance matrices S_k, weights w_k and penalties lambda1, lambda2 >= 0 
 
     min over Theta_k > 0 of   sum_k w_k [ -log det Theta_k + tr(S_k Theta_k) ]
                             + lambda1 sum_k |Theta_k|_1
-                            + lambda2 * 2 sum_{i<j} ( sum_k Theta_k,ij^2 )^(1/2)
+                            + lambda2 * 2 sum_{i<j} R(Theta_1,ij, ..., Theta_K,ij)
+
+with one of these ways R to tie the classes together, b_kl >= 0 being a graph on the classes::
+
+    "group"       R(t) = ( sum_k t_k^2 )^(1/2)                edges appear in the same classes
+    "fused"       R(t) = sum_{k<l} |t_k - t_l|                edges are the same in many classes: all b_kl = 1
+    "chain"       R(t) = sum_k |t_k - t_{k+1}|                the same, from each class to the next: time points
+    "graph"       R(t) = sum_{k<l} b_kl |t_k - t_l|           the same, between neighbours in any graph
+    "laplacian"   R(t) = sum_{k<l} b_kl (t_k - t_l)^2         edges differ a little between neighbours
 
 With weights v_ij >= 0 of the pairs, i != j, each pair's share of the two penalties is multiplied by v_ij; an infinite
 weight forbids the pair, which is then zero in all classes. The diagonal is not affected.
@@ -25,10 +33,8 @@ from scipy import sparse
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.kernels.pair_types import Entries
-from jointglasso.penalties import UNIFORM, GroupPenalty, PairPenalty, PairWeights, as_pair_weights
-from jointglasso.validation import check_choice, check_nonnegative, check_switch, check_weights, require_bounded
-
-PENALTIES = ("group",)
+from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights, as_pair_weights, make_penalty
+from jointglasso.validation import check_switch, check_weights, require_bounded
 
 
 @dataclass(frozen=True)
@@ -106,14 +112,14 @@ def make_problem(
     lambda2: Any,
     *,
     penalty: str = "group",
+    class_graph: Any = None,
     weights: Any = None,
     penalize_diagonal: bool = True,
     pair_weights: Any = None,
 ) -> JointProblem:
     """Check the arguments of a problem and put it together."""
-    check_choice("penalty", penalty, PENALTIES)
-    chosen = GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
     source = as_source(S)
+    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, source.class_names, source.sample_sizes)
     w = check_weights(weights, source.class_names, source.sample_sizes)
     factors = as_pair_weights(pair_weights, source.variable_names)
     problem = JointProblem(source, chosen, w, check_switch("penalize_diagonal", penalize_diagonal), factors)

@@ -17,12 +17,13 @@ from jointglasso.engine.assemble import isolated_objective, sparse_matrices
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.clock import Clock
 from jointglasso.engine.executors import check_executor
-from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method
+from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method, suited_method
 from jointglasso.engine.outcome import Outcome
 from jointglasso.engine.planning import out_of_memory, require_room
 from jointglasso.engine.progress import Control
 from jointglasso.engine.prove import certify
 from jointglasso.engine.runner import GroupRunner, Options
+from jointglasso.engine.sameness import sameness_of
 from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.engine.work import WarmStart
 from jointglasso.problem import JointProblem, make_problem
@@ -48,6 +49,7 @@ def solve(
     lambda2: float,
     *,
     penalty: str = "group",
+    class_graph: Any = None,
     weights: Any = None,
     penalize_diagonal: bool = True,
     pair_weights: Any = None,
@@ -73,8 +75,15 @@ def solve(
         Sparsity penalty, >= 0.
     lambda2 : float
         Similarity penalty, >= 0; 0 gives K separate graphical lassos.
-    penalty : {"group"}
-        How the classes are tied together.
+    penalty : {"group", "fused", "chain", "graph", "laplacian"}
+        How the classes are tied together: "group" wants edges in the same classes, "fused" the same values in all
+        classes, "chain" the same values from each class to the next, "graph" the same values in neighbours of
+        `class_graph`, and "laplacian" similar values in neighbours.
+    class_graph : array (K, K), list, dict or word, optional
+        For "graph" and "laplacian", which classes are neighbours: an array of weights, edges such as ``[("control",
+        "a"), ("control", "b", 0.5)]``, a dict ``{("control", "a"): 1.0}`` or ``{"control": ["a", "b"]}``. A list of all
+        classes is a chain in that order, as "chain" takes it; without it "chain" and "laplacian" go by the order of the
+        data. "sample_size" with "fused" compares two classes in proportion to the product of their sample sizes.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Weight of each class in the likelihood; equal by default.
     penalize_diagonal : bool, default True
@@ -138,6 +147,7 @@ def solve(
             lambda1,
             lambda2,
             penalty=penalty,
+            class_graph=class_graph,
             weights=weights,
             penalize_diagonal=penalize_diagonal,
             pair_weights=pair_weights,
@@ -188,6 +198,7 @@ def solve_problem(
     pairs: PairTable | None = None,
 ) -> Solution:
     """Screen, solve, prove, assemble; `pairs` is the scan of the covariances, where that was done before."""
+    options = _suited(options, problem)
     screen = None
     try:
         with clock.stage("screening"):
@@ -212,6 +223,7 @@ def solve_problem(
         variable_names=problem.source.variable_names,
         certified=final.certified,
         parameters=_parameters(problem, options),
+        sameness=sameness_of(problem, final.precision, [outcome.ties for outcome in final.outcomes]),
     )
 
 
@@ -265,6 +277,13 @@ def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
         "sample_sizes": None if sizes is None else [int(n) for n in sizes],
         "pair_weights": 0 if problem.pair_weights is None else len(problem.pair_weights),
     }
+
+
+def _suited(options: Options, problem: JointProblem) -> Options:
+    """Options with a method that the penalty of the problem allows, and with its limit on the iterations."""
+    method = suited_method(options.method, problem.penalty)
+    left_alone = options.max_iter == options.method.default_max_iter
+    return replace(options, method=method, max_iter=method.default_max_iter if left_alone else options.max_iter)
 
 
 def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> WarmStart | None:

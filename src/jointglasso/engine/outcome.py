@@ -14,6 +14,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.certificate import Bounds
 from jointglasso.engine.recheck import Cuts, Violated
+from jointglasso.engine.sameness import TieProofs
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class Outcome:
     n_present: int
     n_absent: int
     """Entries proved to be non-zero, and zero, provided that all cuts are proved right."""
+    ties: TieProofs
+    """What is proved about the same edge in two classes, where the penalty compares them."""
     violated: Violated
     """Pairs that a dynamic screen must merge, and in which classes."""
     proved: bool

@@ -29,6 +29,7 @@ def solve_path(
     lambdas: Sequence[tuple[float, float]],
     *,
     penalty: str = "group",
+    class_graph: Any = None,
     weights: Any = None,
     penalize_diagonal: bool = True,
     pair_weights: Any = None,
@@ -55,8 +56,8 @@ def solve_path(
         Penalties, in the order in which the solutions are wanted.
     checkpoint : path, optional
         Folder in which every point gets a checkpoint of its own.
-    S, penalty, weights, penalize_diagonal, pair_weights, screening, solver, tol, max_iter, n_jobs, callback,
-    on_interrupt, max_memory, executor
+    S, penalty, class_graph, weights, penalize_diagonal, pair_weights, screening, solver, tol, max_iter, n_jobs,
+    callback, on_interrupt, max_memory, executor
         As in `jointglasso.solve`.
 
     Yields
@@ -82,6 +83,7 @@ def solve_path(
             source,
             *point,
             penalty=penalty,
+            class_graph=class_graph,
             weights=weights,
             penalize_diagonal=penalize_diagonal,
             pair_weights=pair_weights,

@@ -79,6 +79,7 @@ def plan(
     lambda2: float,
     *,
     penalty: str = "group",
+    class_graph: Any = None,
     weights: Any = None,
     penalize_diagonal: bool = True,
     pair_weights: Any = None,
@@ -89,7 +90,7 @@ def plan(
 
     Parameters
     ----------
-    S, lambda1, lambda2, penalty, weights, penalize_diagonal, pair_weights, screening, solver
+    S, lambda1, lambda2, penalty, class_graph, weights, penalize_diagonal, pair_weights, screening, solver
         As in `jointglasso.solve`. Dynamic screening may merge blocks later; the plan is that of its first round.
 
     Returns
@@ -99,8 +100,8 @@ def plan(
     check_choice("screening", screening, SCREENING)
     method = choose_method(solver)
     problem = make_problem(
-        S, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=penalize_diagonal,
-        pair_weights=pair_weights,
+        S, lambda1, lambda2, penalty=penalty, class_graph=class_graph, weights=weights,
+        penalize_diagonal=penalize_diagonal, pair_weights=pair_weights,
     )  # fmt: skip
     screen = Screen(problem, screening)
     return plan_of(screen.partition, screen.pairs, method)

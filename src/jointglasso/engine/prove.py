@@ -14,6 +14,7 @@ from jointglasso.engine.assemble import flat_from_precisions, sparse_matrices
 from jointglasso.engine.outcome import Opened, Outcome
 from jointglasso.engine.recheck import NO_LEAKS, Leaks
 from jointglasso.engine.runner import GroupRunner
+from jointglasso.engine.sameness import certain_ties
 from jointglasso.engine.screen import Screen
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
@@ -155,7 +156,8 @@ def _with_radius(
 ) -> Outcome:
     """An outcome with the gap of each of its groups, and what a gap of the whole proves about its entries."""
     system, theta = opened.system, opened.theta
-    edges = certain_edges(system, theta, dual, np.full_like(gap, radius), problem.penalty, cuts_proved=False)
+    radii = np.full_like(gap, radius)
+    edges = certain_edges(system, theta, dual, radii, problem.penalty, cuts_proved=False)
     entries = np.flatnonzero(system.gather(theta))
     proved = np.concatenate([edges.present[entries], np.zeros(len(system.members), dtype=bool)])
     return replace(
@@ -164,6 +166,7 @@ def _with_radius(
         nonzeros=replace(outcome.nonzeros, proved=proved),
         n_present=int(edges.present.sum()),
         n_absent=int(edges.absent.sum()),
+        ties=certain_ties(system, theta, dual, radii, problem.penalty, cuts_proved=False),
     )
 
 

@@ -22,6 +22,7 @@ from jointglasso.engine.checkpoint import Checkpoint, Saved
 from jointglasso.engine.executors import Tell, unheard
 from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
 from jointglasso.engine.recheck import Cuts
+from jointglasso.engine.sameness import NO_PROOFS, certain_ties
 from jointglasso.engine.sharpen import prove_cuts
 from jointglasso.engine.solvable import require_definite_start, require_solvable
 from jointglasso.problem import JointProblem
@@ -89,9 +90,11 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
         result = _unsolved(task) if tell() else shared.method.solve(task)
     result, bounds, violated, proved = prove_cuts(task, shared.method, result, cuts, tell)
     present = absent = np.zeros(len(system.upper), dtype=bool)
+    ties = NO_PROOFS
     if proved:  # otherwise nothing can be said before the gap of the whole is known
         edges = certain_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
         present, absent = edges.present, edges.absent
+        ties = certain_ties(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
     return Outcome(
         number=item.number,
         objective=bounds.objective,
@@ -105,6 +108,7 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
         n_entries=len(system.upper),
         n_present=int(present.sum()),
         n_absent=int(absent.sum()),
+        ties=ties,
         violated=violated,
         proved=proved,
         opened=Opened(system, result.theta, result.bounds, cuts) if item.stays_open else None,

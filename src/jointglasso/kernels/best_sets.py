@@ -144,7 +144,7 @@ def _best_by_sorting(graph: Graph, gain: FloatArray, piece: int, slack: float) -
             slot -= 1
         graph.queue[slot] = at
         count += 1
-    highest = slack
+    highest = 0.0
     size = 0
     gained = 0.0
     mass = 0.0
@@ -153,12 +153,12 @@ def _best_by_sorting(graph: Graph, gain: FloatArray, piece: int, slack: float) -
         gained += gain[at]
         mass += graph.mass[at]
         value = gained - mass * (total - mass) if taken < count - 1 else gained
-        if value > highest:
+        if value > highest + slack:
             highest = value
             size = taken + 1
     for taken in range(size):
         graph.chosen[graph.queue[taken]] = 1
-    return highest if size > 0 else 0.0
+    return highest
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,16 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.pair import Penalty, pair_gauge, pair_inside, pair_subgradient, pair_update, pair_value
+from jointglasso.kernels.pair import (
+    Penalty,
+    pair_clusters,
+    pair_gauge,
+    pair_inside,
+    pair_slope,
+    pair_subgradient,
+    pair_update,
+    pair_value,
+)
 from jointglasso.kernels.pair_types import Entries
 
 
@@ -155,3 +164,23 @@ def gauge(
             u[k] = values[first + k]
         _copy_classes(entries, first, n, cls)
         out[pair] = pair_gauge(penalty, u, cls, n, of_pair(entries.factor, pair), room, iroom)
+
+
+@njit(cache=True, nogil=True)
+def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArray, slope: FloatArray) -> None:
+    """Write the number of the cluster of each entry, counted through all pairs, -1 at zeros, and the slope there."""
+    K = entries.n_classes
+    t, g, cls, number = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64)
+    count = 0
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            t[k] = theta[first + k]
+        _copy_classes(entries, first, n, cls)
+        pair_slope(penalty, t, cls, n, of_pair(entries.factor, pair), g)
+        found = pair_clusters(penalty, t, cls, n, number)
+        for k in range(n):
+            variable[first + k] = number[k] + count if number[k] >= 0 else -1
+            slope[first + k] = g[k]
+        count += found

@@ -117,10 +117,14 @@ def update(
     if small:
         for at in range(n):
             out[at] = 0.0
-    elif n == 1:
-        out[0] = _soft(b[0], v * held_l1(penalty, cls, 1, 0)) / a[0]
-    elif n == 2:
-        _update_two(penalty, a, b, cls, v, out)
+    elif n <= 2:
+        if n == 1:
+            out[0] = _soft(b[0], v * held_l1(penalty, cls, 1, 0)) / a[0]
+        else:
+            _update_two(penalty, a, b, cls, v, out)
+        for at in range(n):
+            if abs(out[at]) * a[at] <= SLACK * scale:
+                out[at] = 0.0
     else:
         graph = graph_of(penalty, cls, n, v, room, iroom)
         for at in range(n):

@@ -12,7 +12,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.best_sets import COMPLETE, GENERAL, Graph, best, graph_of
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.fused_pair import SLACK
-from jointglasso.kernels.pair_types import FusedPair
+from jointglasso.kernels.pair_types import Entries, FusedPair
 
 _MARGIN = 1e-12
 
@@ -90,36 +90,47 @@ def proves(
     penalty: FusedPair,
     u: FloatArray,
     reach: FloatArray,
+    entries: Entries,
     tied: IntArray,
-    factor: FloatArray,
     room: FloatArray,
     iroom: IntArray,
 ) -> tuple[BoolArray, BoolArray]:
-    """Zeros (m, K) and equalities (m, ties) of all points whose dual is within `reach` of `u`.
+    """Zeros among the entries, and equalities (P, ties), of all points whose dual is within `reach` of `u`.
 
     At the optimum every level set is tight: ``|u(Q)| = l1(Q) + cut(Q)``. A class in no set that may be tight is zero,
-    and two classes that no such set separates are equal. `tied` (ties, 2) holds the classes to compare.
+    and two classes that no such set separates are equal. `tied` (ties, 2) holds the classes to compare; those that do
+    not hold a pair are zero there.
     """
-    m, K = u.shape
-    zero = np.zeros((m, K), dtype=np.bool_)
-    equal = np.zeros((m, tied.shape[0]), dtype=np.bool_)
-    classes = np.arange(K)
-    for q in range(m):
-        v = factor[q] if factor.shape[0] else 1.0
-        graph = graph_of(penalty, classes, K, v, room, iroom)
-        margin = _MARGIN * (_size(u[q]) + _size(graph.l1))
-        if _all_loose(graph, u[q], reach[q], margin):
-            zero[q] = True
+    n_pairs = entries.start.shape[0] - 1
+    n_classes = penalty.l1.shape[0]
+    zero = np.zeros(u.shape[0], dtype=np.bool_)
+    equal = np.zeros((n_pairs, tied.shape[0]), dtype=np.bool_)
+    place = np.empty(n_classes, dtype=np.int64)
+    for q in range(n_pairs):
+        first, last = entries.start[q], entries.start[q + 1]
+        n = last - first
+        cls = entries.cls[first:last]
+        v = entries.factor[q] if entries.factor.shape[0] else 1.0
+        graph = graph_of(penalty, cls, n, v, room, iroom)
+        here, near = u[first:last], reach[first:last]
+        margin = _MARGIN * (_size(here) + _size(graph.l1))
+        if _all_loose(graph, here, near, margin):
+            zero[first:last] = True
             equal[q] = True
             continue
-        for k in range(K):
-            zero[q, k] = not _may_be_tight(graph, u[q], reach[q], margin, k, -1)
+        place[:] = -1
+        for at in range(n):
+            place[cls[at]] = at
+            zero[first + at] = not _may_be_tight(graph, here, near, margin, at, -1)
         for t in range(tied.shape[0]):
-            k, other = tied[t, 0], tied[t, 1]
-            equal[q, t] = not (
-                _may_be_tight(graph, u[q], reach[q], margin, k, other)
-                or _may_be_tight(graph, u[q], reach[q], margin, other, k)
-            )
+            one, two = place[tied[t, 0]], place[tied[t, 1]]
+            if one >= 0 and two >= 0:
+                equal[q, t] = not (
+                    _may_be_tight(graph, here, near, margin, one, two)
+                    or _may_be_tight(graph, here, near, margin, two, one)
+                )
+            else:
+                equal[q, t] = max(one, two) < 0 or zero[first + max(one, two)]
     return zero, equal
 
 

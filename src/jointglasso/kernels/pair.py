@@ -99,6 +99,16 @@ def pair_gauge(
     raise NotImplementedError
 
 
+def pair_slope(penalty: Penalty, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
+    """Slope of the penalty at each entry, while zeros stay zero and clusters equal; not for the group penalty."""
+    raise NotImplementedError
+
+
+def pair_clusters(penalty: Penalty, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
+    """Number of the cluster of each entry, -1 at zeros, and how many there are; not for the group penalty."""
+    raise NotImplementedError
+
+
 @overload(pair_homogeneous, strict=False, jit_options={"forceinline": True})
 def _homogeneous(penalty: Any) -> Any:
     answer = bool(_MODULES[penalty.instance_class].HOMOGENEOUS)
@@ -149,3 +159,15 @@ def _subgradient(
 def _gauge(penalty: Any, u: Any, cls: Any, n: Any, v: Any, room: Any, iroom: Any) -> Any:
     chosen = _function(penalty, "gauge")
     return lambda penalty, u, cls, n, v, room, iroom: chosen(penalty, u, cls, n, v, room, iroom)
+
+
+@overload(pair_slope, strict=False, jit_options={"forceinline": True})
+def _slope(penalty: Any, theta: Any, cls: Any, n: Any, v: Any, out: Any) -> Any:
+    chosen = _function(penalty, "slope")
+    return lambda penalty, theta, cls, n, v, out: chosen(penalty, theta, cls, n, v, out)
+
+
+@overload(pair_clusters, strict=False, jit_options={"forceinline": True})
+def _clusters(penalty: Any, theta: Any, cls: Any, n: Any, out: Any) -> Any:
+    chosen = _function(penalty, "clusters")
+    return lambda penalty, theta, cls, n, out: chosen(penalty, theta, cls, n, out)

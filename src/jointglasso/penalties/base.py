@@ -75,6 +75,18 @@ class PairPenalty(ABC):
         _, part = sparse.csgraph.connected_components(sparse.csr_array(self.ties), directed=False)
         return np.asarray(part[:, None] == part)
 
+    @property
+    def tied_classes(self) -> IntArray:
+        """(T, 2): classes k < l between which values are drawn to be exactly equal; for a group penalty none."""
+        return np.empty((0, 2), dtype=np.int64)
+
+    def proves(
+        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+    ) -> tuple[BoolArray, BoolArray]:
+        """Entries that are zero, and `tied_classes` (P, T) that are equal, at every solution within reach."""
+        zero = self.certain_zeros(theta, u, u_reach, theta_reach, entries)
+        return zero, np.empty((len(entries.start) - 1, 0), dtype=bool)
+
     @abstractmethod
     def threshold(self, k: int) -> float:
         """A pair that is no larger than this in any class lies in the dual ball."""

@@ -7,61 +7,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import LaplacianPair
+from jointglasso.kernels.pair_types import Entries, LaplacianPair
 from jointglasso.penalties.base import UNIFORM
+from jointglasso.penalties.tied import TiedPenalty
 
 
 @dataclass(frozen=True, eq=False)
-class LaplacianPenalty:
+class LaplacianPenalty(TiedPenalty):
     """Laplacian penalty on the entries of a pair over the classes.
 
     Its subdifferential at zero is ``{u : |u_k| <= lambda1}``. Where one class holds a pair its pull on a neighbour has
     no bound, so that only what is known of the solution lets a class be cut alone.
     """
 
-    lambda1: float
-    lambda2: float
-    graph: FloatArray
-    """(K, K) symmetric weights b >= 0 of the squared differences; zero where classes are not neighbours."""
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self.graph)
-
-    @cached_property
-    def l1(self) -> FloatArray:
-        """Weight of each class's absolute value."""
-        return np.full(self.n_classes, float(self.lambda1))
-
-    @cached_property
-    def ties(self) -> BoolArray:
-        """Which classes are drawn to one another."""
-        tied: BoolArray = self.lambda2 * self.graph > 0
-        return tied
-
-    @property
-    def tied_classes(self) -> IntArray:
-        """No neighbours: equal values are never the rule."""
-        return np.empty((0, 2), dtype=np.int64)
+    name: ClassVar[str] = "laplacian"
 
     @cached_property
     def pair(self) -> LaplacianPair:
         """The penalty of one pair, for compiled code."""
         return LaplacianPair(self.l1, np.ascontiguousarray(self.lambda2 * self.graph, dtype=np.float64))
 
-    def times(self, factor: float) -> LaplacianPenalty:
-        """The penalty with all coefficients multiplied."""
-        return LaplacianPenalty(factor * self.lambda1, factor * self.lambda2, self.graph)
+    def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
+        """Signs for unit variances and weights; others may have another support, which the recheck finds."""
+        linear, entries = self.as_entries(-rows, factor)
+        signs = np.sign(self.update(np.ones_like(linear), linear, entries)).astype(np.int64)
+        return np.asarray(signs.reshape(rows.shape))
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """(m, K) classes to join whatever the data of those joined already: all that are connected to one."""
-        out: BoolArray = joined | (np.abs(rows) >= _per_row(self.l1, factor) * (1.0 - 1e-12))
+        out: BoolArray = joined | (np.abs(rows) >= _per_row(self.l1, factor) * (1.0 - 1e-12)) & (rows != 0)
         _, part = sparse.csgraph.connected_components(sparse.csr_array(self.ties), directed=False)
         for number in range(part.max() + 1):
             members = part == number
@@ -73,21 +52,25 @@ class LaplacianPenalty:
         above: BoolArray = np.abs(rows) > _per_row(self.l1, factor) * (1.0 + 1e-12)
         return above & ~self.ties.any(axis=1)
 
-    def proves(
-        self,
-        theta: FloatArray,
-        u: FloatArray,
-        u_reach: FloatArray,
-        theta_reach: FloatArray,
-        factor: FloatArray = UNIFORM,
-    ) -> tuple[BoolArray, BoolArray]:
-        """Zeros (m, K) of every point within reach of rows (m, K) of theta and its dual u; equalities (m, 0): none."""
+    def certain_zeros(
+        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+    ) -> BoolArray:
+        pair = np.repeat(np.arange(len(entries.start) - 1), np.diff(entries.start))
+        scale = 1.0 if len(entries.factor) == 0 else entries.factor[pair]
         pull = 2.0 * self.lambda2 * self.graph
-        scale = np.ones((len(u), 1)) if len(factor) == 0 else factor[:, None]
-        largest = np.abs(u + scale * (theta @ pull)) + u_reach + scale * (theta_reach @ pull)
-        zero: BoolArray = largest < scale * self.l1 * (1.0 - 1e-12)
-        return zero, np.empty((len(u), 0), dtype=bool)
+        rows, reaches = (_spread(part, pair, entries.cls, self.n_classes) for part in (theta, theta_reach))
+        at = pair, entries.cls
+        largest = np.abs(u + scale * (rows @ pull)[at]) + u_reach + scale * (reaches @ pull)[at]
+        zero: BoolArray = largest < scale * self.lambda1 * (1.0 - 1e-12)
+        return zero
 
 
 def _per_row(l1: FloatArray, factor: FloatArray) -> FloatArray:
     return l1 if len(factor) == 0 else factor[:, None] * l1
+
+
+def _spread(values: FloatArray, pair: IntArray, cls: IntArray, n_classes: int) -> FloatArray:
+    """Rows (P, K) of entries, zero where a class does not hold the pair."""
+    rows = np.zeros((int(pair.max(initial=-1)) + 1, n_classes))
+    rows[pair, cls] = values
+    return rows

@@ -8,12 +8,12 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.penalties import GroupPenalty, PairPenalty, PairWeights, as_pair_weights
+from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.dynamic import start_edges
 from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
-from jointglasso.validation import check_choice, check_nonnegative, check_weights
+from jointglasso.validation import check_choice, check_weights
 
 
 def class_partition(pairs: PairTable) -> Partition:
@@ -55,7 +55,15 @@ RULES = (*_FROM_PAIRS, "none")
 
 
 def screen(
-    S: Any, lambda1: float, lambda2: float, *, rule: str = "hybrid", weights: Any = None, pair_weights: Any = None
+    S: Any,
+    lambda1: float,
+    lambda2: float,
+    *,
+    rule: str = "hybrid",
+    penalty: str = "group",
+    class_graph: Any = None,
+    weights: Any = None,
+    pair_weights: Any = None,
 ) -> Partition:
     """Partition the variables of each class so that entries between blocks are zero in the solution.
 
@@ -69,6 +77,8 @@ def screen(
         ``"hybrid"`` is the paper's Algorithm 1, the finest partition satisfying condition (8). ``"class"``
         and ``"global"`` are the two simpler rules it combines. ``"strong"`` leaves out the merge step: finer,
         but only a candidate that must be checked after solving. ``"none"`` keeps all variables together.
+    penalty, class_graph
+        How the classes are tied together, as in `jointglasso.solve`.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Weight of each class in the likelihood.
     pair_weights : array (p, p), sparse matrix, dict or PairWeights, optional
@@ -80,9 +90,9 @@ def screen(
     """
     check_choice("rule", rule, RULES)
     source = as_source(S)
-    penalty = GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
+    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, source.class_names, source.sample_sizes)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    return partition_by(rule, source, penalty, w, as_pair_weights(pair_weights, source.variable_names))
+    return partition_by(rule, source, chosen, w, as_pair_weights(pair_weights, source.variable_names))
 
 
 def partition_by(

@@ -1,0 +1,83 @@
+"""What the gap proves about the same edge in two classes: that its values are equal, or that they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.certificate import subgradient_within
+from jointglasso.engine.recheck import theta_reach
+from jointglasso.kernels.pair_types import Entries
+from jointglasso.penalties import UNIFORM, PairPenalty
+from jointglasso.problem import JointProblem
+from jointglasso.solution import Sameness
+
+
+@dataclass(frozen=True)
+class TieProofs:
+    """Pairs i < j of variables, and which comparisons (m, T) of tied classes are proved as they came out."""
+
+    rows: IntArray
+    columns: IntArray
+    proved: BoolArray
+
+
+NO_PROOFS = TieProofs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=bool))
+
+
+def certain_ties(
+    system: BlockSystem,
+    theta: FloatArray,
+    dual: FloatArray,
+    gap: FloatArray,
+    penalty: PairPenalty,
+    *,
+    cuts_proved: bool = True,
+) -> TieProofs:
+    """Comparisons of tied classes that the gap (G,) of their group proves, of the pairs that are not zero.
+
+    Values that are equal are proved so by `penalty.proves`; others differ for certain where their distance is more than
+    how far both may be off. Unless the cuts of a dynamic screen are proved, only pairs that all classes hold count.
+    """
+    tied = penalty.tied_classes
+    if not len(tied):
+        return NO_PROOFS
+    nonzero = system.gather(theta) != 0.0
+    pairs = np.flatnonzero(np.logical_or.reduceat(nonzero, system.pair_start[:-1])) if len(nonzero) else NO_PROOFS.rows
+    if not cuts_proved:
+        pairs = pairs[np.diff(system.pair_start)[pairs] == system.n_classes]
+    if not len(pairs):
+        return NO_PROOFS
+    at, start = system.entries_of(pairs)
+    row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[at]
+    factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
+    values, reach = theta[system.upper[at]], theta_reach(system, theta, gap, at)
+    u, u_reach = subgradient_within(system, dual, gap, at)
+    entries = Entries(start, cls, factor, system.n_classes)
+    equal = penalty.proves(values, u, u_reach, reach, entries)[1]
+    # Where a class does not hold a pair its value is zero, for certain.
+    whole, far = np.zeros((len(pairs), system.n_classes)), np.zeros((len(pairs), system.n_classes))
+    whole[row, cls], far[row, cls] = values, reach
+    one, two = tied.T
+    distance, reaches = np.abs(whole[:, one] - whole[:, two]), far[:, one] + far[:, two]
+    proved = np.where(distance == 0.0, equal, distance > (1.0 + 1e-12) * reaches)
+    first, second = system.entry_members(system.pair_start[pairs])
+    i, j = system.members[first], system.members[second]
+    return TieProofs(np.minimum(i, j), np.maximum(i, j), proved)
+
+
+def sameness_of(problem: JointProblem, precision: Sequence[Any], proofs: Sequence[TieProofs]) -> Sameness | None:
+    """In which classes each edge of a solution is the same, with what its pieces prove; None unless values can be."""
+    tied = problem.penalty.tied_classes
+    if not len(tied):
+        return None
+    found = Sameness.of(precision, tied)
+    for piece in proofs:
+        if len(piece.rows):
+            found = found.with_proofs(piece.rows, piece.columns, piece.proved)
+    return found

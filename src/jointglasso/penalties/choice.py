@@ -1,0 +1,52 @@
+"""From the words a user gives to a penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jointglasso._typing import IntArray
+from jointglasso.penalties.base import PairPenalty
+from jointglasso.penalties.class_graph import complete_of, forest_of, read_class_graph
+from jointglasso.penalties.fused import FusedPenalty
+from jointglasso.penalties.group import GroupPenalty
+from jointglasso.penalties.laplacian import LaplacianPenalty
+from jointglasso.validation import check_choice, check_nonnegative
+
+#: Ways to tie the classes together.
+PENALTIES = ("group", "fused", "chain", "graph", "laplacian")
+
+
+def make_penalty(
+    penalty: str,
+    lambda1: Any,
+    lambda2: Any,
+    class_graph: Any,
+    class_names: Sequence[str],
+    sample_sizes: IntArray | None = None,
+) -> PairPenalty:
+    """The penalty that `jointglasso.solve` is asked for."""
+    check_choice("penalty", penalty, PENALTIES)
+    l1, l2 = check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2)
+    if penalty == "group":
+        if class_graph is not None:
+            raise ValueError('class_graph goes with penalty="chain", "graph" or "laplacian", not with "group".')
+        return GroupPenalty(l1, l2)
+    if penalty == "fused":
+        if not (class_graph is None or (isinstance(class_graph, str) and class_graph in ("complete", "sample_size"))):
+            raise ValueError('penalty="fused" ties all classes; for a class_graph of your own use penalty="graph".')
+        graph = complete_of(len(class_names)) if class_graph is None else class_graph
+    elif penalty == "graph" and class_graph is None:
+        raise ValueError('penalty="graph" needs class_graph=, such as [("control", "a"), ("control", "b", 0.5)].')
+    else:
+        graph = "chain" if class_graph is None else class_graph
+    weights = read_class_graph(graph, class_names, sample_sizes)
+    if penalty == "chain" and not _is_chain(weights):
+        raise ValueError('penalty="chain" takes the classes in order; for another class_graph use penalty="graph".')
+    return (LaplacianPenalty if penalty == "laplacian" else FusedPenalty)(l1, l2, weights, penalty)
+
+
+def _is_chain(graph: Any) -> bool:
+    degree = (graph > 0).sum(axis=0)
+    connected = (graph > 0).sum() == 2 * (len(graph) - 1) and forest_of(graph) is not None
+    return bool(connected and (degree <= 2).all())

@@ -1,0 +1,95 @@
+"""Penalties that compare the classes along a graph: what the fused and the Laplacian penalty share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.pair_types import Entries
+from jointglasso.penalties.base import UNIFORM, PairPenalty
+from jointglasso.penalties.class_graph import edges_of
+
+
+@dataclass(frozen=True, eq=False)
+class TiedPenalty(PairPenalty):
+    """``lambda1 |t|_1`` and lambda2 times a price for the differences between neighbours in a graph of the classes."""
+
+    offers: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
+
+    lambda1: float
+    lambda2: float
+    graph: FloatArray
+    """(K, K) symmetric weights b >= 0 of the differences between classes; zero where classes are not neighbours."""
+    word: str = ""
+    """What the user called it, if not by its name: "chain", "graph"."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.graph)
+
+    @cached_property
+    def l1(self) -> FloatArray:
+        """Weight of each class's absolute value."""
+        return np.full(self.n_classes, float(self.lambda1))
+
+    @cached_property
+    def ties(self) -> BoolArray:
+        tied: BoolArray = self.lambda2 * self.graph > 0
+        return tied
+
+    @property
+    def scale(self) -> float:
+        return self.lambda1 + self.lambda2 * float(self.graph.sum(axis=1).max(initial=0.0))
+
+    def threshold(self, k: int) -> float:
+        return self.lambda1
+
+    def reach(self, n_classes: int) -> float:
+        return self.lambda1
+
+    def times(self, factor: float) -> Self:
+        return type(self)(factor * self.lambda1, factor * self.lambda2, self.graph, self.word)
+
+    def parameters(self) -> dict[str, Any]:
+        graph = [list(edge) for edge in edges_of(self.graph)]
+        return {**super().parameters(), "penalty": self.word or self.name, "class_graph": graph}
+
+    def cuts_hold(
+        self,
+        theta: FloatArray,
+        u: FloatArray,
+        u_reach: FloatArray,
+        theta_reach: FloatArray,
+        held: BoolArray,
+        factor: FloatArray = UNIFORM,
+    ) -> BoolArray:
+        # What a certain zero of the whole problem is, a class that was cut has to be.
+        (t, entries), (dual, _), (near, _), (far, _) = (
+            self.as_entries(part, factor) for part in (theta, u, u_reach, theta_reach)
+        )
+        zero = self.certain_zeros(t, dual, near, far, entries).reshape(theta.shape)
+        return np.asarray((zero | held).all(axis=1))
+
+    def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
+        """Number of the free variable of each entry, -1 at zeros, and the slope of the penalty at each entry.
+
+        Zeros stay zero and equal values of neighbours equal: one variable for each cluster, numbered through all pairs.
+        """
+        from jointglasso.kernels import entries as kernels
+
+        variable, slope = np.empty(len(theta), dtype=np.int64), np.empty_like(theta)
+        kernels.face(self.pair, theta, entries, variable, slope)
+        return variable, slope
+
+    def degrees_of_freedom(self, theta: FloatArray, entries: Entries) -> int:
+        """Number of values that are free: clusters of neighbours that are equal and not zero."""
+        return int(self.face(theta, entries)[0].max(initial=-1)) + 1
+
+    def _work(self) -> tuple[FloatArray, IntArray]:
+        size = self.room(self.n_classes)
+        return np.empty(size), np.empty(size, dtype=np.int64)
