@@ -120,11 +120,12 @@ def write_figures(folder: Path, result: Result, ending: str, pairs: Sequence[tup
         "networks": lambda path: plots.plot_networks(result.networks, path=path),
         "degrees": lambda path: plots.plot_degrees(result.networks, path=path),
         "adjacency": lambda path: plots.plot_adjacency(result.networks, result.solution.partition, path=path),
-        "centrality": lambda path: plots.plot_centrality(result.networks, path=path),
         "convergence": lambda path: plots.plot_convergence(result.solution, path=path),
     }
     if result.selection is not None:
         draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
+    if any(find_spec(package) is not None for package in ("igraph", "networkx")):
+        draw["centrality"] = lambda path: plots.plot_centrality(result.networks, path=path)
     if result.networks.has_stability:
         draw["stability"] = lambda path: plots.plot_stability(result.networks, path=path)
     (folder / "figures").mkdir()
@@ -137,7 +138,7 @@ def can_draw(session: Session) -> bool:
     """Whether the packages for figures are there; if not, say how to get them."""
     if find_spec("matplotlib") is not None:
         return True
-    session.note("Figures are left out: pip install 'jointglasso[plots]' brings what they need.")
+    session.note("Figures are left out: pip install 'jointglasso[plots,networks]' brings what they need.")
     return False
 
 

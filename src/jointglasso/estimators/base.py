@@ -15,7 +15,7 @@ from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.estimators.likelihood import mean_log_likelihood
 from jointglasso.solution import Solution
-from jointglasso.validation import readable_table
+from jointglasso.validation import labelled, readable_table
 
 #: Parameters of the estimators that say how covariances are computed.
 PREPARATION = ("scale", "assume_centered", "association", "missing", "constant")
@@ -37,6 +37,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:
         """Samples by class and their rows; sets what scikit-learn wants to know of a table."""
         # Missing and infinite values are looked at later, where they can be named with their class and variable.
+        X, y = labelled(X, y)
         X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False)
         rows = rows_by_class(len(X), y)
         self.classes_ = np.array([ONE_CLASS]) if y is None else np.unique(np.asarray(y))
@@ -110,6 +111,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             `missing` says.
         """
         check_is_fitted(self)
+        X, y = labelled(X, y)
         X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False, reset=False)
         names = [str(label) for label in self.classes_]
         if y is None and len(names) > 1:
@@ -130,6 +132,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing in ("complete", "pairwise")
         return tags
 

@@ -104,9 +104,9 @@ class JointGraphicalLassoCV(JointModel):
         Parameters
         ----------
         X : table (n, p)
-            Samples in rows: a NumPy array or a pandas, polars or pyarrow table.
-        y : sequence of n labels, optional
-            Class of each sample; one class without it.
+            Samples in rows: a NumPy array, a sparse matrix, a pandas, polars or pyarrow table, or an AnnData object.
+        y : sequence of n labels or str, optional
+            Class of each sample, or the name of the column that tells it; one class without it.
 
         Returns
         -------

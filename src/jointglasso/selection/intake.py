@@ -14,7 +14,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.classes import ClassSamples, rows_by_class
 from jointglasso.covariance.prepare import Preparation
-from jointglasso.validation import column_names, readable_table
+from jointglasso.validation import column_names, labelled, readable_table
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ def read_samples(X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:
             raise ValueError("y is given although the tables in X are already by class: leave y out.")
         X, y, names = _stack(X)
     elif not isinstance(X, ClassSamples):
+        X, y = labelled(X, y)
         X, names = read_table(X)
     if isinstance(X, ClassSamples):
         ends = np.cumsum([0, *X.sizes])

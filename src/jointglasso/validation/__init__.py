@@ -12,6 +12,7 @@ from jointglasso.validation.errors import (
     require_sound_variance,
     require_varying,
 )
+from jointglasso.validation.labelled import labelled
 from jointglasso.validation.naming import column_names, require_whole_characters
 from jointglasso.validation.options import (
     check_callback,
@@ -50,6 +51,7 @@ __all__ = [
     "impossible_pair",
     "indefinite_start",
     "label_rows",
+    "labelled",
     "no_minimum",
     "not_semidefinite",
     "parts_by_class",

@@ -1,0 +1,61 @@
+"""The site: nothing public is missing from the reference, links lead somewhere, examples in docstrings run."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import jointglasso as jgl
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), *(DOCS / "theory").glob("*.md"), ROOT / "README.md"])
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text("utf-8"), flags=re.M))
+    rooms = {"anndata", "datasets", "experiments", "io", "plots"}
+    public = {name for name in jgl.__all__ if not name.startswith("_") and name not in rooms}
+    assert public - listed == set()
+    assert {f"plots.{name}" for name in jgl.plots.__all__} - listed == set()
+    for name in listed:
+        found = jgl
+        for part in name.split("."):
+            found = getattr(found, part)
+        assert found.__doc__, f"{name} says nothing about itself"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    made = {"gallery/index.rst"}  # by the build
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        if "://" not in target and target not in made:
+            assert (page.parent / target).exists(), target
+
+
+def test_twenty_questions_have_answers():
+    text = (DOCS / "howto.md").read_text("utf-8")
+    questions = re.findall(r"^### (\d+)\. .*\?$", text, flags=re.M)
+    assert [int(number) for number in questions] == list(range(1, 21))
+
+
+def test_attributes_that_the_answers_name_exist():
+    text = (DOCS / "howto.md").read_text("utf-8")
+    for name in set(re.findall(r"\bjgl\.([a-zA-Z_]+(?:\.[a-zA-Z_]+)?)\(", text)):
+        found = jgl
+        for part in name.split("."):
+            found = getattr(found, part)
+    for name in set(re.findall(r"\bnetworks\.([a-z_]+)\(", text)):
+        assert hasattr(jgl.JointNetworks, name), name
+
+
+@pytest.mark.parametrize("module", ["networks.joint"])
+def test_examples_in_docstrings_run(module):
+    result = doctest.testmod(importlib.import_module(f"jointglasso.{module}"), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.attempted >= 6 and result.failed == 0
+
+
+def test_the_citation_is_of_this_version():
+    assert f"version: {jgl.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")

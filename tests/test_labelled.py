@@ -1,0 +1,58 @@
+"""Tables that carry their labels, sparse matrices and AnnData objects, wherever samples are given."""
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow
+import pytest
+from scipy import sparse
+
+import jointglasso as jgl
+from jointglasso.validation import labelled
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((60, 4)), columns=list("abcd"))
+    table["b"] += table["a"]
+    table.insert(2, "gender", np.repeat(["men", "women"], 30))
+    return table
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_y_may_name_a_column(frame, kind):
+    table = {"pandas": frame, "polars": polars.from_pandas(frame), "pyarrow": pyarrow.Table.from_pandas(frame)}[kind]
+    X, y = labelled(table, "gender")
+    assert list(getattr(X, "column_names", None) or X.columns) == list("abcd")
+    assert list(y) == frame["gender"].tolist()
+
+
+def test_estimator_and_selection_take_a_column_name(frame):
+    X, y = frame.drop(columns="gender"), frame["gender"]
+    by_name = jgl.JointGraphicalLasso(0.2, 0.1).fit(frame, "gender")
+    apart = jgl.JointGraphicalLasso(0.2, 0.1).fit(X, y)
+    np.testing.assert_array_equal(by_name.precision_[1].toarray(), apart.precision_[1].toarray())
+    assert by_name.score(frame, "gender") == apart.score(X, y)
+    grid = [(0.2, 0.1)]
+    assert jgl.select(frame, "gender", grid=grid).solution.class_names == ("men", "women")
+
+
+def test_sparse_and_annotated_tables(frame):
+    anndata = pytest.importorskip("anndata")
+    X, y = frame.drop(columns="gender").to_numpy(), frame["gender"].to_numpy()
+    dense = jgl.JointGraphicalLasso(0.2, 0.1).fit(X, y)
+    thin = jgl.JointGraphicalLasso(0.2, 0.1).fit(sparse.csr_array(X), y)
+    np.testing.assert_array_equal(thin.precision_[0].toarray(), dense.precision_[0].toarray())
+    cells = anndata.AnnData(
+        sparse.csr_matrix(X), obs=frame[["gender"]].rename(index=str), var=pd.DataFrame(index=list("abcd"))
+    )
+    found = jgl.select(cells, "gender", grid=[(0.2, 0.1)]).solution
+    assert found.variable_names == tuple("abcd") and found.class_names == ("men", "women")
+
+
+def test_a_name_that_is_no_column(frame):
+    with pytest.raises(ValueError, match=r"y='gendre' is no column of X \(similar: 'gender'"):
+        labelled(frame, "gendre")
+    with pytest.raises(TypeError, match="no columns with names"):
+        labelled(np.eye(3), "gender")
