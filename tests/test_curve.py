@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
+from jointglasso.screening.largest import lambda_max
 from jointglasso.screening.percolation import critical_correlation, noise_percolation
 
 
@@ -144,3 +145,22 @@ def test_percolation_by_rule():
 def test_bad_options(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         jgl.component_curve(np.eye(3), **options)
+
+
+def test_few_samples_leave_room_below_the_first_edge_and_no_bound_is_stated_that_was_not_computed():
+    """Noise of a few samples is above lambda1 in some class almost everywhere; strong pairs tell how far one can go."""
+    rng = np.random.default_rng(0)
+    source = jgl.SampleCovariance([rng.normal(size=(9, 900)), rng.normal(size=(8, 900))], correlation=True)
+    curve = jgl.component_curve(source, 0.3, n_lambdas=12, max_pairs=10_000)
+    weak = jgl.component_curve(source, 0.3, n_lambdas=12, max_pairs=10_000, rule="hybrid")
+    assert curve.floor < 0.97 * curve.lambda_max
+    assert curve.floor < weak.floor
+    assert curve.lambda_max == weak.lambda_max == pytest.approx(lambda_max(source, [(1.0, 0.3)])[0])
+    assert len(np.unique(curve.n_edges)) > 4 and curve.n_edges[-1] > 10
+    for value in curve.lambda1[[0, 5, 11]] * (1 + 1e-9):
+        assert curve.partition(value) == jgl.screen(source, value, 0.3 * value, rule="strong")
+    assert curve.reaches(1) and not curve.reaches(900)
+    assert curve.smallest_lambda(900) == (curve.floor, 0.3 * curve.floor)
+    nowhere = jgl.component_curve(source, 0.3, lambda_min=0.99, n_lambdas=12)
+    assert len(nowhere.lambda1) == 1 and nowhere.n_edges.tolist() == [0], "one line, not twelve equal ones"
+    assert nowhere.lambda_max == pytest.approx(curve.lambda_max)

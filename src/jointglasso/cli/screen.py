@@ -21,6 +21,9 @@ RULES = {
     "strong": "the finest, with which a solve begins",
 }
 
+#: A first point to try keeps at least so many pairs, where the curve goes so far.
+FIRST_EDGES = 10
+
 #: Block sizes for which the smallest penalties are told.
 SIZES = (50, 200, 1000)
 
@@ -84,6 +87,8 @@ def _suggest(curve: ComponentCurve, n_variables: int) -> tuple[float, float]:
     """A first point to try: where noise alone ties nothing together and blocks are of moderate size."""
     affordable = curve.smallest_lambda(min(n_variables, SIZES[-1]))[0]
     lambda1 = max(affordable, min(curve.percolation or 0.0, curve.lambda_max))
+    some = curve.lambda1[curve.n_edges >= min(FIRST_EDGES, curve.n_edges[-1])]
+    lambda1 = min(lambda1, float(some[0])) if curve.n_edges[-1] else lambda1
     return lambda1, curve.ratio * lambda1
 
 
@@ -119,7 +124,8 @@ def _show_suggestions(session: Session, curve: ComponentCurve, suggested: tuple[
         session.say(f"Below lambda1 = {curve.percolation:.4g} noise alone would tie most variables together.")
     smallest = {size: curve.smallest_lambda(size) for size in SIZES if size < p}
     for size, (lambda1, lambda2) in smallest.items():
-        session.say(f"Blocks of at most {size:,} variables: lambda1 >= {lambda1:.4g}, lambda2 >= {lambda2:.4g}.")
+        lower = "" if curve.reaches(size) else " (smaller ones were not computed)"
+        session.say(f"Blocks of at most {size:,} variables: lambda1 >= {lambda1:.4g}, lambda2 >= {lambda2:.4g}{lower}.")
     session.say(f"A point to begin with: --lambda1 {suggested[0]:.4g} --lambda2 {suggested[1]:.4g}")
     session.answer(
         suggested={"lambda1": suggested[0], "lambda2": suggested[1]},

@@ -10,6 +10,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.penalties import GroupPenalty
+from jointglasso.screening.largest import lambda_max
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
 from jointglasso.screening.percolation import noise_percolation
@@ -21,6 +22,12 @@ _RESOLUTION = 1e-9
 
 #: Pairs that should lie above the lowest lambda among those drawn at random to find it.
 _DRAWN_ABOVE = 400
+
+#: Pairs above lambda1 that a scan may list for each one it keeps: with few samples most of those are weak.
+_LISTED = 4
+
+#: Rules that look at strong pairs only.
+_STRONG_ONLY = ("strong", "global")
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,8 @@ class ComponentCurve:
         """Smallest (lambda1, lambda2) of the curve whose largest block has at most that many variables.
 
         Exact to nine digits: partitions are nested along lambda and change only where a pair crosses its threshold.
+        Where even the end of the curve satisfies the limit that end is returned, and smaller ones may too: see
+        `reaches`.
         """
         limit = check_count("largest_block", largest_block)
         inside = np.flatnonzero(self.largest <= limit)
@@ -83,6 +92,10 @@ class ComponentCurve:
             else:
                 first = middle + 1
         return float(levels[last]), float(self.ratio * levels[last])
+
+    def reaches(self, largest_block: int) -> bool:
+        """Whether blocks get larger than that on the curve, so that `smallest_lambda` is the smallest of all."""
+        return bool(self.largest[-1] > check_count("largest_block", largest_block)) or self.floor == 0.0
 
     def _levels(self, lower: float, upper: float) -> FloatArray:
         """Lambdas in an interval just above which nothing changes until the next one; the upper end comes last."""
@@ -142,21 +155,26 @@ def component_curve(
     check_count("n_lambdas", n_lambdas, 2)
     source = as_source(S)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    reachable = _reachable_floor(source, w, check_count("max_pairs", max_pairs))
+    strong_only = rule in _STRONG_ONLY
+    reachable = _reachable_floor(source, w, ratio if strong_only else None, check_count("max_pairs", max_pairs))
     floor = max(reachable, 0.0 if lambda_min is None else check_nonnegative("lambda_min", lambda_min))
-    pairs = scan_pairs(source, GroupPenalty(floor, 0.0), w)
+    pairs = scan_pairs(source, GroupPenalty(floor, ratio * floor if strong_only else 0.0), w, strong_only=strong_only)
     pairs, peak = _by_peak(pairs)
-    lambda_max = float(_pair_maxima(pairs, ratio).max(initial=0.0))
-    top = float(peak.max(initial=0.0)) if rule == "class" else lambda_max
+    no_edge_from = float(_pair_maxima(pairs, ratio).max(initial=0.0))
+    # A pair that was not kept is at most at the floor: as a threshold where only strong ones are, else in each class.
+    unknown = floor if strong_only else floor / (1.0 + ratio / np.sqrt(source.n_classes))
+    if no_edge_from < unknown:
+        no_edge_from = float(lambda_max(source, [(1.0, ratio)], weights=w)[0])
+    top = float(peak.max(initial=0.0)) if rule == "class" else no_edge_from
     end = max(floor, 0.02 * top if lambda_min is None else 0.0)
-    grid = _log_grid(top, end, n_lambdas)
+    grid = _log_grid(top, end, n_lambdas) if end < top else np.array([max(top, floor)])
     tables = (_thresholded(pairs, peak, value, ratio) for value in grid)
     points = [_measure(rule, table) for table in tables]
     largest, n_blocks, n_edges, cost = zip(*points, strict=True)
     return ComponentCurve(
         rule=rule, ratio=ratio, lambda1=grid,
         largest=np.array(largest), n_blocks=np.array(n_blocks), n_edges=np.array(n_edges), cost=np.array(cost),
-        lambda_max=lambda_max, percolation=noise_percolation(source, w, ratio, rule), floor=floor,
+        lambda_max=no_edge_from, percolation=noise_percolation(source, w, ratio, rule), floor=floor,
         _pairs=pairs, _peak=peak,
     )  # fmt: skip
 
@@ -167,8 +185,12 @@ def _measure(rule: str, table: PairTable) -> tuple[int, int, int, float]:
     return partition.largest, partition.n_blocks, int(kept.sum()), float(partition.cost)
 
 
-def _reachable_floor(source: CovarianceSource, weights: FloatArray, max_pairs: int) -> float:
-    """Lambda1 above which about half of `max_pairs` pairs lie, found from pairs drawn at random."""
+def _reachable_floor(source: CovarianceSource, weights: FloatArray, ratio: float | None, max_pairs: int) -> float:
+    """Lambda1 above which about half of `max_pairs` pairs lie, found from pairs drawn at random.
+
+    With a ratio only strong pairs count, those with an edge at (lambda1, ratio * lambda1) when they are alone, as long
+    as the pairs above lambda1 in some class, which a scan has to list, are not many times as many.
+    """
     p = source.n_variables
     n_pairs = p * (p - 1) // 2
     if n_pairs <= max_pairs:
@@ -178,10 +200,17 @@ def _reachable_floor(source: CovarianceSource, weights: FloatArray, max_pairs: i
     n_drawn = int(_DRAWN_ABOVE / share)
     i, j = draw.integers(0, p, n_drawn), draw.integers(0, p - 1, n_drawn)
     j += j >= i
-    peak = np.zeros(n_drawn)
-    for k in range(source.n_classes):
-        np.maximum(peak, weights[k] * np.abs(source.entries(k, i, j)), out=peak)
-    return float(np.partition(peak, n_drawn - _DRAWN_ABOVE)[n_drawn - _DRAWN_ABOVE])
+    weighted = np.column_stack([weights[k] * source.entries(k, i, j) for k in range(source.n_classes)])
+    peak = np.abs(weighted).max(axis=1)
+    if ratio is None:
+        return _exceeded_by(peak, _DRAWN_ABOVE)
+    return max(_exceeded_by(_gauges(weighted, ratio), _DRAWN_ABOVE), _exceeded_by(peak, _LISTED * _DRAWN_ABOVE))
+
+
+def _exceeded_by(values: FloatArray, count: int) -> float:
+    """Value that so many others reach."""
+    place = max(len(values) - count, 0)
+    return float(np.partition(values, place)[place])
 
 
 def _by_peak(pairs: PairTable) -> tuple[PairTable, FloatArray]:
@@ -210,8 +239,12 @@ def _take(pairs: PairTable, which: Any) -> PairTable:
 
 def _pair_maxima(pairs: PairTable, ratio: float) -> FloatArray:
     """Lambda1 of each pair from which on it is zero in all classes when isolated."""
+    return _gauges(pairs.weighted, ratio)
+
+
+def _gauges(weighted: FloatArray, ratio: float) -> FloatArray:
     penalty = GroupPenalty(1.0, ratio)
-    return penalty.gauge(*penalty.as_entries(pairs.weighted))
+    return penalty.gauge(*penalty.as_entries(weighted))
 
 
 def _log_grid(top: float, bottom: float, n: int) -> FloatArray:

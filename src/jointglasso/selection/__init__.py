@@ -1,9 +1,10 @@
 """Choosing the penalties, and how far the edges can be trusted."""
 
+from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.criteria import aic, bic, ebic, jbic
 from jointglasso.selection.differences import DifferenceTest, difference_test
 from jointglasso.selection.front import SelectionWarning, select
-from jointglasso.selection.grids import LambdaGrid, lambda_grid, lambda_max
+from jointglasso.selection.grids import LambdaGrid, lambda_grid
 from jointglasso.selection.progress import SelectionProgress
 from jointglasso.selection.relaxed import refit
 from jointglasso.selection.result import SelectionResult

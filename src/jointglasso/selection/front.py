@@ -11,11 +11,12 @@ import numpy as np
 
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
+from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out
 from jointglasso.selection.criteria import CRITERIA, LENIENT, check_gamma
 from jointglasso.selection.cross_validation import CrossValidated
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information
-from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, lambda_max, noise_level
+from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level
 from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
