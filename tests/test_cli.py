@@ -394,8 +394,8 @@ def test_several_files_are_a_class_each(tmp_path):
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
     with pytest.warns(UserWarning, match="which not all files have"):
         found = screened(tmp_path / "young.csv", tmp_path / "old.csv")
-    assert found.class_names == ("old", "young") and found.variable_names == ("b", "c")
-    np.testing.assert_array_equal(found.matrices[1][:, 1], [-i for i in range(6)])
+    assert found.class_names == ("young", "old") and found.variable_names == ("b", "c")
+    np.testing.assert_array_equal(found.matrices[0][:, 1], [-i for i in range(6)])
     with pytest.warns(UserWarning), pytest.raises(ValueError, match="not among the classes"):
         screened(tmp_path / "young.csv", tmp_path / "old.csv", "--classes", "middle")
 

@@ -35,10 +35,10 @@ def table():
 # Classes
 
 
-def test_rows_by_class_are_sorted_by_label_and_cover_the_table():
+def test_rows_by_class_are_in_order_of_appearance_and_cover_the_table():
     rows = rows_by_class(5, ["b", "a", "b", "a", "b"])
-    assert list(rows) == ["a", "b"]
-    assert [list(members) for members in rows.values()] == [[1, 3], [0, 2, 4]]
+    assert list(rows) == ["b", "a"]
+    assert [list(members) for members in rows.values()] == [[0, 2, 4], [1, 3]]
     assert list(rows_by_class(3, None)) == ["all"]
 
 

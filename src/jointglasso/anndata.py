@@ -53,7 +53,7 @@ def fit(
     key_added : str, default "jgl"
         Beginning of the keys that are added.
     classes : sequence of str, optional
-        Use these classes only; all by default. They are sorted.
+        Use these classes only; all by default. They are in order of appearance.
     correlation : bool, default True
         Scale every gene to unit variance within each class.
     constant : {"error", "drop"}

@@ -17,7 +17,7 @@ def require_anndata(adata: Any) -> None:
 
 
 def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) -> dict[str, SampleRows]:
-    """Where to read the samples of each class, classes sorted; nothing but labels is read yet."""
+    """Where to read the samples of each class, classes in order of appearance; nothing but labels is read yet."""
     require_anndata(adata)
     if groupby not in adata.obs:
         raise ValueError(f"obs has no column {groupby!r}; its columns are {_listed(adata.obs.columns)}.")
@@ -30,7 +30,7 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
             "the classes to use."
         )
     labels = column.astype(str).to_numpy(dtype=object)
-    present = sorted(set(labels[~column.isna().to_numpy()]))
+    present = list(dict.fromkeys(labels[~column.isna().to_numpy()]))
     chosen = present if classes is None else _chosen(classes, present, groupby)
     values = adata.X if layer is None else adata.layers[layer]
     if values is None:
@@ -40,11 +40,11 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
 
 def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
     given = [classes] if isinstance(classes, str) else list(classes)
-    chosen = sorted({str(name) for name in given})
-    unknown = [name for name in chosen if name not in present]
+    chosen = {str(name) for name in given}
+    unknown = sorted(chosen.difference(present))
     if unknown:
         raise ValueError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {_listed(present)}.")
-    return chosen
+    return [name for name in present if name in chosen]
 
 
 def _listed(names: Any) -> str:

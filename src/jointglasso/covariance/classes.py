@@ -56,7 +56,7 @@ class ClassSamples:
 
 
 def rows_by_class(n_samples: int, y: Any) -> dict[str, IntArray]:
-    """Row numbers of each class in sorted order of the labels; without labels all rows are one class."""
+    """Row numbers of each class, classes in order of appearance; without labels all rows are one class."""
     if y is None:
         return {ONE_CLASS: np.arange(n_samples)}
     return label_rows(n_samples, y)

@@ -127,7 +127,7 @@ class SampleCovariance:
         X : array, data frame, sparse matrix or dataset (n, p)
             Samples in rows. What is sparse or on disk is read one class after the other.
         y : sequence of n labels
-            Class of each sample; the classes come out sorted.
+            Class of each sample; the classes are in order of appearance.
         correlation, variable_names
             As in the constructor.
         """
@@ -151,7 +151,7 @@ class SampleCovariance:
         correlation : bool, default False
             As in the constructor.
         classes : sequence of str, optional
-            Use these classes only; all by default. They come out sorted.
+            Use these classes only; all by default. They are in order of appearance.
         """
         samples = samples_by_class(adata, groupby, layer, classes)
         return cls(samples, correlation=correlation, variable_names=distinct_names(adata.var_names))

@@ -40,7 +40,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         X, y = labelled(X, y)
         X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False)
         rows = rows_by_class(len(X), y)
-        self.classes_ = np.array([ONE_CLASS]) if y is None else np.unique(np.asarray(y))
+        labels = np.full(len(X), ONE_CLASS) if y is None else np.asarray(y)
+        self.classes_ = labels[[members[0] for members in rows.values()]]
         samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
         return samples, list(rows.values())
 

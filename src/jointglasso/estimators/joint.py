@@ -50,7 +50,7 @@ class JointGraphicalLasso(JointModel):
     Attributes
     ----------
     classes_ : array (K,)
-        Labels, sorted: the order of everything below.
+        Labels in order of appearance, which is the order of everything below.
     precision_ : list of K scipy.sparse.csc_array
         Precision matrices on the scale of the data: the maximum likelihood on the edges that the penalties found.
     penalized_precision_ : list of K scipy.sparse.csc_array

@@ -50,7 +50,7 @@ def _matrix_of(class_name: str) -> str:
 
 
 def check_labels(X: Any, y: Any) -> dict[str, Any]:
-    """Split a table of samples by label, classes sorted; the pieces keep the table's column names.
+    """Split a table of samples by label, classes in order of appearance; the pieces keep the table's column names.
 
     Of tables that need not be in memory the pieces are places to read from.
     """
@@ -65,7 +65,7 @@ def check_labels(X: Any, y: Any) -> dict[str, Any]:
 
 
 def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
-    """Positions of the samples of each class, classes sorted."""
+    """Positions of the samples of each class, classes in order of appearance."""
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != n_samples:
         raise ValueError(f"y has shape {labels.shape}, but X has {n_samples} samples: give one label per sample.")
@@ -78,10 +78,10 @@ def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
     if "str" in kinds and len(kinds) > 1:
         raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.")
     try:
-        classes = np.unique(labels)
+        classes, first = np.unique(labels, return_index=True)
     except TypeError:
         raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.") from None
-    rows: dict[str, IntArray] = {str(label): np.flatnonzero(labels == label) for label in classes}
+    rows: dict[str, IntArray] = {str(label): np.flatnonzero(labels == label) for label in classes[np.argsort(first)]}
     require_whole_characters(list(rows), "class")
     return rows
 
