@@ -78,7 +78,7 @@ def infer(session: Session, /, **options: Any) -> int:
         association=options["association"],
         se=options["se"],
         missing=preparation["missing"],
-        weights=None if options["weights"] == "equal" else options["weights"],
+        weights=options["weights"],
         groups=None if options["groups"] is None else columns[options["groups"]],
         covariates=columns[split(options["covariates"])] if options["covariates"] else None,
     )

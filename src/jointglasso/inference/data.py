@@ -113,6 +113,8 @@ def _by_class(name: str, given: Any, samples: ClassSamples, rows: Sequence[IntAr
 
 
 def _table(given: Any) -> Any:
+    if hasattr(given, "to_pandas"):  # polars, pyarrow
+        given = given.to_pandas()
     return require("pandas", "pandas").DataFrame(given if hasattr(given, "columns") else np.asarray(given))
 
 

@@ -97,6 +97,17 @@ class Inference:
         """(m, K): q-values, each class by itself."""
         return np.column_stack([q_values(p, self.n_pairs) for p in self.p_values.T])
 
+    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Partial correlations of the kept pairs and both ends of their intervals, arrays (m, K)."""
+        z, half = self.estimates.z, self._half_widths(level)
+        return np.tanh(z), np.tanh(z - half), np.tanh(z + half)
+
+    def leading(self, fdr: float, n: int) -> IntArray:
+        """Positions of up to `n` kept pairs that are an edge in some class, smallest p-value first."""
+        p = np.where(self.q_values <= check_rate(fdr), self.p_values, np.inf).min(axis=1)
+        order = np.argsort(p, kind="stable")[:n]
+        return order[np.isfinite(p[order])]
+
     @cached_property
     def heterogeneity_values(self) -> tuple[FloatArray, FloatArray]:
         """P-values and q-values (m,) of the test that a partial correlation is the same in all classes."""
@@ -119,12 +130,12 @@ class Inference:
         pandas.DataFrame
             Columns `class`, `a`, `b`, `estimate`, `low`, `high`, `p`, `q`.
         """
-        found, half = self.estimates, self._half_widths(level)
+        estimate, low, high = self.intervals(level)
         parts = [
             {
-                "estimate": np.tanh(found.z[:, k]),
-                "low": np.tanh(found.z[:, k] - half[:, k]),
-                "high": np.tanh(found.z[:, k] + half[:, k]),
+                "estimate": estimate[:, k],
+                "low": low[:, k],
+                "high": high[:, k],
                 "p": self.p_values[:, k],
                 "q": self.q_values[:, k],
             }

@@ -49,29 +49,27 @@ def plot_intervals(
     -------
     matplotlib.figure.Figure
     """
-    table = found.edges(level=level)
-    chosen = table[table.q <= fdr].drop_duplicates(["a", "b"]).head(check_count("n_edges", n_edges))
-    pairs = list(zip(chosen.a, chosen.b, strict=True))
+    pairs = found.leading(fdr, check_count("n_edges", n_edges))
     figure = new_figure(6.5, max(2.4, 1.3 + 0.3 * len(pairs)))
     ax = figure.subplots()
-    if not pairs:
+    if len(pairs) == 0:
         _say(ax, f"no edge at a false discovery rate of {fdr:g}")
         return finish(figure, path)
-    place = {pair: len(pairs) - 1 - n for n, pair in enumerate(pairs)}
-    height = np.array([place.get(pair, -1) for pair in zip(table.a, table.b, strict=True)])
-    table = table.assign(height=height)[height >= 0]
+    estimate, low, high = (values[pairs] for values in found.intervals(level))
+    is_edge = found.q_values[pairs] <= fdr
+    height = np.arange(len(pairs))[::-1]
     shift = np.linspace(0.24, -0.24, found.n_classes) if found.n_classes > 1 else np.zeros(1)
     ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
     for k, name in enumerate(found.class_names):
-        mine = table[table["class"] == name]
         colour, marker = class_style(k, found.n_classes)
-        at = mine.height.to_numpy() + shift[k]
-        edge = (mine.q <= fdr).to_numpy()
-        ax.hlines(at, mine.low, mine.high, color=colour, linewidth=1.3, alpha=0.85)
-        fill = np.where(edge[:, None], _rgba(colour), _rgba("white"))
-        ax.scatter(mine.estimate, at, marker=marker, s=24, c=fill, edgecolors=[colour], linewidths=1.1, zorder=3)
+        at = height + shift[k]
+        ax.hlines(at, low[:, k], high[:, k], color=colour, linewidth=1.3, alpha=0.85)
+        fill = np.where(is_edge[:, [k]], _rgba(colour), _rgba("white"))
+        ax.scatter(estimate[:, k], at, marker=marker, s=24, c=fill, edgecolors=[colour], linewidths=1.1, zorder=3)
         ax.scatter([], [], marker=marker, s=24, color=colour, label=plain(name))
-    ax.set_yticks([place[pair] for pair in pairs], [plain(f"{a} \u2013 {b}") for a, b in pairs])
+    ends = found.estimates.rows[pairs], found.estimates.columns[pairs]
+    names = [f"{found.variable_names[i]} \u2013 {found.variable_names[j]}" for i, j in zip(*ends, strict=True)]
+    ax.set_yticks(height, [plain(name) for name in names])
     ax.set(xlabel=f"partial correlation, {100 * level:g} % interval", ylim=(-0.7, len(pairs) - 0.3))
     ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
     ax.xaxis.label.set_fontsize(9)

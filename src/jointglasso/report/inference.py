@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 #: Rows of a table that the page shows.
 SHOWN = 200
 
+#: Pairs of the chart of intervals, and points of a chart of differences, those with the smallest p-values.
+DRAWN, POINTS = 25, 2_000
+
+#: Charts of differences.
+CHARTS = 6
+
 #: False discovery rate of what is listed.
 RATE = 0.1
 
@@ -27,13 +33,25 @@ def inference_cards(found: Inference | None) -> list[Card]:
     edges = found.edges(fdr=RATE)
     paragraphs = [found.method(RATE), *found.notes, _counted(edges, "edges", "edges.csv")]
     cards: list[Card] = [
-        {"id": "inference", "title": "Edges with intervals", "paragraphs": paragraphs, "table": _cells(edges)}
+        {
+            "id": "inference",
+            "title": "Edges with intervals",
+            "paragraphs": paragraphs,
+            "charts": _forest(found),
+            "table": _cells(edges),
+        }
     ]
     if found.n_classes > 1:
         differences = found.differences(fdr=RATE)
         words = [_counted(differences, "differences between two classes", "differences.csv")]
         cards.append(
-            {"id": "tests", "title": "Differences with intervals", "paragraphs": words, "table": _cells(differences)}
+            {
+                "id": "tests",
+                "title": "Differences with intervals",
+                "paragraphs": words,
+                "charts": _volcanoes(found),
+                "table": _cells(differences),
+            }
         )
     return cards
 
@@ -54,6 +72,40 @@ def pair_tests(found: Inference | None, networks: JointNetworks) -> dict[str, li
         name: [float(values[at]) if yes else None for at, yes in zip(place, there, strict=True)]
         for name, values in (("p", p_values), ("q", q_values))
     }
+
+
+def _forest(found: Inference) -> list[dict[str, Any]]:
+    """Intervals in every class of the pairs that are an edge in one."""
+    leading = found.leading(RATE, DRAWN)
+    if len(leading) == 0:
+        return []
+    numbers = np.stack([values[leading] for values in found.intervals()], axis=-1).round(4)
+    edge = found.q_values[leading] <= RATE
+    ends = found.estimates.rows[leading], found.estimates.columns[leading]
+    pairs = [
+        {
+            "name": f"{found.variable_names[i]} \u2013 {found.variable_names[j]}",
+            "values": [[*numbers[n, k].tolist(), bool(edge[n, k])] for k in range(found.n_classes)],
+        }
+        for n, (i, j) in enumerate(zip(*ends, strict=True))
+    ]
+    return [{"kind": "forest", "classes": list(found.class_names), "pairs": pairs}]
+
+
+def _volcanoes(found: Inference) -> list[dict[str, Any]]:
+    """Differences against their p-values, a chart for each two classes that differ, those that differ most first."""
+    charts: list[dict[str, Any]] = []
+    for (first, second), part in found.differences().groupby(["class_1", "class_2"], sort=False):
+        hit = part.q <= RATE
+        if not hit.any():
+            continue
+        shown = part.head(max(POINTS, int(hit.sum())))
+        names = [f"{a} \u2013 {b}" if yes else None for a, b, yes in zip(shown.a, shown.b, hit, strict=False)]
+        height = -np.log10(np.maximum(shown.p, 1e-300))
+        places = zip(shown.difference.round(4).tolist(), height.round(3).tolist(), strict=True)
+        points = [[*place, name] for place, name in zip(places, names, strict=True)]
+        charts.append({"kind": "volcano", "label": f"{first} \u2212 {second}", "points": points})
+    return sorted(charts, key=lambda chart: -sum(point[2] is not None for point in chart["points"]))[:CHARTS]
 
 
 def _counted(table: pd.DataFrame, what: str, file: str) -> str:

@@ -21,7 +21,10 @@ from jointglasso.report.payload import make_payload
 from jointglasso.solution import Solution
 
 #: The script of the page, in the order in which its parts need each other.
-_SCRIPTS = ("model.js", "tables.js", "drawing.js", "stage.js", "picture.js", "search.js", "downloads.js", "main.js")
+_SCRIPTS = (
+    "model.js", "tables.js", "charts.js", "drawing.js", "stage.js", "picture.js", "search.js", "downloads.js",
+    "main.js",
+)  # fmt: skip
 
 
 def write_report(

@@ -164,11 +164,12 @@ function neighbourTable(model, variable, onChoose) {
   return make("div", { className: "scroll tall" }, [make("table", {}, [make("thead", {}, [head]), make("tbody", {}, rows)])]);
 }
 
-/** Plain facts: a heading with rows of {term, value, note}, paragraphs or a table. */
-function factCard({ id, title, rows, paragraphs, table }) {
+/** Plain facts: a heading with rows of {term, value, note}, paragraphs, charts or a table. */
+function factCard({ id, title, rows, paragraphs, charts, table }) {
   const card = make("div", { className: "card", attributes: id ? { id } : {} }, [make("h2", { text: title })]);
   card.append(...(paragraphs || []).map((text) => make("p", { text })));
   if (rows) card.append(factList(rows));
+  card.append(...(charts || []).map(({ kind, ...data }) => CHARTS[kind](data)));
   if (table) card.append(plainTable(title, table));
   return card;
 }

@@ -1,0 +1,80 @@
+// Charts of tests, drawn once as SVG: intervals of edges by class, and differences against their p-values.
+
+const CHART = { names: 250, width: 860, right: 20, bottom: 40, top: 8 };
+
+/** An SVG element; colours are custom properties, so that they follow the theme. */
+function draw(tag, attributes = {}, children = [], style = {}) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  Object.assign(element.style, style);
+  element.append(...children);
+  return element;
+}
+
+function drawText(text, x, y, anchor = "middle", size = 12) {
+  return draw("text", { x, y, "text-anchor": anchor, "dominant-baseline": "middle", "font-size": size }, [text], { fill: "var(--text)" });
+}
+
+function chartFrame(label, width, height, children) {
+  const picture = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, children, { maxWidth: `${width}px`, width: "100%" });
+  return make("div", { className: "chart" }, [picture]);
+}
+
+/** A horizontal axis with round numbers. */
+function drawAxis(scale, [low, high], y, x0, x1) {
+  const step = [0.05, 0.1, 0.2, 0.5].find((size) => (high - low) / size <= 8) || 0.5;
+  const parts = [draw("line", { x1: x0, x2: x1, y1: y, y2: y }, [], { stroke: "var(--quiet)" })];
+  for (let n = Math.ceil(low / step); n * step <= high; n += 1) {
+    const x = scale(n * step);
+    parts.push(draw("line", { x1: x, x2: x, y1: y, y2: y + 4 }, [], { stroke: "var(--quiet)" }), drawText(String(+(n * step).toFixed(2)).replace("-", "−"), x, y + 14, "middle", 11));
+  }
+  return parts;
+}
+
+const classColour = (k) => `var(--class-${k % 8})`;
+
+/** Forest plot: {classes, pairs: [{name, values: [[estimate, low, high, found], ...] by class}]}. */
+function forestChart({ classes, pairs }) {
+  const { names, width, right, bottom, top } = CHART, row = 12 * classes.length + 6;
+  const legend = 22, height = top + legend + pairs.length * row + bottom;
+  const all = pairs.flatMap((pair) => pair.values.flat().filter((value) => typeof value === "number"));
+  const range = [Math.min(0, ...all) - 0.03, Math.max(0, ...all) + 0.03];
+  const scale = (value) => names + ((value - range[0]) / (range[1] - range[0])) * (width - names - right);
+  const base = top + legend + pairs.length * row;
+  const parts = [draw("line", { x1: scale(0), x2: scale(0), y1: top + legend, y2: base }, [], { stroke: "var(--pale)" }), ...drawAxis(scale, range, base, names, width - right)];
+  classes.forEach((name, k) => parts.push(
+    draw("circle", { cx: names + k * 130, cy: top + 6, r: 4.5 }, [], { fill: classColour(k) }), drawText(name, names + 10 + k * 130, top + 7, "start")));
+  pairs.forEach((pair, n) => {
+    const middle = top + legend + (n + 0.5) * row;
+    parts.push(drawText(pair.name, names - 10, middle, "end"));
+    pair.values.forEach(([estimate, low, high, found], k) => {
+      const y = middle + (classes.length > 1 ? ((k / (classes.length - 1)) - 0.5) * (row - 12) : 0);
+      parts.push(
+        draw("line", { x1: scale(low), x2: scale(high), y1: y, y2: y, "stroke-width": 1.6 }, [], { stroke: classColour(k) }),
+        draw("circle", { cx: scale(estimate), cy: y, r: 3.6, "stroke-width": 1.4 }, [draw("title", {}, [`${pair.name}, ${classes[k]}: ${estimate} (${low} to ${high})`])],
+          { stroke: classColour(k), fill: found ? classColour(k) : "var(--panel)" }));
+    });
+  });
+  parts.push(drawText("partial correlation, 95 % interval; filled: found at the false discovery rate", (names + width) / 2, height - 8, "middle", 11));
+  return chartFrame("Partial correlations with intervals, by class", width, height, parts);
+}
+
+/** Volcano plot: {label, points: [[difference, -log10 p, name or null], ...]}, named ones being discoveries. */
+function volcanoChart({ label, points }) {
+  const width = 560, height = 320, left = 46, { right, bottom, top } = CHART;
+  const widest = Math.max(0.05, ...points.map(([x]) => Math.abs(x))) * 1.1, tallest = Math.max(1, ...points.map(([, y]) => y)) * 1.06;
+  const x = (value) => left + ((value + widest) / (2 * widest)) * (width - left - right);
+  const y = (value) => height - bottom - (value / tallest) * (height - bottom - top);
+  const parts = [draw("line", { x1: x(0), x2: x(0), y1: top, y2: height - bottom }, [], { stroke: "var(--pale)" }), ...drawAxis(x, [-widest, widest], height - bottom, left, width - right)];
+  const step = Math.ceil(tallest / 6);
+  for (let n = 0; n <= tallest; n += step) parts.push(drawText(String(n), left - 8, y(n), "end", 11));
+  for (const [difference, strength, name] of points) {
+    const title = name === null ? [] : [draw("title", {}, [name])];
+    parts.push(draw("circle", { cx: x(difference).toFixed(1), cy: y(strength).toFixed(1), r: name === null ? 2 : 4 }, title,
+      { fill: name === null ? "var(--pale)" : "var(--negative)" }));
+  }
+  parts.push(drawText(`difference, ${label}; upwards: −log10 p`, (left + width) / 2, height - 8, "middle", 11));
+  return chartFrame(`Differences against p-values, ${label}`, width, height, parts);
+}
+
+const CHARTS = { forest: forestChart, volcano: volcanoChart };

@@ -1,0 +1,61 @@
+"""Edges and differences with intervals in the report: the numbers on the page are those of the tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+from browser import start_browser
+from jointglasso.report.inference import inference_cards, pair_tests
+
+
+@pytest.fixture(scope="module")
+def found():
+    rng = np.random.default_rng(0)
+    samples = {name: rng.normal(size=(90, 6)) for name in ("a", "b", "c")}
+    samples["a"][:, 1] += samples["a"][:, 0]
+    samples["b"][:, 1] -= samples["b"][:, 0]
+    return jgl.infer(samples)
+
+
+def test_cards_hold_the_tables_and_their_charts(found):
+    edges, differences = inference_cards(found)
+    assert len(edges["table"]["rows"]) == len(found.edges(fdr=0.1))
+    assert len(differences["table"]["rows"]) == len(found.differences(fdr=0.1))
+    (forest,) = edges["charts"]
+    first = found.edges().iloc[0]
+    assert forest["pairs"][0]["name"] == f"{first.a} – {first.b}"
+    values = forest["pairs"][0]["values"][found.class_names.index(first["class"])]
+    np.testing.assert_allclose(values[:3], first[["estimate", "low", "high"]].astype(float), atol=1e-4)
+    assert values[3] is True
+    for volcano in differences["charts"]:
+        assert len(volcano["points"]) == 15
+    assert any("x0 – x1" in [point[2] for point in chart["points"]] for chart in differences["charts"])
+    assert inference_cards(None) == []
+
+
+def test_pairs_of_the_networks_get_their_tests(found):
+    networks = found.graph(0.1)
+    tests = pair_tests(found, networks)
+    table = found.heterogeneity().set_index(["a", "b"])
+    edges = networks.edge_list
+    for p, q, i, j in zip(tests["p"], tests["q"], edges.first[edges.starts], edges.second[edges.starts], strict=True):
+        row = table.loc[(f"x{i}", f"x{j}")]
+        assert (p, q) == (pytest.approx(row.p), pytest.approx(row.q))
+    assert pair_tests(None, networks) is None
+    assert pair_tests(found, networks.subnetwork([0, 1])) is None
+
+
+@pytest.mark.browser
+def test_the_page_draws_the_charts(found, tmp_path):
+    path = jgl.write_report(tmp_path / "report.html", found.solution, networks=found.graph(0.1), inference=found)
+    driver = start_browser(tmp_path / "profile")
+    try:
+        driver.get(path.as_uri())
+        forest = driver.find_elements("css selector", "#inference svg circle title")
+        assert len(forest) == 3 * len(found.leading(0.1, 25))
+        assert driver.find_elements("css selector", "#tests svg")
+        assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
+    finally:
+        driver.quit()
