@@ -164,7 +164,7 @@ def test_update_of_a_pair_with_one_class_is_soft_thresholding():
 def every_group_is_big(monkeypatch, request):
     """Send even the smallest groups through the solver made for big ones."""
     from jointglasso.engine import items
-    from jointglasso.solvers import newton as solver
+    from jointglasso.solvers import small_groups as solver
 
     monkeypatch.setattr(items, "BATCHED_BLOCK", request.param)
     monkeypatch.setattr(solver, "SMALL_BLOCK", 1)
@@ -306,7 +306,7 @@ def test_sparse_groups_of_the_same_size_are_not():
 
 
 def test_newton_hands_over_what_costs_it_too_much(monkeypatch):
-    from jointglasso.solvers import newton as solver
+    from jointglasso.solvers import small_groups as solver
 
     monkeypatch.setattr(solver, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
     monkeypatch.setattr(solver, "ADMM_WORK", 1.0)
@@ -330,7 +330,7 @@ def test_admm_goes_on_from_a_warm_start():
 
 
 def test_many_small_groups_on_threads_give_the_same_as_on_one(monkeypatch):
-    from jointglasso.solvers import newton as solver
+    from jointglasso.solvers import small_groups as solver
 
     draw = np.random.default_rng(0)
     factor = draw.standard_normal((2, 50, 60)).repeat(10, axis=2)

@@ -26,10 +26,10 @@ def choose_method(solver: str | GroupSolver) -> GroupSolver:
 
 
 def suited_method(method: GroupSolver, penalty: PairPenalty) -> GroupSolver:
-    """The method itself where the penalty offers what it needs; instead of "auto", ADMM."""
-    if not isinstance(method, Newton) or "newton" in penalty.offers:
+    """The method itself where the penalty offers what it requires; else an error that names those that would do."""
+    if getattr(method, "requires", frozenset()) <= penalty.offers:
         return method
-    if not method.closed_form:
-        word, instead = penalty.parameters()["penalty"], '"auto", "admm" or "proximal_gradient"'
-        raise ValueError(f'solver="newton" needs penalty="group"; with "{word}" use {instead}.')
-    return ADMM()
+    suited = [f'"{name}"' for name, make in SOLVERS.items() if make().requires <= penalty.offers]
+    instead = f"{', '.join(suited[:-1])} or {suited[-1]}"
+    word = penalty.parameters()["penalty"]
+    raise ValueError(f'solver="{method.name}" does not go with penalty="{word}": use {instead}.')

@@ -67,6 +67,7 @@ class ADMM:
     warm_dual: bool = True
 
     name = "admm"
+    requires = frozenset({"prox"})
     default_max_iter = 2000
     lockstep = True
     bytes_per_entry = 250.0

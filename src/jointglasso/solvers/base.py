@@ -103,6 +103,10 @@ class GroupSolver(Protocol):
     def bytes_per_entry(self) -> float:
         """Peak bytes for each entry b^2 of the blocks that are solved together: matrices, their pair index, scratch."""
 
+    @property
+    def requires(self) -> frozenset[str]:
+        """What a penalty must offer (`PairPenalty.offers`)."""
+
     def solve(self, task: SolverTask) -> SolverResult:
         """Solve to the task's gap limits."""
 

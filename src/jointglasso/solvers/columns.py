@@ -27,9 +27,16 @@ _WARM_CHANGE = 0.03
 
 
 def suits_columns(task: SolverTask) -> bool:
-    """Whether sweeps can be made over the columns of a group: every pair is penalised, and alike."""
+    """Whether sweeps can be made over the columns of a group: every pair is penalised.
+
+    Where Newton's method can be used instead, weighted and forbidden pairs are left to it.
+    """
     system = task.system
-    return task.penalty.scale > 0.0 and not (len(system.pair_factor) or len(system.forbidden))
+    if task.penalty.scale == 0.0:
+        return False
+    if "newton" in task.penalty.offers:
+        return not (len(system.pair_factor) or len(system.forbidden))
+    return bool((system.pair_factor > 0.0).all())
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,10 +11,12 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.admm import ADMM
-from jointglasso.solvers.base import Report, SolverResult, SolverTask
+from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 from jointglasso.solvers.columns import suits_columns
+from jointglasso.solvers.small_groups import SWEPT_BLOCK, alone, by_group, hands, sweep_groups
+from jointglasso.solvers.sweeping import solve_by_sweeps
 
 #: Relative gap down to which a failure of Newton's method is not the fault of rounding.
 _HOPE = 1e-10
@@ -26,14 +27,8 @@ FEW_ITERATIONS = 25
 #: Groups of blocks up to this size are solved by compiled code from end to end.
 SMALL_BLOCK = 48
 
-#: Groups of blocks up to this size are swept over with all of their matrices at hand.
-SWEPT_BLOCK = 256
-
 #: Groups with a block of at least this size, and at least this share of strong pairs, are left to ADMM.
 DENSE_BLOCK, DENSE_SHARE = 24, 0.5
-
-#: Below this sum of fourth powers of block sizes, small groups are not worth a second thread.
-_WORTH_THREADS = 1e6
 
 #: Work of Newton's products, in cubed block sizes, at which ADMM would have been half done.
 ADMM_WORK = 1200.0
@@ -61,8 +56,18 @@ class Newton:
         """Name by which `solve` knows the method."""
         return "auto" if self.closed_form else "newton"
 
+    @property
+    def requires(self) -> frozenset[str]:
+        """What a penalty must offer: with the closed form, sweeps can stand in for Newton's method."""
+        return frozenset({"columns"} if self.closed_form else {"newton"})
+
     def solve(self, task: SolverTask) -> SolverResult:
-        """Closed form first, if wanted; then Newton on every group whose gap is still too wide."""
+        """Closed form first, if wanted; then Newton on every group whose gap is still too wide.
+
+        Where the penalty is none that Newton's method knows, sweeps over the columns do it all.
+        """
+        if "newton" not in task.penalty.offers:
+            return solve_by_sweeps(task)
         strong = strong_pairs(task.system, task.penalty) if self.closed_form else np.zeros(0, dtype=bool)
         theta, methods = self._begin(task, strong)
         if task.system.n_groups == 1 and task.system.size.max() > (SWEPT_BLOCK if task.absolute else SMALL_BLOCK):
@@ -192,36 +197,14 @@ def _improve_groups(
             found = after
     most = taken
     for group in np.flatnonzero(todo) if taken < max_iter else ():
-        alone, inside = _alone(task, theta, int(group), limits, max_iter - taken)
+        piece, inside = alone(task, theta, int(group), limits, max_iter - taken)
         work_limit = ADMM_WORK if limited else np.inf
         theta[inside], _, n_iter, _ = solve_big_group(
-            alone, alone.start, work_limit=work_limit, sweeps=sweeps and not (swept[group] or near)
+            piece, piece.start, work_limit=work_limit, sweeps=sweeps and not (swept[group] or near)
         )
         most = max(most, taken + n_iter)
         task.keep(lambda: theta)
     return most, found
-
-
-def _alone(
-    task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
-) -> tuple[SolverTask, IntArray]:
-    """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
-    system, inside = task.system.only_group(group)
-    report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
-
-    def keep(found: Callable[[], FloatArray]) -> None:
-        def whole() -> FloatArray:
-            reached = theta.copy()
-            reached[inside] = found()
-            return reached
-
-        task.keep(whole)
-
-    alone = replace(
-        task, system=system, start=theta[inside], known=None, share=np.ones(1), tol=float(limits[group]), rest=0.0,
-        max_iter=max_iter, absolute=True, report=report, keep=keep,
-    )  # fmt: skip
-    return alone, inside
 
 
 def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:
@@ -233,8 +216,8 @@ def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits
     n_threads = task.n_threads if len(groups) == 1 else 1
 
     def solve(group: int) -> int:
-        alone, inside = _alone(task, theta, group, limits, max_iter)
-        result = ADMM().solve(replace(alone, n_threads=n_threads))
+        piece, inside = alone(task, theta, group, limits, max_iter)
+        result = ADMM().solve(replace(piece, n_threads=n_threads))
         theta[inside] = result.theta  # never worse than the start
         task.keep(lambda: theta)
         return result.n_iter
@@ -249,26 +232,6 @@ def _starts_anew(task: SolverTask) -> bool:
     return suits_columns(task) and not task.absolute
 
 
-def sweep_groups(
-    task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
-) -> int:
-    """Sweep over the columns of the groups in `todo`, improving `theta` in place; the most sweeps any took."""
-    from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
-
-    system, penalty = task.system, task.penalty
-    block_start, group_blocks = _by_group(system.block_group, system.n_groups)
-    groups = Groups(block_start, group_blocks, system.block_class, system.members, system.n_classes)
-    reach = penalty.reach(system.n_classes)
-    room = penalty.room(system.n_classes)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room)
-
-    def sweep(some: BoolArray) -> int:
-        sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, some)
-        return int(sweeps.max(initial=0))
-
-    return max(Workers(task.n_threads).map(sweep, _hands(system, todo, task.n_threads)))
-
-
 def newton_on_small_groups(
     task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int
 ) -> int:
@@ -276,8 +239,8 @@ def newton_on_small_groups(
     from jointglasso.kernels.newton import solve_groups
 
     system, penalty = task.system, task.penalty
-    block_start, group_blocks = _by_group(system.block_group, system.n_groups)
-    pair_start, group_pairs = _by_group(system.pair_group, system.n_groups)
+    block_start, group_blocks = by_group(system.block_group, system.n_groups)
+    pair_start, group_pairs = by_group(system.pair_group, system.n_groups)
     row, column = _entry_slots(system)
 
     def solve(some: BoolArray) -> int:
@@ -288,27 +251,7 @@ def newton_on_small_groups(
         )  # fmt: skip
         return int(iterations.max(initial=0))
 
-    return max(Workers(task.n_threads).map(solve, _hands(system, todo, task.n_threads)))
-
-
-def _hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
-    """Deal the groups out to the threads, the most expensive first, if there is enough to do for all."""
-    cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
-    if n_threads == 1 or cost.sum() < _WORTH_THREADS:
-        return [todo]
-    dealt = np.argsort(-cost, kind="stable")
-    hands = []
-    for thread in range(n_threads):
-        mine = np.zeros_like(todo)
-        mine[dealt[thread::n_threads]] = True
-        hands.append(todo & mine)
-    return [hand for hand in hands if hand.any()]
-
-
-def _by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
-    """CSR lists of the items of each group."""
-    order = np.argsort(group, kind="stable")
-    return np.searchsorted(group[order], np.arange(n_groups + 1)), order
+    return max(Workers(task.n_threads).map(solve, hands(system, todo, task.n_threads)))
 
 
 def _entry_slots(system: BlockSystem) -> tuple[IntArray, IntArray]:

@@ -34,6 +34,7 @@ class ProximalGradient:
     check_every: int = 5
 
     name = "proximal_gradient"
+    requires = frozenset({"prox"})
     default_max_iter = 5000
     include_isolated = False
     lockstep = False

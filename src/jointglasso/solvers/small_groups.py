@@ -1,0 +1,81 @@
+"""The groups of a system one by one or dealt out to threads, and sweeps over the columns of small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from jointglasso._threads import Workers
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.solvers.base import Report, SolverTask
+
+#: Groups of blocks up to this size are swept over with all of their matrices at hand.
+SWEPT_BLOCK = 256
+
+#: Below this sum of fourth powers of block sizes, small groups are not worth a second thread.
+_WORTH_THREADS = 1e6
+
+
+def alone(
+    task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
+) -> tuple[SolverTask, IntArray]:
+    """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
+    system, inside = task.system.only_group(group)
+    report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
+
+    def keep(found: Callable[[], FloatArray]) -> None:
+        def whole() -> FloatArray:
+            reached = theta.copy()
+            reached[inside] = found()
+            return reached
+
+        task.keep(whole)
+
+    piece = replace(
+        task, system=system, start=theta[inside], known=None, share=np.ones(1), tol=float(limits[group]), rest=0.0,
+        max_iter=max_iter, absolute=True, report=report, keep=keep,
+    )  # fmt: skip
+    return piece, inside
+
+
+def sweep_groups(
+    task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
+) -> int:
+    """Sweep over the columns of the groups in `todo`, improving `theta` in place; the most sweeps any took."""
+    from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
+
+    system, penalty = task.system, task.penalty
+    block_start, group_blocks = by_group(system.block_group, system.n_groups)
+    groups = Groups(block_start, group_blocks, system.block_class, system.members, system.n_classes)
+    reach = penalty.reach(system.n_classes)
+    room = penalty.room(system.n_classes)
+    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room)
+
+    def sweep(some: BoolArray) -> int:
+        sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, some)
+        return int(sweeps.max(initial=0))
+
+    return max(Workers(task.n_threads).map(sweep, hands(system, todo, task.n_threads)))
+
+
+def hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
+    """Deal the groups out to the threads, the most expensive first, if there is enough to do for all."""
+    cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
+    if n_threads == 1 or cost.sum() < _WORTH_THREADS:
+        return [todo]
+    dealt = np.argsort(-cost, kind="stable")
+    dealt_to = []
+    for thread in range(n_threads):
+        mine = np.zeros_like(todo)
+        mine[dealt[thread::n_threads]] = True
+        dealt_to.append(todo & mine)
+    return [hand for hand in dealt_to if hand.any()]
+
+
+def by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
+    """CSR lists of the items of each group."""
+    order = np.argsort(group, kind="stable")
+    return np.searchsorted(group[order], np.arange(n_groups + 1)), order

@@ -1,0 +1,137 @@
+"""Sweeps over the columns as the whole method, for penalties that Newton's method does not know.
+
+The two columns of an entry agree only in the limit, and their mean has neither the zeros nor the equal values of the
+solution. One step of the proximal operator gives it both (`snap`); the certificate looks at that point. Groups that do
+not come within their gap are left to ADMM.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.certificate import Bounds
+from jointglasso.solvers.admm import ADMM
+from jointglasso.solvers.base import SolverResult, SolverTask
+from jointglasso.solvers.columns import ColumnAscent, suits_columns
+from jointglasso.solvers.small_groups import SWEPT_BLOCK, alone, sweep_groups
+
+#: The gap at which sweeps over small groups end, in units of the one allowed: first, and where that was not enough.
+_CLOSER = (1.0, 1e-2, 1e-5)
+
+#: Sweeps over a small group in one go, and over a big one in all; looks at a big group without a gain.
+_FEW_SWEEPS, _MOST_SWEEPS, _IDLE = 40, 80, 4
+
+#: Change of W, in single precision, that is hardly more than rounding.
+_SETTLED = 2e-6
+
+
+def solve_by_sweeps(task: SolverTask) -> SolverResult:
+    """Sweep over the columns of all groups that are not within their gap, then leave the rest to ADMM."""
+    state = _State(task)
+    if suits_columns(task):
+        largest = np.zeros(task.system.n_groups, dtype=np.int64)
+        np.maximum.at(largest, task.system.block_group, task.system.size)
+        _sweep_small(state, largest <= SWEPT_BLOCK)
+        for group in np.flatnonzero(state.unsolved() & (largest > SWEPT_BLOCK)):
+            _sweep_big(state, int(group))
+    left = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
+    stopped = task.report(state.bounds.total_objective, state.bounds.total_gap)
+    for group in np.flatnonzero(state.unsolved()) if left > 0 and not stopped else ():
+        piece, inside = alone(task, state.theta, int(group), state.limits(), left)
+        result = ADMM().solve(piece)
+        state.offer_group(int(group), inside, result.theta, result.bounds)
+        state.n_iter += result.n_iter
+        state.methods[group] = "admm"
+    bounds = state.bounds
+    if np.isinf(bounds.gap).any():
+        bounds = task.bounds(state.theta, rescue=True)
+    unsolved = task.unsolved(bounds).any()
+    why = "tolerance" if not unsolved else "callback" if stopped else "max_iter" if left <= 0 else "rounding"
+    return SolverResult(state.theta, bounds, state.n_iter, why, list(state.methods))
+
+
+class _State:
+    """The best point of each group so far."""
+
+    def __init__(self, task: SolverTask) -> None:
+        self.task, self.theta, self.n_iter = task, task.start.copy(), 0
+        self.bounds = task.known if task.known is not None and task.absolute else task.bounds(self.theta)
+        start = "warm start" if task.warm else "start"
+        self.methods = np.full(task.system.n_groups, start, dtype=object)
+
+    def limits(self) -> FloatArray:
+        return self.task.limits(self.bounds)
+
+    def unsolved(self) -> BoolArray:
+        return self.task.unsolved(self.bounds)
+
+    def offer(self, theta: FloatArray, groups: BoolArray) -> None:
+        """Take over another point wherever its gap is smaller."""
+        system, bounds = self.task.system, self.task.bounds(theta)
+        for group in np.flatnonzero(groups & (bounds.gap < self.bounds.gap)).tolist():
+            blocks = system.block_group == group
+            inside = np.flatnonzero(np.repeat(blocks, system.size**2))
+            self.theta[inside] = theta[inside]
+            self.bounds = self.bounds.with_group(group, blocks, inside, bounds.of_group(group, blocks, inside))
+
+    def offer_group(self, group: int, inside: IntArray, theta: FloatArray, bounds: Bounds) -> None:
+        """Take over another point of one group if its gap is smaller."""
+        if bounds.gap[0] < self.bounds.gap[group]:
+            self.theta[inside] = theta
+            blocks = self.task.system.block_group == group
+            self.bounds = self.bounds.with_group(group, blocks, inside, bounds)
+
+
+def _sweep_small(state: _State, small: BoolArray) -> None:
+    """Sweep over small groups, more closely where that was not close enough."""
+    task, near = state.task, state.task.warm
+    for closer in _CLOSER:
+        todo, left = state.unsolved() & small, task.max_iter - state.n_iter
+        if not todo.any() or left <= 0:
+            return
+        theta = state.theta.copy()
+        inverse = state.bounds.inverse if near and state.bounds.factor.definite.all() else np.empty(0)
+        state.n_iter += sweep_groups(task, theta, inverse, todo, closer * state.limits(), min(left, _FEW_SWEEPS))
+        state.methods[todo] = "columns"
+        inverse = task.bounds(theta).inverse
+        state.offer(snap(task, theta, inverse), todo)
+        near = True
+
+
+def _sweep_big(state: _State, group: int) -> None:
+    """Sweep over a big group until its gap is within its limit, or gains no more."""
+    task = state.task
+    piece, inside = alone(task, state.theta, group, state.limits(), task.max_iter)
+    known = None
+    if task.warm and not len(task.system.forbidden):
+        known = piece.bounds(piece.start).inverse
+    ascent = ColumnAscent.begin(piece, piece.start, known)
+    idle, wanted = 0, np.inf
+    for _ in range(min(_MOST_SWEEPS, task.max_iter)):
+        ascent.sweep()
+        state.n_iter += 1
+        if task.report(state.bounds.total_objective, None) or not np.isfinite(ascent.change):
+            return
+        settled = ascent.change <= _SETTLED
+        if ascent.rough_gap > min(piece.tol, wanted) and not settled:
+            continue
+        wanted = 0.3 * ascent.rough_gap
+        before = state.bounds.gap[group]
+        theta = snap(piece, ascent.theta(), ascent.W.astype(np.float64))
+        state.offer_group(group, inside, theta, piece.bounds(theta))
+        state.methods[group] = "columns"
+        idle = 0 if state.bounds.gap[group] < before else idle + 1
+        if state.bounds.gap[group] <= piece.tol or settled or idle == _IDLE:
+            return
+
+
+def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
+    """One step of the proximal operator from `theta`, W near its inverse: exact zeros and exactly equal values."""
+    system = task.system
+    at = system.upper
+    products = system.products_of_members(W[system.diagonal], np.ones(system.n_blocks))
+    curvature = system.weigh(products + W[at] ** 2)
+    linear = curvature * theta[at] + system.weigh(W[at] - system.S[at])
+    entries = task.penalty.update(curvature, linear, system.entries(task.penalty))
+    return system.scatter(entries, theta[system.diagonal])
