@@ -311,7 +311,28 @@ def build_system(
         lower=lower,
         entry_block=entry_block,
     )
+    system = _with_groups_apart(system)
     return system if pair_weights is None else _with_pair_weights(system, pair_weights)
+
+
+def _with_groups_apart(system: BlockSystem) -> BlockSystem:
+    """Split the pairs whose classes belong to several groups, because no penalty acts between these classes."""
+    if system.n_groups == 1:
+        return system
+    group = system.block_group[system.entry_block]
+    pair = np.repeat(np.arange(system.n_pairs), np.diff(system.pair_start))
+    if np.array_equal(group, system.pair_group[pair]):
+        return system
+    order = np.lexsort((group, pair))  # stable: classes stay in ascending order
+    pair, group = pair[order], group[order]
+    first = np.flatnonzero((np.diff(pair, prepend=-1) != 0) | (np.diff(group, prepend=-1) != 0))
+    return replace(
+        system,
+        pair_start=np.append(first, len(order)),
+        upper=system.upper[order],
+        lower=system.lower[order],
+        entry_block=system.entry_block[order],
+    )
 
 
 def _with_pair_weights(system: BlockSystem, pair_weights: PairWeights) -> BlockSystem:

@@ -133,8 +133,10 @@ class Cuts:
         values, cut = np.zeros(held.shape), np.zeros(held.shape)
         values[row, cls] = theta[system.upper[entries]]
         i, j = self._variables(pairs)
+        coupled = problem.penalty.coupled()
+        concerned = ~held if coupled is None else ~held & (held @ coupled)  # no tie leads to the other classes
         for k in range(system.n_classes):
-            there = np.flatnonzero(~held[:, k])
+            there = np.flatnonzero(concerned[:, k])
             if len(there):
                 cut[there, k] = -problem.weights[k] * problem.source.entries(k, i[there], j[there])
         factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM

@@ -133,6 +133,11 @@ def build(item: Item, shared: Shared) -> tuple[BlockSystem, Cuts | None]:
     system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, cores_here())
     if waiting is None:
         return system, None
+    if problem.penalty.by_class:  # the classes of a pair may belong to several groups
+        i, j = system.pair_variables
+        p = problem.source.n_variables
+        here = np.isin(i * p + j, waiting.rows.astype(np.int64) * p + waiting.columns)
+        return system, Cuts(problem, system, np.flatnonzero(here))
     near = waiting_among(waiting, system.members, problem.source.n_variables)
     pair = system.find_pairs(waiting.rows[near], waiting.columns[near])
     return system, Cuts(problem, system, np.unique(pair[pair >= 0]))

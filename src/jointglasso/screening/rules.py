@@ -121,7 +121,8 @@ def partition_of_pairs(
     if penalty is None or not penalty.by_class:
         return _FROM_PAIRS[rule](pairs)
     if rule == "class":
-        raise ValueError(f'The rule "class" does not hold for penalty="{penalty.name}": use "hybrid" or "dynamic".')
+        word = penalty.parameters()["penalty"]
+        raise ValueError(f'The rule "class" does not hold for penalty="{word}": use "hybrid" or "dynamic".')
     if rule == "global":
         return Partition(global_partition(pairs).labels, penalty.coupled())
     if rule == "hybrid" and covariances is not None:
