@@ -79,7 +79,7 @@ def test_everything_survives_a_file(tmp_path):
         "lambda1": 0.2,
         "lambda2": 0.1,
         "correlation": True,
-        "constant": "error",
+        "constant": "refuse",
         "weights": "sample_size",
     }
     assert not any("/" in key for key in back.varp)

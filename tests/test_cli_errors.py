@@ -249,7 +249,7 @@ def test_a_file_is_no_folder(good, tmp_path):
         ("say samples_in='rows' or samples_in='columns'.", "say --samples-in rows or --samples-in columns."),
         ("keep other classes with subset=['a b', 'c'].", "keep other classes with --classes 'a b,c'."),
         ("say names=False if it is, names='x y' if not", "say --no-names if it is, --names 'x y' if not"),
-        ("say missing=['?x'] if", "say --missing-marker '?x' if"),
+        ("say missing_markers=['?x'] if", "say --missing-marker '?x' if"),
         ("no label is given: say label= or labels=.", "no label is given: say --label or --labels."),
         ("Raise max_iter, or accept the gap by raising tol.", "Raise --max-iter, or accept the gap by raising --tol."),
         ("lambda2=-1 must be >= 0", "--lambda2 -1 must be >= 0"),

@@ -125,8 +125,8 @@ def test_missing_markers_are_those_listed(tmp_path, marker):
 def test_own_missing_markers_may_be_numbers(tmp_path):
     text = ROWS.replace("NA", "-999")
     assert read_text(tmp_path, text, label="kind").X[1, 1] == -999
-    assert_is_the_table(read_text(tmp_path, text, label="kind", missing=["-999"]))
-    assert_is_the_table(read_text(tmp_path, text.replace("-999", "too low"), label="kind", missing=["too low"]))
+    assert_is_the_table(read_text(tmp_path, text, label="kind", missing_markers=["-999"]))
+    assert_is_the_table(read_text(tmp_path, text.replace("-999", "too low"), label="kind", missing_markers=["too low"]))
 
 
 def test_thousands_are_read_when_told(tmp_path):
@@ -451,7 +451,7 @@ def test_parquet_with_markers_and_bad_cells(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "table.parquet"
     frame().fillna(-999.0).to_parquet(path)
-    assert_is_the_table(jgl.io.read_table(path, label="kind", missing=["-999"]))
+    assert_is_the_table(jgl.io.read_table(path, label="kind", missing_markers=["-999"]))
     frame().replace(-1e-3, np.inf).to_parquet(path)
     with pytest.raises(ValueError, match=r"row 3, column 'g2': 'inf' is not a finite number"):
         jgl.io.read_table(path, label="kind")
@@ -678,3 +678,11 @@ def test_table_as_a_data_frame():
     assert list(frame.columns) == list(table.variable_names)
     assert list(frame.index) == list(table.sample_names)
     assert np.array_equal(frame.to_numpy(), table.X)
+
+
+def test_the_old_word_for_markers_names_the_new_one(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(
+        TypeError, match=r"missing=\['x'\] is called missing_markers here: say missing_markers=\['x'\]\."
+    ):
+        jgl.io.read_table(tmp_path / "a.csv", missing=["x"])

@@ -160,7 +160,7 @@ CASES = [
         "g1,g2\n1,2\n# remark\n3,x7\n5,6\n",
         {},
         (
-            "{path}, line 4, column 'g2': 'x7' is not a finite number: correct it, or say missing=['x7'] if it "
+            "{path}, line 4, column 'g2': 'x7' is not a finite number: correct it, or say missing_markers=['x7'] if it "
             "stands for a missing value."
         ),
     ),
@@ -169,8 +169,8 @@ CASES = [
         "g1,g2\n1,2\n3,inf\n",
         {},
         (
-            "{path}, line 3, column 'g2': 'inf' is not a finite number: correct it, or say missing=['inf'] if it "
-            "stands for a missing value."
+            "{path}, line 3, column 'g2': 'inf' is not a finite number: correct it, or say missing_markers=['inf'] if "
+            "it stands for a missing value."
         ),
     ),
     (
@@ -178,8 +178,8 @@ CASES = [
         "g1,g2\n1,2\n3,1_000\n4,5\n",
         {},
         (
-            "{path}, line 3, column 'g2': '1_000' is not a finite number: correct it, or say missing=['1_000'] if "
-            "it stands for a missing value."
+            "{path}, line 3, column 'g2': '1_000' is not a finite number: correct it, or say missing_markers=['1_000'] "
+            "if it stands for a missing value."
         ),
     ),
     (
@@ -187,7 +187,7 @@ CASES = [
         "g1,g2,g3\nx1,1,2\n2,3,4\n3,5,6\n",
         {},
         (
-            "{path}, line 2, column 'g1': 'x1' is not a finite number: correct it, or say missing=['x1'] if it "
+            "{path}, line 2, column 'g1': 'x1' is not a finite number: correct it, or say missing_markers=['x1'] if it "
             "stands for a missing value."
         ),
     ),
@@ -629,8 +629,8 @@ CASES = [
         SOFT.replace("null", "low"),
         {},
         (
-            "{path}, line 14, column 'GSM2': 'low' is not a finite number: correct it, or say missing=['low'] if "
-            "it stands for a missing value."
+            "{path}, line 14, column 'GSM2': 'low' is not a finite number: correct it, or say missing_markers=['low'] "
+            "if it stands for a missing value."
         ),
     ),
     (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -256,3 +259,59 @@ def test_correlations_of_a_source_are_read_piece_by_piece(table):
     np.testing.assert_allclose(tile, plain.tile(0, slice(1, 4), slice(2, 5)), atol=1e-12)
     np.testing.assert_allclose(source.entries(0, some, some[::-1]), plain.entries(0, some, some[::-1]), atol=1e-12)
     assert (source.n_classes, source.class_names, list(source.sample_sizes)) == (1, ("1",), [40])
+
+
+# Once for all
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The samples of every computation of covariances, in their order."""
+    seen = []
+    compute = Preparation._compute
+    monkeypatch.setattr(Preparation, "_compute", lambda self, samples: seen.append(samples) or compute(self, samples))
+    return seen
+
+
+def test_the_same_samples_are_prepared_once(table, computed):
+    samples = samples_of(table[:20], table[20:])
+    first, second = Preparation()(samples), Preparation()(samples)
+    assert len(computed) == 1 and first.source is second.source and second.samples is samples
+    Preparation(association="spearman")(samples)
+    assert len(computed) == 2
+
+
+def test_samples_left_after_dropping_incomplete_ones_are_prepared_already(table, computed):
+    table = table.copy()
+    table[3, 1] = np.nan
+    samples = samples_of(table[:20], table[20:])
+    first = Preparation(missing="complete")(samples)
+    again = Preparation(missing="complete")(first.samples)
+    assert len(computed) == 1 and again.source is first.source and list(again.samples.sizes) == [19, 20]
+
+
+def test_what_was_computed_goes_with_the_samples(table):
+    samples = samples_of(table[:20], table[20:])
+    source = weakref.ref(Preparation()(samples).source)
+    assert source() is not None
+    gc.disable()
+    try:
+        del samples
+        assert source() is None, "no circle keeps big arrays alive"
+    finally:
+        gc.enable()
+
+
+def test_a_command_prepares_its_samples_once(table, tmp_path, computed):
+    from click.testing import CliRunner
+
+    from jointglasso.cli import main
+
+    file = tmp_path / "a.csv"
+    lines = [["kind", *"abcd"], *([kind, *map(str, row[:4])] for kind, row in zip("uv" * 20, table, strict=True))]
+    file.write_text("\n".join(map(",".join, lines)) + "\n")
+    options = ["--label", "kind", "--n-lambdas", "3", "--ratios", "0.3", "--no-figures", "--stability", "2"]
+    done = CliRunner().invoke(main, ["fit", str(file), *options, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    whole = [samples for samples in computed if list(samples.sizes) == [20, 20]]
+    assert len(whole) == 1

@@ -35,7 +35,7 @@ def fit(
     key_added: str = "jgl",
     classes: Any = None,
     correlation: bool = True,
-    constant: str = "error",
+    constant: str = "refuse",
     **options: Any,
 ) -> Solution:
     """Estimate a network of genes for each group of cells and store them in `adata`.
@@ -56,7 +56,7 @@ def fit(
         Use these classes only; all by default. They are in order of appearance.
     correlation : bool, default True
         Scale every gene to unit variance within each class.
-    constant : {"error", "drop"}
+    constant : {"refuse", "drop"}
         What to do with genes that are constant within a class and so have no correlation: refuse, or leave them out
         of the estimation, so that they are isolated in every network.
     **options
@@ -72,7 +72,7 @@ def fit(
     """
     if not isinstance(key_added, str) or not key_added or "/" in key_added:
         raise ValueError(f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.")
-    check_choice("constant", constant, ("error", "drop"))
+    check_choice("constant", constant, ("refuse", "drop"))
     scaled = check_switch("correlation", correlation)
     samples = samples_by_class(adata, groupby, layer, classes)
     used = _used_variables(samples, adata.var_names, scaled, constant)
@@ -124,13 +124,13 @@ class _Result:
 
 def _used_variables(samples: dict[str, SampleRows], names: Any, scaled: bool, constant: str) -> BoolArray:
     """Which variables can be used; without scaling a constant one does no harm unless asked to go."""
-    if constant == "error" and not scaled:
+    if constant == "refuse" and not scaled:
         return np.ones(len(names), dtype=bool)
     flat = {name: _constant_columns(part.read()) for name, part in samples.items()}
     anywhere = np.logical_or.reduce(list(flat.values()))
     if not anywhere.any():
         return np.ones(len(anywhere), dtype=bool)
-    if constant == "error":
+    if constant == "refuse":
         where = next(name for name, mask in flat.items() if mask.any())
         first = str(names[int(np.flatnonzero(flat[where])[0])])
         raise ValueError(

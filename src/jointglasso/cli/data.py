@@ -212,7 +212,7 @@ def _reading(options: dict[str, Any]) -> dict[str, Any]:
     given["names"] = False if options["no_names"] else options["names"]
     given["comment"] = False if options["no_comment"] else options["comment"]
     given["drop"] = split(options["drop"]) or None
-    given["missing"] = split(options["missing_marker"]) or None
+    given["missing_markers"] = split(options["missing_marker"]) or None
     return given
 
 

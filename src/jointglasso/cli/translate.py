@@ -24,6 +24,7 @@ _NAMES = {
     "unmatched": "--unmatched",
     "format": "--format",
     "missing": "--missing",
+    "missing_markers": "--missing-marker",
     "constant": "--constant",
     "criterion": "--criterion",
     "checkpoint": "--checkpoint",
@@ -77,8 +78,7 @@ def _assigned(found: re.Match[str]) -> str:
         return _NAMES[name]
     value = literal_eval(text)
     if isinstance(value, list):
-        option = "--missing-marker" if name == "missing" else _NAMES[name]
-        return f"{option} {shlex.quote(','.join(map(str, value)))}"
+        return f"{_NAMES[name]} {shlex.quote(','.join(map(str, value)))}"
     return f"{_NAMES[name]} {shlex.quote(value) if isinstance(value, str) else text}"
 
 

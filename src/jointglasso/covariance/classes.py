@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ class ClassSamples:
     matrices: list[FloatArray]
     class_names: tuple[str, ...]
     variable_names: tuple[str, ...]
+    computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Covariances by their `Preparation`, so that whoever is handed the same samples need not compute them again."""
 
     @property
     def n_classes(self) -> int:

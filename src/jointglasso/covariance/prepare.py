@@ -93,10 +93,19 @@ class Preparation:
         return replace(self, constant="isolate")
 
     def __call__(self, samples: ClassSamples) -> PreparedSamples:
-        """Compute the source."""
+        """Compute the source, unless that was done before with the same samples and options."""
         self.checked()
-        _require_two(samples)
-        samples = handle_missing(samples, self.missing)
+        if self not in samples.computed:
+            _require_two(samples)
+            used = handle_missing(samples, self.missing)
+            used.computed[self] = None, self._compute(used)
+            if used is not samples:  # which are not kept by themselves: memory is then free once nobody asks for them
+                samples.computed[self] = used, used.computed[self][1]
+        used, found = samples.computed[self]
+        return PreparedSamples(samples=samples if used is None else used, **found)
+
+    def _compute(self, samples: ClassSamples) -> dict[str, Any]:
+        """Everything in a `PreparedSamples` but the samples."""
         location, variance, constant = _moments(samples, self.assume_centered)
         if self.constant == "refuse":
             _refuse_constant(samples, constant)
@@ -107,7 +116,14 @@ class Preparation:
             source, change = self._dense(samples, location, deviation, constant)
         else:
             source, change = self._streamed(samples, deviation), np.zeros(samples.n_classes)
-        return PreparedSamples(source, samples, location, deviation, self.scale, self.association, change)
+        return {
+            "source": source,
+            "location": location,
+            "deviation": deviation,
+            "scale": self.scale,
+            "association": self.association,
+            "largest_change": change,
+        }
 
     def _streamed(self, samples: ClassSamples, deviation: FloatArray) -> SampleCovariance:
         options: dict[str, Any] = {

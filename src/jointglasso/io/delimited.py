@@ -167,7 +167,7 @@ def _number_format(text: str, delimiter: str, path: str, options: Options) -> Nu
         if delimiter != "," and options.thousands is None and "," in text:
             cells = (cell for _, row in Records(text, delimiter, path, options.comment) for cell in row)
             decimal = detect_decimal(cells, path)
-    return NumberFormat(decimal, options.thousands, options.missing)
+    return NumberFormat(decimal, options.thousands, options.missing_markers)
 
 
 def has_header(cells: list[str], number_format: NumberFormat, path: str, told: bool | None) -> bool:
@@ -207,4 +207,4 @@ def explain_word(word: str, number_format: NumberFormat) -> str:
         return "say thousands=',' if that comma separates thousands"
     if number_format.decimal == "," and "." in word and NumberFormat().number(word) is not None:
         return "the other numbers have a decimal comma; correct it, or say decimal='.'"
-    return f"correct it, or say missing=[{word!r}] if it stands for a missing value"
+    return f"correct it, or say missing_markers=[{word!r}] if it stands for a missing value"

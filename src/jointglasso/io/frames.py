@@ -38,7 +38,7 @@ def read_excel(file: Path, options: Options) -> Grid:
         sheet = _sheet(book.sheet_names, options.sheet, path)
         with foreign_reader(damaged):
             frame = pandas.read_excel(book, sheet_name=sheet, header=None, dtype=object, na_filter=False)
-    number_format = NumberFormat(options.decimal or ".", options.thousands, options.missing)
+    number_format = NumberFormat(options.decimal or ".", options.thousands, options.missing_markers)
     rows = [[cell_text(value, number_format.decimal) for value in row] for row in frame.to_numpy().tolist()]
     filled = [(line, cells) for line, cells in enumerate(rows, start=1) if any(cells)]
     if not filled:
@@ -72,7 +72,7 @@ def read_parquet(file: Path, options: Options) -> Grid:
         title = "" if frame.index.name is None else str(frame.index.name)
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         frame.insert(0, title, frame.index.astype(str), allow_duplicates=True)
-    number_format = NumberFormat(options.decimal or ".", options.thousands, options.missing)
+    number_format = NumberFormat(options.decimal or ".", options.thousands, options.missing_markers)
     return _grid(frame, path, number_format, options)
 
 

@@ -19,7 +19,7 @@ FORMATS_OF_OPTION = {
     "header": ("text", "excel"),
     "decimal": ("text", "excel", "parquet"),
     "thousands": ("text", "excel", "parquet"),
-    "missing": ("text", "excel", "parquet", "soft"),
+    "missing_markers": ("text", "excel", "parquet", "soft"),
     "names": ("text", "excel", "parquet"),
     "drop": ("text", "excel", "parquet"),
     "samples_in": ("text", "excel", "parquet", "npz", "npy"),
@@ -42,7 +42,7 @@ class Options:
     drop: tuple[str, ...] = ()
     decimal: str | None = None
     thousands: str | None = None
-    missing: tuple[str, ...] = ()
+    missing_markers: tuple[str, ...] = ()
     encoding: str | None = None
     header: bool | None = None
     comment: str | bool | None = None
@@ -86,7 +86,7 @@ def check_options(given: dict[str, Any]) -> Options:
     delimiter = given.get("delimiter", ",")
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise ValueError(f"delimiter={delimiter!r} must be one character, such as ',' or '\\t'.")
-    for name in ("drop", "missing"):
+    for name in ("drop", "missing_markers"):
         if name in given:
             given[name] = _words(name, given[name])
     subset = given.pop("subset", None)

@@ -53,12 +53,13 @@ def read_table(
     drop: Sequence[str] | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
-    missing: Sequence[str] | None = None,
+    missing_markers: Sequence[str] | None = None,
     header: bool | None = None,
     comment: str | bool | None = None,
     encoding: str | None = None,
     unmatched: str = "error",
     format: str | None = None,
+    missing: Any = None,
 ) -> LabelledTable:
     """Read a file of samples and their classes.
 
@@ -101,7 +102,7 @@ def read_table(
         Decimal sign. A comma is detected where it does not separate cells.
     thousands : {",", ".", " ", "'"}, optional
         Sign between thousands; none if left out.
-    missing : list of str, optional
+    missing_markers : list of str, optional
         Cells that are missing values, besides `MISSING_MARKERS`: empty cells and NA, N/A, #N/A, NaN, null, None, -, ?
         and . in upper or lower case.
     header : bool, optional
@@ -114,6 +115,8 @@ def read_table(
         What to do with samples without a label, and with labels of samples that the table does not have.
     format : {"text", "excel", "parquet", "npz", "npy", "h5ad", "soft"}, optional
         Kind of file where the name does not tell.
+    missing
+        Refused: the markers are `missing_markers`; elsewhere `missing` says what to do about missing values.
 
     Returns
     -------
@@ -139,7 +142,9 @@ def read_table(
     {'control': 72, 'treated': 69}
     >>> source = table.drop_missing("variables").to_source()  # doctest: +SKIP
     """
-    given: dict[str, Any] = {key: value for key, value in locals().items() if key not in ("path", "format")}
+    given: dict[str, Any] = {key: value for key, value in locals().items() if key not in ("path", "format", "missing")}
+    if missing is not None:
+        raise TypeError(f"missing={missing!r} is called missing_markers here: say missing_markers={missing!r}.")
     options = check_options(given)
     file = require_file(path)
     kind = kind_of(file) if format is None else check_choice("format", format, sorted(set(KINDS.values())))

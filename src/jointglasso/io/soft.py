@@ -40,7 +40,7 @@ def read_soft(file: Path, options: Options) -> Draft:
             f"{path}: the table begins with the columns {listed(header, 3)} instead of ID_REF, IDENTIFIER and samples: "
             "download the GDS file again."
         )
-    probes, genes, X = _table(lines, header, samples, NumberFormat(missing=options.missing), path)
+    probes, genes, X = _table(lines, header, samples, NumberFormat(missing=options.missing_markers), path)
     names = [header[i] for i in samples]
     annotations = _annotations(dataset, names, path)
     for name in options.annotations:
@@ -114,7 +114,7 @@ def _table(
             i, word = next(iter(words.items()))
             raise ValueError(
                 f"{path}, line {number}, column {header[samples[i]]!r}: {word!r} is not a finite number: correct it, "
-                f"or say missing=[{word!r}] if it stands for a missing value."
+                f"or say missing_markers=[{word!r}] if it stands for a missing value."
             )
         probes.append(cells[0].strip())
         genes.append(cells[1].strip())
