@@ -79,10 +79,11 @@ def read_inference_data(
     samples, rows = read_samples(X, y)
     beside = [_by_class("groups", groups, samples, rows), _by_class("covariates", covariates, samples, rows)]
     samples, beside = _complete(samples, beside, missing)
-    sizes = samples.sizes.astype(float)
+    sizes, given = samples.sizes.astype(float), samples
     if beside[1] is not None:
         samples, lost = _without(samples, beside[1])
         sizes = sizes - lost
+    _require_varying(given, samples)
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
     prepared = Preparation(association=association)(samples)
     scores = [prepared.scores(k, X) for k, X in enumerate(samples.matrices)]
@@ -162,6 +163,21 @@ def _design(table: Any, class_name: str) -> FloatArray:
         raise ValueError(f"The covariates of class {class_name!r} hold infinite values: correct them.")
     centred: FloatArray = design - design.mean(axis=0)
     return centred
+
+
+def _require_varying(given: ClassSamples, left: ClassSamples) -> None:
+    """Refuse variables that do not vary in a class, or not beyond what the covariates explain."""
+    for name, X, rest in zip(given.class_names, given.matrices, left.matrices, strict=True):
+        variance, remaining = X.var(axis=0), rest.var(axis=0)
+        still = np.flatnonzero((X[:1] == X).all(axis=0) | (remaining <= 1e-16 * variance))
+        if len(still):
+            named = ", ".join(repr(given.variable_names[i]) for i in still[:5]) + (", ..." if len(still) > 5 else "")
+            beyond = "" if given is left else " beyond the covariates"
+            number = f"{len(still)} variable{'' if len(still) == 1 else 's'}"
+            raise ValueError(
+                f"{number} ({named}) do not vary in class {name!r}{beyond}, so they have no correlation there: leave "
+                "them out."
+            )
 
 
 def _require_enough(sizes: FloatArray, class_names: Sequence[str], what: str) -> None:
