@@ -65,6 +65,7 @@ NO_REFERENCE = {
     "working_set.invert_components": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.scatter_component": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "entries.update": "compared with prox at unit curvature",
+    "entries.face": "refits on it: test_refit.py",
     "entries.inside": "the gauge is no more than 1",
     "group_pair.soft": "compared with reference.soft",
     "group_pair.of_pair": "the two penalties times the weight of the pair",
@@ -170,8 +171,8 @@ class group_penalty:
 #: Not compiled: where kernels are kept, how they are chosen, and the room they need.
 PLAIN = ("reference", "cache", "pair", "pair_types")
 
-#: Compared in a file of their own: test_fused_pairs.py, test_rounding.py.
-ELSEWHERE = ("best_sets", "fused_pair", "fused_rows", "laplacian_pair", "row_sums")
+#: Compared in files of their own: test_fused_pairs.py, test_rounding.py, test_inference.py.
+ELSEWHERE = ("best_sets", "fused_pair", "fused_rows", "laplacian_pair", "row_sums", "small_support", "support")
 
 
 def compiled_functions():
