@@ -34,7 +34,8 @@ GROUPS = {
     "From values to covariances": ("scale", "association", "log", "missing", "constant", "weights"),
     "Penalties": (
         "lambda1", "lambda2", "criterion", "n_lambdas", "ratios", "ratio", "min_ratio", "gamma", "penalised_scores",
-        "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty", "points",
+        "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty", "order",
+        "class_graph", "points",
     ),
     "Result": (
         "out", "overwrite", "title", "stability", "differences", "prove", "fdr", "figures", "figure_format", "exports",

@@ -31,6 +31,15 @@ _SOLVE = [
         "--penalize-diagonal/--free-diagonal", default=False, show_default=True,
         help="As in the paper, or as in the R package JGL.",
     ),
+    click.option(
+        "--penalty", type=click.Choice(["group", "fused", "chain", "graph", "laplacian"]), default="group",
+        show_default=True, help="Wanted: edges in the same classes (group), of the same value in all classes (fused), "
+        "from each class to the next (chain), in neighbours (graph), or of similar value in neighbours (laplacian).",
+    ),
+    click.option("--order", help="Order of all classes for chain and laplacian: t0,t1,t2; else as in the data."),
+    click.option(
+        "--class-graph", help="Neighbours for graph and laplacian, with weights if wanted: control-a,control-b=0.5.",
+    ),
 ]  # fmt: skip
 
 _GRID = [
@@ -79,9 +88,37 @@ def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     """Arguments that `solve`, `solve_path`, `select` and `edge_stability` share."""
     given = {name: options[name] for name in ("tol", "max_iter", "penalize_diagonal") if options[name] is not None}
     given["weights"] = data.preparation["weights"]
+    given |= _tying(options, data)
     if options["pair_weights"] is not None:
         given["pair_weights"] = read_pair_weights(options["pair_weights"])
     return given
+
+
+def _tying(options: dict[str, Any], data: Data) -> dict[str, Any]:
+    """How the classes are tied together; nothing where that is the group penalty."""
+    order, graph = options["order"], options["class_graph"]
+    if order is not None and graph is not None:
+        raise ValueError("--order and --class-graph both say which classes are neighbours: give one of them.")
+    if options["penalty"] == "group" and order is None and graph is None:
+        return {}
+    neighbours: Any = split([order]) if order is not None else None
+    if graph is not None:
+        neighbours = [_edge(word, data.source.class_names) for word in split([graph])]
+    return {"penalty": options["penalty"], "class_graph": neighbours}
+
+
+def _edge(word: str, classes: Sequence[str]) -> tuple[str, str, float]:
+    """An edge ``a-b`` or ``a-b=0.5``; the names of classes may hold dashes."""
+    ends, _, weight = word.partition("=")
+    for at, letter in enumerate(ends):
+        if letter == "-" and ends[:at] in classes and ends[at + 1 :] in classes:
+            try:
+                return ends[:at], ends[at + 1 :], float(weight) if weight else 1.0
+            except ValueError:
+                break
+    raise ValueError(
+        f"--class-graph {word!r} is no edge between two of the classes {', '.join(classes)}: write a-b or a-b=0.5."
+    )
 
 
 def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
@@ -93,7 +130,7 @@ def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
         given["ratios"] = numbers("--ratios", options["ratios"])
     if options["pair_weights"] is not None:
         given["pair_weights"] = read_pair_weights(options["pair_weights"])
-    return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **given)
+    return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **_tying(options, data), **given)
 
 
 def numbers(option: str, text: str) -> list[float]:

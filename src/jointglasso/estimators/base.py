@@ -21,7 +21,10 @@ from jointglasso.validation import labelled, readable_table
 PREPARATION = ("scale", "assume_centered", "association", "missing", "constant")
 
 #: Parameters that are passed on to `solve`, `pair_weights` and others only where they are set.
-SOLVE = ("weights", "penalize_diagonal", "screening", "solver", "tol", "max_iter", "n_jobs", "pair_weights")
+SOLVE = (
+    "penalty", "class_graph", "weights", "penalize_diagonal", "screening", "solver", "tol", "max_iter", "n_jobs",
+    "pair_weights",
+)  # fmt: skip
 
 
 class JointModel(BaseEstimator):  # type: ignore[misc]

@@ -8,7 +8,7 @@ from typing import Any
 
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
-from jointglasso.selection.grids import lambda_grid
+from jointglasso.selection.grids import lambda_grid, of_problem
 from jointglasso.selection.intake import SelectionData
 
 
@@ -26,6 +26,8 @@ class JointGraphicalLassoCV(JointModel):
         grid as by `jointglasso.lambda_grid`.
     gamma, relaxed, patience, cv, beta, n_subsamples, random_state
         Options of the criteria, see `jointglasso.select`.
+    penalty, class_graph
+        How the classes are tied together, as in `JointGraphicalLasso`.
     scale, assume_centered, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs, missing
         As in `JointGraphicalLasso`. `n_jobs` counts columns, folds or subsamples at the same time.
     association, constant, pair_weights
@@ -58,6 +60,8 @@ class JointGraphicalLassoCV(JointModel):
         beta: float = 0.05,
         n_subsamples: int = 20,
         random_state: Any = None,
+        penalty: str = "group",
+        class_graph: Any = None,
         scale: str = "correlation",
         assume_centered: bool = False,
         weights: Any = WEIGHTS,
@@ -84,6 +88,8 @@ class JointGraphicalLassoCV(JointModel):
         self.beta = beta
         self.n_subsamples = n_subsamples
         self.random_state = random_state
+        self.penalty = penalty
+        self.class_graph = class_graph
         self.scale = scale
         self.assume_centered = assume_centered
         self.weights = weights
@@ -132,4 +138,4 @@ class JointGraphicalLassoCV(JointModel):
         }
         if self.grid is not None or not described:
             return self.grid
-        return lambda_grid(data.source, weights=self.weights, pair_weights=self.pair_weights, **described)
+        return lambda_grid(data.source, **of_problem(self._solve_options()), **described)

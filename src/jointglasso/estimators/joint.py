@@ -25,6 +25,12 @@ class JointGraphicalLasso(JointModel):
         Sparsity penalty.
     lambda2 : float, default 0.1
         Similarity penalty; 0 gives separate graphical lassos.
+    penalty : {"group", "fused", "chain", "graph", "laplacian"}
+        How the classes are tied together, as in `jointglasso.solve`: "group" wants edges in the same classes, "fused"
+        the same values in all, "chain" from each class to the next, "graph" between neighbours in `class_graph`,
+        "laplacian" similar values in neighbours. Classes come in the order in which they appear.
+    class_graph : array (K, K), list, dict or word, optional
+        Which classes are neighbours, or their order, as in `jointglasso.solve`.
     scale : {"correlation", "covariance"}
         Scale that is penalised. On correlations, the default, one penalty suits all variables. The two estimates
         differ by more than their scale.
@@ -90,6 +96,8 @@ class JointGraphicalLasso(JointModel):
         lambda1: float = 0.2,
         lambda2: float = 0.1,
         *,
+        penalty: str = "group",
+        class_graph: Any = None,
         scale: str = "correlation",
         assume_centered: bool = False,
         weights: Any = WEIGHTS,
@@ -106,6 +114,8 @@ class JointGraphicalLasso(JointModel):
     ) -> None:
         self.lambda1 = lambda1
         self.lambda2 = lambda2
+        self.penalty = penalty
+        self.class_graph = class_graph
         self.scale = scale
         self.assume_centered = assume_centered
         self.weights = weights

@@ -9,12 +9,20 @@ import numpy as np
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.penalties import GroupPenalty, PairWeights, as_pair_weights
+from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.pairs import TILE
 from jointglasso.validation import check_weights
 
 
-def lambda_max(S: Any, directions: Any, *, weights: Any = None, pair_weights: Any = None) -> FloatArray:
+def lambda_max(
+    S: Any,
+    directions: Any,
+    *,
+    weights: Any = None,
+    pair_weights: Any = None,
+    penalty: str = "group",
+    class_graph: Any = None,
+) -> FloatArray:
     """Exact factor on each direction (lambda1, lambda2) from which on the solution has no edge.
 
     Parameters
@@ -23,7 +31,7 @@ def lambda_max(S: Any, directions: Any, *, weights: Any = None, pair_weights: An
         Covariances; one pass over their tiles serves all directions, and no p x p matrix is built.
     directions : array (m, 2)
         Pairs (lambda1, lambda2), not both zero.
-    weights, pair_weights
+    weights, pair_weights, penalty, class_graph
         As in `jointglasso.solve`; unpenalised pairs are left out of account.
 
     Returns
@@ -33,7 +41,14 @@ def lambda_max(S: Any, directions: Any, *, weights: Any = None, pair_weights: An
         covariances are 0.
     """
     source = as_source(S)
-    penalties = [GroupPenalty(float(first), float(second)) for first, second in np.atleast_2d(directions)]
+    if penalty != "group" and (np.atleast_2d(directions)[:, 0] <= 0).any():
+        raise ValueError(
+            f'With penalty="{penalty}" edges never vanish if lambda1 is 0: give finite ratios lambda2 / lambda1.'
+        )
+    penalties = [
+        make_penalty(penalty, float(first), float(second), class_graph, source.class_names, source.sample_sizes)
+        for first, second in np.atleast_2d(directions)
+    ]
     w = check_weights(weights, source.class_names, source.sample_sizes)
     v = as_pair_weights(pair_weights, source.variable_names)
     p = source.n_variables
@@ -51,8 +66,8 @@ def lambda_max(S: Any, directions: Any, *, weights: Any = None, pair_weights: An
 def _weighted_pairs(
     source: CovarianceSource, weights: FloatArray, pair_weights: PairWeights | None, rows: slice, columns: slice
 ) -> FloatArray:
-    """``w_k |S_k,ij| / v_ij`` of the pairs i < j of a tile, one row per pair; 0 for unpenalised pairs."""
-    pieces = [weights[k] * np.abs(source.tile(k, rows, columns)) for k in range(source.n_classes)]
+    """``w_k S_k,ij / v_ij`` of the pairs i < j of a tile, one row per pair; 0 for unpenalised pairs."""
+    pieces = [weights[k] * source.tile(k, rows, columns) for k in range(source.n_classes)]
     if pair_weights is not None:
         i, j, factor = pair_weights.exceptions_in(rows, columns)
         share = np.divide(1.0, factor, out=np.zeros_like(factor), where=factor > 0)
@@ -64,16 +79,17 @@ def _weighted_pairs(
     return np.column_stack([piece.ravel() for piece in pieces])
 
 
-def _largest_gauge(penalty: GroupPenalty, weighted: FloatArray) -> float:
+def _largest_gauge(penalty: PairPenalty, weighted: FloatArray) -> float:
     """Largest gauge of the pairs; only those that can hold it are computed.
 
-    A multiple t of s inside the box and the rest inside the ball shows
-    ``gauge(s) <= 1 / (lambda1 / max(s) + lambda2 / |s|_2)``, which is cheap and close.
+    A multiple t of s inside the box and the rest inside the ball of a group penalty shows
+    ``gauge(s) <= 1 / (lambda1 / max|s| + lambda2 / |s|_2)``, which is cheap and close. Where classes are compared the
+    box alone bounds it.
     """
     if not len(weighted):
         return 0.0
-    peak = weighted.max(axis=1)
-    norm = np.sqrt(np.einsum("ij,ij->i", weighted, weighted))
+    peak = np.abs(weighted).max(axis=1)
+    norm = np.sqrt(np.einsum("ij,ij->i", weighted, weighted)) if penalty.name == "group" else np.inf
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(peak > 0, 1.0 / (penalty.lambda1 / peak + penalty.lambda2 / norm), 0.0)
     first = int(bound.argmax())

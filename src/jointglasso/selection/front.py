@@ -16,7 +16,7 @@ from jointglasso.selection.budget import Budget, describe_left_out
 from jointglasso.selection.criteria import CRITERIA, LENIENT, check_gamma
 from jointglasso.selection.cross_validation import CrossValidated
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information
-from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level
+from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
 from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
@@ -236,19 +236,19 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
 
 def _region(data: SelectionData, settings: SelectionSettings) -> tuple[dict[float, float], float]:
     """Largest s of each degree of similarity, and the smallest s worth trying."""
-    omegas = OMEGAS if data.source.n_classes > 1 else OMEGAS[:1]
-    weights, pair_weights = settings.solve.get("weights"), settings.solve.get("pair_weights")
+    omegas: tuple[float, ...] = OMEGAS if data.source.n_classes > 1 else OMEGAS[:1]
+    if settings.solve.get("penalty", "group") != "group":
+        omegas = tuple(omega for omega in omegas if omega < 1.0)  # without lambda1 edges never vanish
     directions = [(1.0 - omega, omega) for omega in omegas]
-    largest = lambda_max(data.source, directions, weights=weights, pair_weights=pair_weights)
+    largest = lambda_max(data.source, directions, **of_problem(settings.solve))
     largest = np.where(largest > 0, largest, 1.0)
-    noise = noise_level(data.source, weights)
+    noise = noise_level(data.source, settings.solve.get("weights"))
     bottom = 0.05 * float(largest.max()) if noise is None else min(noise, 0.5 * float(largest.max()))
     return dict(zip(omegas, largest.tolist(), strict=True)), bottom
 
 
 def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
-    weights, pair_weights = settings.solve.get("weights"), settings.solve.get("pair_weights")
-    grid = as_grid(settings.grid, data.source, weights, pair_weights)
+    grid = as_grid(settings.grid, data.source, settings.solve)
     evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
     tracker = Tracker(settings.callback, len(grid) * evaluate.solves)

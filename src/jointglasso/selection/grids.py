@@ -9,7 +9,7 @@ of ``lambda2 / sqrt(2)`` in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,11 +103,11 @@ class LambdaGrid:
 
 
 def as_grid(
-    grid: Any, source: CovarianceSource | None = None, weights: Any = None, pair_weights: Any = None
+    grid: Any, source: CovarianceSource | None = None, solve: Mapping[str, Any] | None = None
 ) -> LambdaGrid:
-    """Take a grid as it is, arrange a list of points, or make the default grid of a source."""
+    """Take a grid as it is, arrange a list of points, or make the default grid of a source for options of `solve`."""
     if grid is None and source is not None:
-        return lambda_grid(source, weights=weights, pair_weights=pair_weights)
+        return lambda_grid(source, **of_problem(solve or {}))
     return grid if isinstance(grid, LambdaGrid) else LambdaGrid.from_points(grid)
 
 
@@ -115,10 +115,12 @@ def lambda_grid(
     S: Any,
     *,
     n_lambdas: int = 10,
-    ratios: Sequence[float] = RATIOS,
+    ratios: Sequence[float] | None = None,
     min_ratio: float | None = None,
     weights: Any = None,
     pair_weights: Any = None,
+    penalty: str = "group",
+    class_graph: Any = None,
 ) -> LambdaGrid:
     """Grid of penalties fitted to the data.
 
@@ -128,15 +130,14 @@ def lambda_grid(
         Covariances; read in one pass, tile by tile.
     n_lambdas : int, default 10
         Points in each column.
-    ratios : sequence of float
-        ``lambda2 / lambda1`` of each column, 0 for separate graphical lassos, ``inf`` for lambda1 = 0. With a single
-        class the two penalties are one and only the first ratio is used.
+    ratios : sequence of float, optional
+        ``lambda2 / lambda1`` of each column, 0 for separate graphical lassos, ``inf`` for lambda1 = 0, which only the
+        group penalty can do without. With a single class the two penalties are one and only the first ratio is used.
     min_ratio : float, optional
         Smallest penalty of a column as a share of its largest. By default columns end at the noise,
         ``lambda1 + lambda2 = 0.3 sqrt(log p / n)``, or at 0.05 where sample sizes are unknown.
-    weights, pair_weights
-        Class weights and pair weights of the solve, as in `jointglasso.solve`. Unpenalised pairs, edges at any
-        penalty, do not count.
+    weights, pair_weights, penalty, class_graph
+        Of the solve, as in `jointglasso.solve`. Unpenalised pairs, edges at any penalty, do not count.
 
     Returns
     -------
@@ -148,8 +149,10 @@ def lambda_grid(
     n_lambdas = check_count("n_lambdas", n_lambdas)
     if min_ratio is not None and not check_positive("min_ratio", min_ratio) < 1.0:
         raise ValueError(f"min_ratio={min_ratio:g} must be below 1.")
+    ratios = usual_ratios(penalty) if ratios is None else list(ratios)
     directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
-    largest = lambda_max(source, directions, weights=weights, pair_weights=pair_weights) * _ROUNDING
+    problem = {"weights": weights, "pair_weights": pair_weights, "penalty": penalty, "class_graph": class_graph}
+    largest = lambda_max(source, directions, **problem) * _ROUNDING
     # Without any covariance there is no edge at any penalty, and every grid will do.
     largest = np.where(largest > 0, largest, 1.0)
     if min_ratio is None:
@@ -163,6 +166,16 @@ def lambda_grid(
         (scaled * directions[:, 1:]).ravel(),
         np.repeat(np.arange(len(directions)), n_lambdas),
     )
+
+
+def usual_ratios(penalty: str) -> tuple[float, ...]:
+    """Ratios lambda2 / lambda1 of the default grid; only the group penalty makes zeros without lambda1."""
+    return RATIOS if penalty == "group" else tuple(ratio for ratio in RATIOS if np.isfinite(ratio))
+
+
+def of_problem(solve: Mapping[str, Any]) -> dict[str, Any]:
+    """Those options of `solve` that say which problem it is."""
+    return {name: solve[name] for name in ("weights", "pair_weights", "penalty", "class_graph") if name in solve}
 
 
 def noise_level(source: CovarianceSource, weights: Any) -> float | None:

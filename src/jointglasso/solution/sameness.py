@@ -104,6 +104,8 @@ class Sameness:
 
     def present(self, precision: Sequence[Any]) -> BoolArray:
         """(m, K): which of the pairs are an edge in each class."""
+        if len(self.rows) == 0:
+            return np.zeros((0, self.n_classes), dtype=bool)
         return np.stack(
             [np.asarray(sparse.csr_array(Theta)[self.rows, self.columns]).ravel() != 0 for Theta in precision], axis=1
         )
