@@ -52,8 +52,8 @@ _OPTIONS = [
     click.option("--missing-marker", multiple=True, help="Words that stand for missing values: A,B,C."),
     click.option("--unmatched", type=click.Choice(["error", "drop"]), default="error", help="Samples without a label."),
     click.option(
-        "--missing", type=click.Choice(["refuse", "complete", "drop-variables", "pairwise"]), default="refuse",
-        show_default=True, help="Missing values: refuse, keep complete samples, drop variables, or work pair by pair.",
+        "--missing", type=click.Choice(["refuse", "complete", "drop-variables", "pairwise", "em"]), default="refuse",
+        show_default=True, help="Missing values: refuse, keep complete samples, drop variables, pair by pair, or EM.",
     ),
     click.option(
         "--constant", type=click.Choice(["refuse", "isolate", "drop"]), default="refuse", show_default=True,
@@ -178,22 +178,23 @@ def prepare(
     from jointglasso.covariance import fingerprint
     from jointglasso.covariance.classes import ClassSamples
     from jointglasso.covariance.prepare import Preparation
+    from jointglasso.selection.em import prepared
 
     samples = ClassSamples.from_labels(table.X, table.y, table.variable_names)
     if order is not None:
         by_name = samples.as_dict()
         samples = ClassSamples([by_name[name] for name in order], tuple(order), samples.variable_names)
     how = {name: value for name, value in preparation.items() if name != "weights"}
-    prepared = Preparation(**how)(samples)
+    ready = prepared(Preparation(**how), samples)
     facts = {
         "source": table.source,
-        "fingerprint": fingerprint(prepared.source),
-        "n_variables": prepared.samples.n_variables,
-        "classes": dict(zip(samples.class_names, prepared.samples.sizes.tolist(), strict=True)),
+        "fingerprint": fingerprint(ready.source),
+        "n_variables": ready.samples.n_variables,
+        "classes": dict(zip(samples.class_names, ready.samples.sizes.tolist(), strict=True)),
     }
     read = [{"file": str(file.resolve()), "bytes": file.stat().st_size, "sha256": _sha256(file)} for file in files]
     facts |= read[0] if len(read) == 1 else {"files": read} if read else {}
-    return Data(prepared.samples, prepared.source, preparation, table.source, facts)
+    return Data(ready.samples, ready.source, preparation, table.source, facts)
 
 
 def split(words: Sequence[str]) -> list[str]:

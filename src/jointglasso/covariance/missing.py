@@ -7,7 +7,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance.classes import ClassSamples
 
-MISSING = ("refuse", "complete", "pairwise")
+MISSING = ("refuse", "complete", "pairwise", "em")
 
 
 def handle_missing(samples: ClassSamples, missing: str, *, smallest: int = 2) -> ClassSamples:
@@ -40,7 +40,7 @@ def _describe(samples: ClassSamples) -> str:
     return (
         f"X holds {int(by_variable.sum())} missing values (NaN) in {n_rows} samples and {len(affected)} variables "
         f"({named}{more}): fill them in, drop those variables, or set missing='complete' (drops those samples) or "
-        "missing='pairwise' (uses the values there are)."
+        "missing='em' (expects them under the network) or missing='pairwise' (uses the values there are)."
     )
 
 
@@ -83,3 +83,16 @@ def pairwise_correlation(Z: FloatArray, class_name: str, variable_names: tuple[s
     R = np.clip(S / np.outer(deviation, deviation), -1.0, 1.0)
     np.fill_diagonal(R, 1.0)
     return R
+
+
+def effective_sizes(samples: ClassSamples) -> IntArray:
+    """Samples that each class is worth: the harmonic mean, over all pairs, of the samples that have both values.
+
+    The number of all samples would promise more than there is: tests with it are wrong four times too often.
+    """
+    sizes = []
+    for X in samples.matrices:
+        present = (~np.isnan(X)).astype(float)
+        counts = (present.T @ present)[np.triu_indices(X.shape[1], 1)]
+        sizes.append(len(X) if not len(counts) else max(2, int(len(counts) / (1.0 / np.maximum(counts, 1.0)).sum())))
+    return np.array(sizes, dtype=np.int64)

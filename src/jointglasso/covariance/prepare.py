@@ -10,7 +10,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.dense import DenseCovariance
-from jointglasso.covariance.missing import MISSING, handle_missing, pairwise_correlation
+from jointglasso.covariance.missing import MISSING, effective_sizes, handle_missing, pairwise_correlation
 from jointglasso.covariance.projection import semidefinite_correlation
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.covariance.samples import SampleCovariance, stated_variance
@@ -60,9 +60,10 @@ class Preparation:
     association : {"pearson", "spearman", "nonparanormal"}
         Pearson's correlation; ``2 sin(pi rho / 6)`` of Spearman's rho, made positive semidefinite where needed; or
         Pearson's correlation of winsorised normal scores.
-    missing : {"refuse", "complete", "pairwise"}
-        Refuse missing values, drop incomplete samples, or use for each pair the samples that have both values; the
-        pairwise matrix is made positive semidefinite where needed.
+    missing : {"refuse", "complete", "pairwise", "em"}
+        Refuse missing values, drop incomplete samples, use for each pair the samples that have both values (the
+        pairwise matrix is made positive semidefinite where needed), or expect them under the network
+        (`jointglasso.selection.em`). For the last two a class counts for as many samples as a pair has on average.
     constant : {"refuse", "isolate"}
         Refuse variables that are constant in a class, or leave them isolated there, with the variance that
         they have on average in the other classes (1 if in none). On the correlation scale they count as variance 1.
@@ -106,6 +107,8 @@ class Preparation:
 
     def _compute(self, samples: ClassSamples) -> dict[str, Any]:
         """Everything in a `PreparedSamples` but the samples."""
+        if self.missing == "em" and any(np.isnan(X).any() for X in samples.matrices):
+            raise ValueError("missing='em' needs the solver: it is for select, edge_stability and the estimators.")
         location, variance, constant = _moments(samples, self.assume_centered)
         if self.constant == "refuse":
             _refuse_constant(samples, constant)
@@ -154,7 +157,7 @@ class Preparation:
             matrices,
             class_names=samples.class_names,
             variable_names=samples.variable_names,
-            sample_sizes=samples.sizes,
+            sample_sizes=effective_sizes(samples),
         )
         return source, np.array(changes)
 

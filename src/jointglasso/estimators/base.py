@@ -137,7 +137,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing in ("complete", "pairwise")
+        tags.input_tags.allow_nan = self.missing in ("complete", "pairwise", "em")
         return tags
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from jointglasso.estimators.base import JointModel
+from jointglasso.selection.em import prepared
 from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
 from jointglasso.selection.grids import lambda_grid, of_problem
 from jointglasso.selection.intake import SelectionData
@@ -124,11 +125,11 @@ class JointGraphicalLassoCV(JointModel):
         settings = SelectionSettings(**{name: getattr(self, name) for name in given}, solve=solve).checked()
         samples, rows = self._read(X, y)
         preparation = self._preparation()
-        prepared = preparation(samples)
-        data = SelectionData(prepared.source, samples, rows, preparation)
+        ready = prepared(preparation, samples)
+        data = SelectionData(ready.source, samples, rows, preparation)
         self.selection_ = select_from(data, replace(settings, grid=self._grid(data)))
         self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
-        self._keep(self.selection_.solution, prepared.location, prepared.deviation)
+        self._keep(self.selection_.solution, ready.location, ready.deviation)
         return self
 
     def _grid(self, data: SelectionData) -> Any:

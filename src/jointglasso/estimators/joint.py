@@ -10,6 +10,7 @@ from jointglasso.covariance import CovarianceSource, DenseCovariance
 from jointglasso.covariance.rescaled import CorrelationOf
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
+from jointglasso.selection.em import prepared
 from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.relaxed import with_refit
 
@@ -42,9 +43,9 @@ class JointGraphicalLasso(JointModel):
         False is the convention of JGL and GGLasso, True that of the paper and of `jointglasso.solve`.
     screening, solver, tol, max_iter, n_jobs
         As in `jointglasso.solve`.
-    missing : {"refuse", "complete", "pairwise"}
-        Refuse missing values, drop incomplete samples, or use for each pair of variables the samples that have both;
-        the pairwise matrix is projected to a positive semidefinite one where needed.
+    missing : {"refuse", "complete", "pairwise", "em"}
+        Refuse missing values, drop incomplete samples, use for each pair of variables the samples that have both (the
+        pairwise matrix is projected to a positive semidefinite one where needed), or expect them under the network.
     association : {"pearson", "spearman", "nonparanormal"}
         Correlation: Pearson's; ``2 sin(pi rho / 6)`` of Spearman's, projected where needed; or of normal scores.
     constant : {"refuse", "isolate"}
@@ -147,9 +148,9 @@ class JointGraphicalLasso(JointModel):
             The estimator itself.
         """
         samples, _ = self._read(X, y)
-        prepared = self._preparation()(samples)
-        solution = solve(prepared.source, self.lambda1, self.lambda2, **self._solve_options())
-        self._keep(with_refit(prepared.source, solution), prepared.location, prepared.deviation)
+        ready = prepared(self._preparation(), samples)
+        solution = solve(ready.source, self.lambda1, self.lambda2, **self._solve_options())
+        self._keep(with_refit(ready.source, solution), ready.location, ready.deviation)
         return self
 
     @classmethod

@@ -10,6 +10,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.missing import handle_missing
+from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, solve_parts
 from jointglasso.selection.intake import SelectionData
 from jointglasso.selection.likelihood import held_out_loss, logdet
@@ -42,7 +43,7 @@ class CrossValidated:
         samples = data.require_samples("Cross-validation")
 
         def prepare(held_out: Part) -> _Fold:
-            training = data.preparation.for_resamples()(samples.take(complement(held_out, samples.sizes)))
+            training = prepared(data.preparation.for_resamples(), samples.take(complement(held_out, samples.sizes)))
             test = handle_missing(samples.take(held_out), data.preparation.missing, smallest=0)
             return _Fold(training.source, [training.scores(k, X) for k, X in enumerate(test.matrices)])
 

@@ -14,6 +14,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.classes import ClassSamples, rows_by_class
 from jointglasso.covariance.prepare import Preparation
+from jointglasso.selection.em import prepared
 from jointglasso.validation import column_names, labelled, readable_table
 
 
@@ -49,7 +50,7 @@ def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
             raise ValueError("y is given although X is a covariance source, which knows its classes: leave y out.")
         return SelectionData(X, None, [], preparation)
     samples, rows = read_samples(X, y)
-    return SelectionData(preparation(samples).source, samples, rows, preparation)
+    return SelectionData(prepared(preparation, samples).source, samples, rows, preparation)
 
 
 def read_samples(X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:

@@ -14,6 +14,7 @@ from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
+from jointglasso.selection.em import prepared
 from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
@@ -159,7 +160,7 @@ class _Subsamples:
 
 def _edges_of_part(part: Part, shared: _Subsamples, tell: Tell) -> tuple[list[Any], bool]:
     """Edges of the network of one subsample, and whether its solve converged."""
-    source = shared.preparation.for_resamples()(shared.samples.take(part)).source
+    source = prepared(shared.preparation.for_resamples(), shared.samples.take(part)).source
     solution = solve(source, *shared.lambdas, **shared.options)
     tell("subsamples")
     return [edges_of(Theta) for Theta in solution.precision], solution.status.converged

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from jointglasso._typing import FloatArray
+from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, solve_parts
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.selection.intake import SelectionData
@@ -35,8 +36,8 @@ class Instability:
         self.solves = n_subsamples
         self.name = f"instability over {n_subsamples} subsamples"
         self._shape = samples.n_classes, samples.n_variables
-        prepare = data.preparation.for_resamples()
-        self._sources = [prepare(samples.take(part)).source for part in parts]
+        how = data.preparation.for_resamples()
+        self._sources = [prepared(how, samples.take(part)).source for part in parts]
         self._options = options
 
     def __call__(self, lambda1: float, lambda2: float, start: Evaluation | None) -> Evaluation:

@@ -1,0 +1,175 @@
+"""How well networks are found: Matthews correlation with known edges, and false edges on noise, beside other ways.
+
+    python benchmarks/recovery.py [repetitions] [part of a design's name]
+
+Ways: the default of `select`; the default of version 0.1 (extended BIC on a fixed grid, equal weights, penalised
+diagonal); every class by itself; all classes as one; GraphicalLassoCV of scikit-learn, class by class; GGLasso's own
+selection by its extended BIC, where it is installed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.covariance import GraphicalLassoCV
+
+import jointglasso as jgl
+
+Graphs = list[np.ndarray]
+
+#: Kind of graph, variables, samples of each class, share of edges that differ between classes.
+DESIGNS = {
+    "scale-free p50 K2 n100": ("scale-free", 50, (100, 100), 0.2),
+    "band p100 K3 n60/120/240": ("band", 100, (60, 120, 240), 0.2),
+    "hub p100 K4 n150": ("hub", 100, (150,) * 4, 0.2),
+    "identical scale-free p100 K3 n150": ("scale-free", 100, (150,) * 3, 0.0),
+    "half moved scale-free p100 K3 n150": ("scale-free", 100, (150,) * 3, 0.5),
+    "random p80 K3 n80/160/160": ("random", 80, (80, 160, 160), 0.2),
+    "band p60 K4 n100": ("band", 60, (100,) * 4, 0.2),
+    "noise p100 K3 n100": ("noise", 100, (100,) * 3, 0.0),
+    "noise p60 K4 n60": ("noise", 60, (60,) * 4, 0.0),
+}
+
+
+def graph(kind: str, p: int, rng: np.random.Generator) -> np.ndarray:
+    """Upper triangle of a graph."""
+    edges = np.zeros((p, p), dtype=bool)
+    if kind == "scale-free":
+        degree = np.ones(p)
+        for new in range(1, p):
+            old = rng.choice(new, p=degree[:new] / degree[:new].sum())
+            edges[old, new] = True
+            degree[[old, new]] += 1
+    elif kind == "band":
+        place = np.arange(p)
+        edges = np.isin(place - place[:, None], (1, 2))
+    elif kind == "hub":
+        for hub in range(0, p, 20):
+            edges[hub, hub + 1 : hub + 20] = True
+    elif kind == "random":
+        edges = np.triu(rng.random((p, p)) < 3 / p, 1)
+    return edges
+
+
+def moved(values: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """The same edges, a share of them at other places."""
+    values = values.copy()
+    rows, columns = np.nonzero(values)
+    for edge in rng.choice(len(rows), int(share * len(rows)), replace=False):
+        while True:
+            i, j = np.sort(rng.integers(0, len(values), 2))
+            if i != j and values[i, j] == 0:
+                break
+        values[i, j], values[rows[edge], columns[edge]] = values[rows[edge], columns[edge]], 0.0
+    return values
+
+
+def draw(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, Graphs]:
+    """Samples, labels and true graphs of a design."""
+    kind, p, sizes, share = DESIGNS[name]
+    rng = np.random.default_rng(seed)
+    low, high = (0.15, 0.25) if kind == "hub" else (0.25, 0.45)
+    values = graph(kind, p, rng) * rng.uniform(low, high, (p, p)) * rng.choice([-1, 1], (p, p))
+    X, truth = [], []
+    for n in sizes:
+        mine = moved(values, share, rng)
+        mine = mine + mine.T
+        smallest = np.linalg.eigvalsh(mine)[0]
+        Theta = np.eye(p) + mine * min(1.0, -0.9 / smallest if smallest < 0 else 1.0)
+        X.append(rng.normal(size=(n, p)) @ np.linalg.cholesky(np.linalg.inv(Theta)).T)
+        truth.append(np.triu(mine != 0, 1))
+    return np.vstack(X), np.repeat(np.arange(len(sizes)), sizes), truth
+
+
+def matthews(found: Graphs, truth: Graphs) -> float:
+    """Matthews correlation over the pairs of all classes."""
+    upper = np.triu_indices(len(truth[0]), 1)
+    a, b = (np.concatenate([graph[upper] for graph in graphs]).astype(float) for graphs in (found, truth))
+    return float(np.corrcoef(a, b)[0, 1]) if a.any() and not a.all() else 0.0
+
+
+def edges(matrices: list) -> Graphs:
+    """Upper triangles of the graphs of precision matrices."""
+    dense = [Theta.toarray() if hasattr(Theta, "toarray") else Theta for Theta in matrices]
+    return [np.triu(np.abs(Theta) > 1e-8, 1) for Theta in dense]
+
+
+def default(X: np.ndarray, y: np.ndarray) -> Graphs:
+    return edges(jgl.select(X, y).precision)
+
+
+def earlier(X: np.ndarray, y: np.ndarray) -> Graphs:
+    """The default of version 0.1."""
+    source = jgl.SampleCovariance.from_labels(X, y, correlation=True)
+    grid = jgl.lambda_grid(source, ratios=(0.1, 0.3, 0.6, 1.0, 2.0), min_ratio=0.05)
+    found = jgl.select(X, y, criterion="ebic", grid=grid, weights="equal", penalize_diagonal=True)
+    return edges(found.precision)
+
+
+def separate(X: np.ndarray, y: np.ndarray) -> Graphs:
+    return [edges(jgl.select(X[y == k]).precision)[0] for k in np.unique(y)]
+
+
+def pooled(X: np.ndarray, y: np.ndarray) -> Graphs:
+    centred = np.vstack([X[y == k] - X[y == k].mean(axis=0) for k in np.unique(y)])
+    return edges(jgl.select(centred).precision) * len(np.unique(y))
+
+
+def scikit_learn(X: np.ndarray, y: np.ndarray) -> Graphs:
+    parts = [X[y == k] for k in np.unique(y)]
+    return edges([GraphicalLassoCV().fit((part - part.mean(0)) / part.std(0)).precision_ for part in parts])
+
+
+def gglasso(X: np.ndarray, y: np.ndarray) -> Graphs:
+    from gglasso.problem import glasso_problem
+
+    parts = [X[y == k] for k in np.unique(y)]
+    problem = glasso_problem(
+        np.stack([np.corrcoef(part.T) for part in parts]),
+        np.array([len(part) for part in parts]),
+        reg="GGL",
+        latent=False,
+        do_scaling=False,
+    )
+    ranges = {"lambda1_range": np.geomspace(0.5, 0.05, 8), "lambda2_range": np.geomspace(0.3, 0.01, 4)}
+    problem.model_selection(modelselect_params=ranges, method="eBIC", gamma=0.5)
+    return edges(list(problem.solution.precision_))
+
+
+WAYS: dict[str, Callable[[np.ndarray, np.ndarray], Graphs]] = {
+    "default": default,
+    "0.1": earlier,
+    "separate": separate,
+    "pooled": pooled,
+    "scikit-learn": scikit_learn,
+    "GGLasso": gglasso,
+}
+
+
+def main(repetitions: int, part: str) -> None:
+    """Print the table, a design a line."""
+    warnings.simplefilter("ignore")
+    for name in (name for name in DESIGNS if part in name):
+        scores = {way: [] for way in WAYS}
+        seconds = dict.fromkeys(WAYS, 0.0)
+        for seed in range(repetitions):
+            X, y, truth = draw(name, seed)
+            for way, find in WAYS.items():
+                began = time.perf_counter()
+                try:
+                    found = find(X, y)
+                except ImportError:
+                    continue
+                seconds[way] += time.perf_counter() - began
+                noise = not any(graph.any() for graph in truth)
+                scores[way].append(np.mean([g.sum() for g in found]) if noise else matthews(found, truth))
+        shown = [f"{way} {np.mean(s):.3f} ({seconds[way] / len(s):.1f} s)" for way, s in scores.items() if s]
+        print(f"{name:36s} {'; '.join(shown)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5, sys.argv[2] if len(sys.argv) > 2 else "")

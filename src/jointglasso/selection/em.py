@@ -1,0 +1,96 @@
+"""Missing values by expectation and maximisation: what is missing is expected under the network found so far.
+
+The steps are those of Städler and Bühlmann (2012), for K classes. E-step: given the mean and the precision matrix of
+its class, the missing values of a sample have a conditional mean and covariance; they complete the second moments.
+M-step: the joint graphical lasso at a penalty of the size of the noise, ``lambda1 + lambda2 = sqrt(log p / mean n)``,
+shared evenly, and the maximum likelihood on its edges. Values have to be missing at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jointglasso._typing import FloatArray
+from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.dense import DenseCovariance
+from jointglasso.covariance.missing import effective_sizes
+from jointglasso.covariance.prepare import Preparation, PreparedSamples
+from jointglasso.covariance.ranks import NormalScores
+from jointglasso.engine import solve
+from jointglasso.selection.paths import quiet_solves
+from jointglasso.selection.relaxed import refit
+
+#: Rounds at most, and the change of a correlation that ends them.
+_ROUNDS, _TOL = 30, 1e-3
+
+
+def prepared(preparation: Preparation, samples: ClassSamples) -> PreparedSamples:
+    """Covariances of samples, as `Preparation` says; with ``missing="em"`` those of incomplete samples by EM."""
+    if preparation.missing != "em" or not any(np.isnan(X).any() for X in samples.matrices):
+        return preparation(samples)
+    if preparation.association == "spearman":
+        raise ValueError("missing='em' needs Gaussian scores: set association='nonparanormal' instead of 'spearman'.")
+    rough = replace(preparation, missing="pairwise", scale="correlation")(samples)
+    if preparation.association == "pearson":
+        Z = [(X - m) / d for X, m, d in zip(rough.samples.matrices, rough.location, rough.deviation, strict=True)]
+    else:
+        Z = [NormalScores(X)(X) for X in rough.samples.matrices]
+    means, S = _moments(Z, np.stack([rough.source.block(k, np.arange(Z[0].shape[1])) for k in range(len(Z))]))
+    scales = np.sqrt(np.stack([np.diagonal(matrix) for matrix in S]))
+    location = rough.location + rough.deviation * means
+    deviation = rough.deviation * scales
+    units = 1.0 / scales if preparation.scale == "correlation" else rough.deviation
+    source = DenseCovariance(
+        [matrix * np.outer(unit, unit) for matrix, unit in zip(S, units, strict=True)],
+        class_names=samples.class_names,
+        variable_names=samples.variable_names,
+        sample_sizes=effective_sizes(samples),
+    )
+    return PreparedSamples(
+        source, rough.samples, location, deviation, preparation.scale, preparation.association, rough.largest_change
+    )
+
+
+def _moments(Z: Sequence[FloatArray], S: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means (K, p) and covariances (K, p, p) of standardised samples with missing values, from a first guess."""
+    sizes = np.array([len(rows) for rows in Z])
+    p = S.shape[1]
+    half = 0.5 * np.sqrt(np.log(max(p, 2)) / sizes.mean())
+    means = np.zeros((len(Z), p))
+    for _ in range(_ROUNDS):
+        source = DenseCovariance(list(S), sample_sizes=sizes)
+        with quiet_solves():
+            found = solve(source, half, half, weights="sqrt_sample_size", penalize_diagonal=False)
+        Theta = refit(source, found, on_failure="ridge").precision
+        steps = [_expected(rows, mean, T.toarray()) for rows, mean, T in zip(Z, means, Theta, strict=True)]
+        change = max(float(np.abs(new - old).max()) for (_, new), old in zip(steps, S, strict=True))
+        means, S = np.stack([mean for mean, _ in steps]), np.stack([matrix for _, matrix in steps])
+        if change <= _TOL:
+            break
+    return means, S
+
+
+def _expected(rows: FloatArray, mean: FloatArray, Theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of samples whose missing values are replaced by their expected first and second moments.
+
+    Given the others, missing values m of a sample x have mean ``mean_m - Theta_mm^{-1} Theta_mo (x_o - mean_o)`` and
+    covariance ``Theta_mm^{-1}``. Samples that lack the same variables are done together.
+    """
+    filled = rows.copy()
+    added = np.zeros_like(Theta)
+    absent = np.isnan(rows)
+    patterns, which = np.unique(absent, axis=0, return_inverse=True)
+    for number, pattern in enumerate(patterns):
+        if not pattern.any():
+            continue
+        mine = np.flatnonzero(which.ravel() == number)
+        m, o = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+        C = np.linalg.inv(Theta[np.ix_(m, m)])
+        filled[np.ix_(mine, m)] = mean[m] - (rows[np.ix_(mine, o)] - mean[o]) @ Theta[np.ix_(o, m)] @ C
+        added[np.ix_(m, m)] += len(mine) * C
+    new = filled.mean(axis=0)
+    centred = filled - new
+    return new, (centred.T @ centred + added) / len(rows)
