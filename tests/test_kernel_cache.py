@@ -93,7 +93,7 @@ def test_a_folder_that_others_could_fill_is_not_used(trap, tmp_path, monkeypatch
     else:
         (tmp_path / "theirs").mkdir(mode=0o700)
         folder.symlink_to(tmp_path / "theirs")
-    assert cache._own_folder() is None
+    assert cache.private_folder() is None
 
 
 def test_errors_that_are_not_about_the_cache_are_passed_on():

@@ -22,6 +22,7 @@ from jointglasso.cli.solving import (
     progress_of_solve,
     score_options,
     solve_options,
+    workers_of,
 )
 from jointglasso.cli.translate import name_options
 from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_pairs, proof
@@ -85,7 +86,8 @@ def fit(session: Session, /, **options: Any) -> int:
     with target.building() as folder:  # before the solve: a place that cannot be written is known at once
         data = read_data(options)
         session.say(data.describe())
-        result = _solve(session, data, options)
+        with workers_of(session, options) as executor:
+            result = _solve(session, data, {**options, "executor": executor})
         write_result(folder, result, contents, session)
     tell(session, result, target)
     if contents.differences:
@@ -142,6 +144,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 options["lambda1"],
                 options["lambda2"],
                 n_jobs=options["n_jobs"],
+                executor=options["executor"],
                 callback=progress,
                 checkpoint=options["checkpoint"],
                 on_interrupt="return" if options["keep_partial"] else "raise",
@@ -170,6 +173,7 @@ def _find_again(session: Session, data: Data, solution: Any, options: dict[str, 
             n_subsamples=options["stability"],
             random_state=options["seed"],
             n_jobs=options["n_jobs"],
+            executor=options["executor"],
             callback=show,
             **data.preparation,
             **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},

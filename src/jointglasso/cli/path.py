@@ -14,7 +14,7 @@ from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.progress import counting, say_if_compiling
 from jointglasso.cli.results import write_parameters, write_table
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import arguments_of_solve, grid_options, make_grid, numbers, solve_options
+from jointglasso.cli.solving import arguments_of_solve, grid_options, make_grid, numbers, solve_options, workers_of
 from jointglasso.cli.wording import facts_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def path(session: Session, /, **options: Any) -> int:
         points = _points(options, data)
         say_if_compiling(session)
         (folder / "solutions").mkdir()
-        facts = _walk(session, folder, points, _solutions(session, data, points, options))
+        with workers_of(session, options) as executor:
+            solutions = _solutions(data, points, {**options, "executor": executor})
+            facts = _walk(session, folder, points, solutions)
         write_table(folder / "path.csv", _columns(facts))
         write_parameters(folder, session, data, points=points)
         atomic_text(folder / "README.txt", _explanation(session, data, len(facts)))
@@ -75,15 +77,14 @@ def _points(options: dict[str, Any], data: Data) -> list[tuple[float, float]]:
     return list(zip(first, second, strict=True))
 
 
-def _solutions(
-    session: Session, data: Data, points: list[tuple[float, float]], options: dict[str, Any]
-) -> Iterable[Solution]:
+def _solutions(data: Data, points: list[tuple[float, float]], options: dict[str, Any]) -> Iterable[Solution]:
     import jointglasso as jgl
 
     return jgl.solve_path(
         data.source,
         points,
         n_jobs=options["n_jobs"],
+        executor=options["executor"],
         checkpoint=options["checkpoint"],
         on_interrupt="return" if options["keep_partial"] else "raise",
         **arguments_of_solve(options, data),

@@ -12,7 +12,7 @@ from jointglasso.cli.data import data_options, read_data
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.results import can_draw, write_parameters, write_selection
 from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import CRITERIA, choose, grid_options, score_options, solve_options
+from jointglasso.cli.solving import CRITERIA, choose, grid_options, score_options, solve_options, workers_of
 from jointglasso.cli.translate import name_options
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def select(session: Session, /, **options: Any) -> int:
     with nullcontext() if target is None else target.building() as folder:
         data = read_data(options)
         session.say(data.describe())
-        found = choose(session, data, options["criterion"], options)
+        with workers_of(session, options) as executor:
+            found = choose(session, data, options["criterion"], {**options, "executor": executor})
         session.say()
         _show(session, found)
         session.say("\n" + name_options(found.explain()))

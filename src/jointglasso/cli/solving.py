@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jointglasso._csv import original
+from jointglasso._optional import require
 from jointglasso.cli.data import Data, split
 from jointglasso.cli.progress import bar_options, counting, say_if_compiling
 from jointglasso.cli.session import Session
@@ -23,6 +25,8 @@ _SOLVE = [
     click.option("--tol", default=1e-6, show_default=True, help="Relative duality gap to reach."),
     click.option("--max-iter", type=int, help="Limit on the iterations of a solve."),
     click.option("--n-jobs", type=int, help="Pieces of work done at the same time; -1 for all cores."),
+    click.option("--workers", type=click.IntRange(min=1), help="Processes of this machine that do the work (Dask)."),
+    click.option("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work: tcp://..."),
     click.option(
         "--pair-weights", type=click.Path(path_type=Path),
         help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge.",
@@ -164,10 +168,38 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             n_subsamples=options["subsamples"],
             random_state=options["seed"],
             n_jobs=options["n_jobs"],
+            executor=options["executor"],
             callback=show,
             **data.preparation,
             **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
         )
+
+
+@contextmanager
+def workers_of(session: Session, options: dict[str, Any]) -> Iterator[Any]:
+    """A client of the Dask cluster that the options ask for; None where they ask for none."""
+    if options["workers"] is not None and options["scheduler"] is not None:
+        raise click.UsageError("--workers starts processes and --scheduler uses those of a cluster: leave one out.")
+    if options["workers"] is None and options["scheduler"] is None:
+        yield None
+        return
+    distributed = require("distributed", "dask")
+    with ExitStack() as stack:
+        address = options["scheduler"]
+        if address is None:
+            cluster = distributed.LocalCluster(
+                n_workers=options["workers"], threads_per_worker=1, dashboard_address="127.0.0.1:0"
+            )
+            address = stack.enter_context(cluster)
+        try:
+            client = stack.enter_context(distributed.Client(address, timeout="10s"))
+        except (OSError, ValueError) as error:
+            raise ConnectionError(
+                f"No Dask scheduler answers at {address} ({error}): check the address and that it runs."
+            ) from None
+        if client.dashboard_link:
+            session.note(f"The work can be watched at {client.dashboard_link}.")
+        yield client
 
 
 def progress_of_solve(session: Session) -> Any:

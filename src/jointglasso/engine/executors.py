@@ -18,6 +18,8 @@ from threading import Lock
 from typing import Any, Protocol
 
 from jointglasso._threads import Workers, single_threaded_blas, work_alone
+from jointglasso.engine.cluster import Cluster, is_client
+from jointglasso.engine.first_use import compile_once
 
 #: Says something, and hears whether to stop.
 Tell = Callable[..., bool]
@@ -30,6 +32,11 @@ _ON_THE_WAY, _LOOK_SECONDS = 2**30, 0.2
 def unheard(*facts: Any) -> bool:
     """Nobody listens, and nobody wants to stop."""
     return False
+
+
+def _nothing_to_narrow(item: Any, shared: Any) -> Any:
+    """All of what is shared travels."""
+    return shared
 
 
 class Executor(Protocol):
@@ -46,7 +53,7 @@ class Work:
     function: Callable[[Any, Any, Tell], Any]
     items: Sequence[Any]
     shared: Any
-    narrow: Callable[[Any, Any], Any] = lambda item, shared: shared
+    narrow: Callable[[Any, Any], Any] = _nothing_to_narrow
     """What has to travel of what is shared, for one item."""
     tell: Callable[..., bool] = unheard
     """Called with the number of an item and what it says; or with the number only."""
@@ -76,7 +83,7 @@ def check_executor(executor: Any) -> Executor | None:
             f"executor={executor!r} has no submit(): give None or 'threads', a concurrent.futures executor, or a "
             "distributed.Client."
         )
-    found: Executor = executor
+    found: Executor = Cluster(executor) if is_client(executor) else executor
     return found
 
 
@@ -103,6 +110,7 @@ class _Report:
 def _do_elsewhere(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any) -> _Report:
     """Run in a worker, which has the core that it runs on and no other."""
     work_alone()
+    compile_once()
     said: list[tuple[Any, ...]] = []
 
     def tell(*facts: Any) -> bool:
@@ -125,6 +133,12 @@ class _Elsewhere:
         self.ended: SimpleQueue[Any] = SimpleQueue()
         self.running: dict[Any, tuple[int, int]] = {}
         """Number and bytes of the items on their way, by their futures."""
+        self.held = self._hold()
+
+    def _hold(self) -> Any:
+        """What is shared, for those who keep it once for all items; else None."""
+        hold = getattr(self.executor, "hold", None)
+        return None if hold is None or self.work.narrow is not _nothing_to_narrow else hold(self.work.shared)
 
     def run(self) -> list[Any]:
         """Keep items on their way until all are done, or until somebody wants to stop."""
@@ -153,8 +167,8 @@ class _Elsewhere:
             if number is None:
                 break
             item = self.work.items[number]
-            shared = self.work.narrow(item, self.work.shared)
-            size = _size((self.work.function, item, shared))
+            shared = self.work.narrow(item, self.work.shared) if self.held is None else self.held
+            size = _size((self.work.function, item) if self.held is not None else (self.work.function, item, shared))
             future = self.executor.submit(_do_elsewhere, self.work.function, item, shared)
             self.running[future] = number, size
             future.add_done_callback(self.ended.put)
@@ -166,6 +180,7 @@ class _Elsewhere:
         try:
             future = self.ended.get(timeout=_LOOK_SECONDS)
         except Empty:
+            getattr(self.executor, "look", unheard)()
             return False
         if future not in self.running:  # it was taken back
             return False

@@ -73,7 +73,7 @@ def sources_digest() -> str:
 @cache
 def temporary_folder() -> Path | None:
     """Folder for compiled code among the temporary files, or None; the first call warns."""
-    folder = _own_folder()
+    folder = private_folder()
     instead = "in every process anew" if folder is None else f"into {folder}, which may not last"
     message = f"No folder for compiled code can be written, so kernels are compiled {instead}: {REMEDY}."
     warnings.warn(message, CacheWarning, stacklevel=2)
@@ -85,7 +85,7 @@ def cache_lasts() -> bool:
     return temporary_folder.cache_info().currsize == 0
 
 
-def _own_folder() -> Path | None:
+def private_folder() -> Path | None:
     """Make or find a folder that nobody else can write: what lies in it will be executed."""
     try:
         user = os.getuid() if hasattr(os, "getuid") else None

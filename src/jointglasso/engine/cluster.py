@@ -1,0 +1,125 @@
+"""A Dask cluster as an executor: named tasks, data that the workers hold, and faults in one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import itertools
+import uuid
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from jointglasso._version import __version__
+
+_VERSION_THERE = "__import__('jointglasso').__version__"
+
+_LOST = (
+    "The connection to the Dask scheduler was lost: start it again and solve again. With checkpoint= what was finished "
+    "is found there."
+)
+
+
+def is_client(executor: Any) -> bool:
+    """Whether this is a `distributed.Client`; distributed is not imported for it."""
+    return type(executor).__module__.partition(".")[0] == "distributed" and hasattr(executor, "scatter")
+
+
+class Cluster:
+    """The workers of a `distributed.Client`."""
+
+    def __init__(self, client: Any) -> None:
+        if client.asynchronous:
+            raise TypeError("executor is an asynchronous distributed.Client: give one made with asynchronous=False.")
+        self._client = client
+        self._run, self._numbers = uuid.uuid4().hex, itertools.count()
+        _require_same_version(client)
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Task:
+        """Send off a task; on the dashboard it has the name of its first argument, which is the work itself."""
+        return _Task(self, function, arguments)
+
+    def send(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """A future of Dask."""
+        name = getattr(arguments[0], "__name__", "work").strip("_")
+        with warnings.catch_warnings():
+            # Items travel inside the graph, so that a lost worker takes none of them with it.
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self._client.submit(
+                function, *arguments, key=f"{name}-{self._run}-{next(self._numbers)}", pure=False
+            )
+
+    def hold(self, shared: Any) -> Any:
+        """Give every worker what all items share, once."""
+        return _Held(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
+
+    def look(self) -> None:
+        """Raise an error if the scheduler is gone."""
+        if self._client.status not in ("running", "connecting", "newly-created"):
+            raise ConnectionError(_LOST)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the scheduler answers."""
+        return bool(self._client.status == "running")
+
+
+class _Held:
+    """Something that is with the workers already, and here as well."""
+
+    def __init__(self, value: Any, future: Any) -> None:
+        self.value, self.future = value, future
+
+
+class _Task:
+    """A future with the manners of `concurrent.futures`."""
+
+    def __init__(self, cluster: Cluster, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._cluster, self._function = cluster, function
+        self._whole = tuple(a.value if isinstance(a, _Held) else a for a in arguments)
+        sent = tuple(a.future if isinstance(a, _Held) else a for a in arguments)
+        self._future = cluster.send(function, sent)
+
+    def add_done_callback(self, heard: Callable[[Any], object]) -> None:
+        self._future.add_done_callback(lambda _: heard(self))
+
+    def cancel(self) -> bool:
+        if self._future.done():
+            return False
+        self._future.cancel()
+        return True
+
+    def result(self) -> Any:
+        """The result; a task whose data went down with a worker is sent once more, with all that it needs."""
+        try:
+            return self._result(self._future)
+        except (asyncio.CancelledError, concurrent.futures.CancelledError):
+            if not self._cluster.is_there:
+                raise ConnectionError(_LOST) from None
+        return self._result(self._cluster.send(self._function, self._whole))
+
+    def _result(self, future: Any) -> Any:
+        from distributed import KilledWorker
+
+        try:
+            return future.result()
+        except KilledWorker as error:
+            raise RuntimeError(
+                "A piece of work was lost with every worker that tried it, of too little memory or by a signal: give "
+                f"the workers more memory, or solve on one machine ({error.task})."
+            ) from None
+
+
+def _require_same_version(client: Any) -> None:
+    """Refuse workers that would compute with another version of this package, or cannot find it."""
+    found = client.run(eval, _VERSION_THERE, on_error="return")
+    if not found:
+        raise RuntimeError("The Dask cluster has no worker: start one, or wait for it (client.wait_for_workers(1)).")
+    for worker, version in found.items():
+        if isinstance(version, Exception):
+            raise RuntimeError(f"The Dask worker {worker} cannot import jointglasso ({version}): install it there.")
+        if version != __version__:
+            raise RuntimeError(
+                f"The Dask worker {worker} has version {version} of jointglasso, and this process {__version__}: "
+                "install the same version everywhere."
+            )

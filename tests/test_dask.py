@@ -1,0 +1,245 @@
+"""A real Dask cluster of processes: the same bits, whatever happens to its workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+from jointglasso.engine import cluster as cluster_module, first_use, items
+from jointglasso.engine.executors import Work, check_executor, map_work
+
+distributed = pytest.importorskip("distributed")
+
+LAMBDAS = 0.4, 0.1
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"processes": True, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def S():
+    return jgl.datasets.make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
+
+
+@pytest.fixture(autouse=True)
+def many_pieces(monkeypatch):
+    """Small pieces of work, so that a small problem has many."""
+    monkeypatch.setattr(items, "_BATCH_COST", 1000.0)
+
+
+def assert_same_bits(first, second):
+    assert first.objective == second.objective
+    for a, b in zip(first.precision, second.precision, strict=True):
+        assert np.array_equal(a.data, b.data) and np.array_equal(a.indices, b.indices)
+
+
+def test_the_same_bits_from_a_cluster_and_named_tasks(client, S, monkeypatch):
+    names = []
+    submit = client.submit
+
+    def listening(*arguments, key, **options):
+        names.append(key)
+        return submit(*arguments, key=key, **options)
+
+    monkeypatch.setattr(client, "submit", listening)
+    seen = []
+    there = jgl.solve(S, *LAMBDAS, executor=client, callback=seen.append)
+    assert_same_bits(jgl.solve(S, *LAMBDAS), there)
+    assert seen[-1].groups_done == seen[-1].n_groups
+    assert len(names) == len(set(names)) > 3
+    assert {distributed.utils.key_split(name) for name in names} == {"solve_item"}
+
+
+@pytest.mark.filterwarnings("ignore::jointglasso.selection.front.SelectionWarning")
+def test_selection_on_a_cluster(client):
+    data = jgl.datasets.make_joint_ggm("modules", 20, 2, n_samples=40, n_blocks=4, random_state=1)
+    X = {f"class {k}": samples for k, samples in enumerate(data.samples)}
+    options = {"criterion": "cv", "cv": 3, "random_state": 0, "grid": [(0.5, 0.1), (0.3, 0.1)]}
+    here, there = (jgl.select(X, executor=executor, **options) for executor in (None, client))
+    assert here.best == there.best
+    assert np.array_equal(here.records["score"], there.records["score"])
+    assert_same_bits(here.solution, there.solution)
+    penalties = {"lambda1": 0.3, "lambda2": 0.1, "random_state": 0}
+    here, there = (jgl.edge_stability(X, n_subsamples=4, executor=e, **penalties) for e in (None, client))
+    assert all((a != b).nnz == 0 for a, b in zip(here.frequencies, there.frequencies, strict=True))
+
+
+def slowly(item, shared, tell):
+    time.sleep(0.3)
+    return item + shared.sum()
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(client):
+    """What was shared lay on the worker, and its work was half done."""
+    victims = list(client.run(os.getpid).values())
+    killed = []
+
+    def kill(number, result):
+        if not killed:
+            killed.append(victims[0])
+            os.kill(victims[0], signal.SIGKILL)
+        return result
+
+    work = Work(slowly, list(range(8)), np.ones(1000), finish=kill)
+    assert map_work(work, check_executor(client)) == [1000.0 + n for n in range(8)]
+    assert killed
+    client.wait_for_workers(2, timeout=60)
+    assert set(client.run(os.getpid).values()) != set(victims)
+
+
+def test_a_solve_survives_the_loss_of_a_worker(client, S):
+    killed = []
+
+    def kill(step):
+        if not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    assert_same_bits(jgl.solve(S, *LAMBDAS), jgl.solve(S, *LAMBDAS, executor=client, callback=kill))
+    assert killed
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_work_that_kills_every_worker_is_one_sentence(client, monkeypatch):
+    class Hopeless:
+        def result(self):
+            raise distributed.KilledWorker("solve_item-1", distributed.scheduler.WorkerState.__new__, 4)
+
+    monkeypatch.setattr(cluster_module.Cluster, "send", lambda self, function, arguments: Hopeless())
+    with pytest.raises(RuntimeError, match=r"lost with every worker that tried it.*\(solve_item-1\)"):
+        check_executor(client).submit(slowly, 1).result()
+
+
+def test_another_version_on_the_workers_is_refused(client, S, monkeypatch):
+    monkeypatch.setattr(cluster_module, "__version__", "99.0")
+    with pytest.raises(RuntimeError, match=r"has version .* of jointglasso, and this process 99\.0: install the same"):
+        jgl.solve(S, *LAMBDAS, executor=client)
+
+
+def test_workers_without_the_package_and_clusters_without_workers_are_refused(monkeypatch, client):
+    monkeypatch.setattr(cluster_module, "_VERSION_THERE", "__import__('no_such_package').__version__")
+    with pytest.raises(RuntimeError, match="cannot import jointglasso"):
+        check_executor(client)
+
+    class Nobody:
+        asynchronous = False
+        run = staticmethod(lambda *arguments, **options: {})
+
+    with pytest.raises(RuntimeError, match="has no worker"):
+        cluster_module.Cluster(Nobody())
+
+
+def test_an_error_there_is_the_error_here(client):
+    S = np.tile(np.eye(4), (2, 1, 1))
+    S[1, :3, :3] = [[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]]
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        jgl.solve(S, 0.01, 0.01, executor=client)
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(tmp_path):
+    """The scheduler in a process of its own, killed while work is on its way."""
+    import subprocess
+    import sys
+
+    file = tmp_path / "scheduler.json"
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
+    scheduler = subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, env=here)
+    try:
+        deadline = time.monotonic() + 60
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with distributed.Client(scheduler_file=str(file)) as client:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads", "1"],
+                stderr=subprocess.DEVNULL,
+                env=here,
+            )
+            client.wait_for_workers(1, timeout=60)
+            killer = threading.Timer(1.0, scheduler.kill)
+            killer.start()
+            with pytest.raises(ConnectionError, match="connection to the Dask scheduler was lost"):
+                map_work(Work(slowly, list(range(100)), np.ones(3)), check_executor(client))
+            worker.terminate()
+            worker.wait(30)
+    finally:
+        scheduler.kill()
+        scheduler.wait(30)
+
+
+def test_kernels_are_compiled_by_one_process_at_a_time(monkeypatch, tmp_path):
+    compiled = []
+
+    def compile_slowly():
+        compiled.append(threading.get_ident())
+        time.sleep(0.2)
+
+    monkeypatch.setattr(first_use, "_solve_small_problems", compile_slowly)
+    monkeypatch.setattr("jointglasso.kernels.cache.private_folder", lambda: tmp_path)
+    monkeypatch.setattr(first_use, "_ready", False)
+    workers = [threading.Thread(target=first_use.compile_once) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(compiled) == 1
+    monkeypatch.setattr(first_use, "_ready", False)  # the next process finds the mark
+    first_use.compile_once()
+    assert len(compiled) == 1
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    draw = np.random.default_rng(0)
+    rows = ["class,a,b,c,d"]
+    for n in range(60):
+        common = draw.normal()
+        rows.append(f"{'xy'[n % 2]}," + ",".join(f"{common + draw.normal():.6f}" for _ in range(4)))
+    file = tmp_path_factory.mktemp("data") / "table.csv"
+    file.write_text("\n".join(rows))
+    return file
+
+
+def run(*arguments):
+    from click.testing import CliRunner
+
+    from jointglasso.cli import main
+
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def fit_both_ways(table, folder, *options):
+    fit = "fit", table, "--label", "class", "--lambda1", 0.2, "--lambda2", 0.1, "--no-figures"
+    for name, given in {"here": (), "there": options}.items():
+        done = run(*fit, *given, "--out", folder / name)
+        assert done.exit_code == 0, done.output
+    assert_same_bits(*(jgl.load(folder / name / "solution.jgl") for name in ("here", "there")))
+
+
+def test_fit_on_a_scheduler(client, table, tmp_path):
+    fit_both_ways(table, tmp_path, "--scheduler", client.scheduler.address)
+
+
+@pytest.mark.slow
+def test_fit_by_workers_of_its_own(table, tmp_path):
+    fit_both_ways(table, tmp_path, "--workers", 1)
+
+
+def test_options_of_workers_that_make_no_sense(table, tmp_path):
+    fit = "fit", table, "--label", "class", "--lambda1", 0.2, "--lambda2", 0.1, "--out", tmp_path / "out"
+    both = run(*fit, "--workers", 2, "--scheduler", "tcp://127.0.0.1:1")
+    assert both.exit_code == 2 and "leave one out" in both.output
+    nobody = run(*fit, "--scheduler", "nowhere://x")
+    assert nobody.exit_code == 2 and "No Dask scheduler answers" in nobody.output
+    assert not (tmp_path / "out").exists()
