@@ -130,6 +130,23 @@ def test_of_what_is_cut_out_only_the_blocks_are_known(S):
     outside = np.setdiff1d(np.arange(S.shape[1]), blocks.members)[:1]
     with pytest.raises(IndexError, match="between blocks"):
         cut.entries(k, members[:1], outside)
+    i, j = np.minimum(members[:1], outside), np.maximum(members[:1], outside)
+    more = BlockCovariance(source, blocks, i, j)
+    for first, second in ((i, j), (j, i)):
+        assert more.entries(k, first, second) == S[k][first, second]
+    with pytest.raises(IndexError, match="between blocks"):
+        more.entries(k, members[1:2], outside)
+
+
+def test_a_batch_with_waiting_pairs_stays_small():
+    """What the check of the cuts needs are pairs, not everything between all the variables of a batch."""
+    S = jgl.datasets.make_joint_ggm(
+        "C", p=400, n_classes=3, n_blocks=40, random_state=3, output="covariances"
+    ).covariances
+    executor = ByHand()
+    here, there = jgl.solve(S, 0.02, 0.002), jgl.solve(S, 0.02, 0.002, executor=executor)
+    assert_same_bits(here, there)
+    assert max(executor.sizes) < S.nbytes / 4
 
 
 @pytest.mark.parametrize("screening", ["dynamic", "hybrid"])

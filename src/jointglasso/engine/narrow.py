@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,32 +19,37 @@ from jointglasso.engine.work import Item, Shared, waiting_among
 from jointglasso.screening.dynamic import WaitingPairs
 from jointglasso.screening.groups import ClassBlocks
 
+_NONE = np.empty(0, dtype=np.int64)
+
 
 def narrowed(item: Item, shared: Shared) -> Shared:
     """The part of what is shared that `solve_item` looks at for this item; it gives the same outcome, to the bit."""
     problem, p = shared.problem, shared.problem.source.n_variables
-    waiting, blocks = shared.waiting, item.blocks
+    waiting = shared.waiting
+    pairs: tuple[IntArray, IntArray] = _NONE, _NONE
     if waiting is not None:
-        near = waiting_among(waiting, blocks.members, p)
+        near = waiting_among(waiting, item.blocks.members, p)
         waiting = WaitingPairs(waiting.rows[near], waiting.columns[near])
-        if len(near) or problem.penalty.by_class:  # then the check of the cuts reads covariances between blocks
-            blocks = _everywhere(blocks, problem.source.n_classes)
+        # The check of the cuts looks at these pairs in the classes that have cut them, too.
+        pairs = _pairs_of(item.blocks, p) if problem.penalty.by_class else (waiting.rows, waiting.columns)
     weights = None if problem.pair_weights is None else problem.pair_weights.among(item.blocks.members)
     start = shared.warm_start if item.start is None else None
     if start is not None:
         start = replace(start, precision=_inside(start.precision, item.blocks))
-    source = BlockCovariance(problem.source, blocks)
+    source = BlockCovariance(problem.source, item.blocks, *pairs)
     return replace(
         shared, problem=replace(problem, source=source, pair_weights=weights), waiting=waiting, warm_start=start
     )
 
 
-def _everywhere(blocks: ClassBlocks, n_classes: int) -> ClassBlocks:
-    """One block in every class, of all variables that the given ones have anywhere."""
-    members = np.unique(blocks.members)
-    start = np.arange(0, n_classes * len(members) + 1, len(members))
-    nothing = np.zeros(n_classes, dtype=np.int64)
-    return ClassBlocks(np.arange(n_classes), start, np.tile(members, n_classes), nothing)
+def _pairs_of(blocks: ClassBlocks, n_variables: int) -> tuple[IntArray, IntArray]:
+    """All pairs i < j that are together in some block."""
+    keys = [_NONE]
+    for first, last in pairwise(blocks.start):
+        members = blocks.members[first:last]
+        i, j = np.triu_indices(len(members), 1)
+        keys.append(members[i] * n_variables + members[j])
+    return np.divmod(np.unique(np.concatenate(keys)), n_variables)
 
 
 def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:
@@ -61,9 +67,14 @@ def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:
 
 
 class BlockCovariance:
-    """Covariances of some class blocks, cut out of a source; what lies between blocks is not there."""
+    """Covariances of some class blocks, cut out of a source, and in all classes of some pairs between them.
 
-    def __init__(self, source: CovarianceSource, blocks: ClassBlocks) -> None:
+    Nothing else is there.
+    """
+
+    def __init__(
+        self, source: CovarianceSource, blocks: ClassBlocks, rows: IntArray = _NONE, columns: IntArray = _NONE
+    ) -> None:
         self.n_classes, self.n_variables = source.n_classes, source.n_variables
         self.class_names, self.sample_sizes = source.class_names, source.sample_sizes
         self.is_semidefinite = bool(getattr(source, "is_semidefinite", False))
@@ -73,6 +84,10 @@ class BlockCovariance:
         self._S = read_blocks(
             source, blocks.block_class, blocks.sizes, self._offset, blocks.start, blocks.members, cores_here()
         )
+        key = rows * self.n_variables + columns
+        order = np.argsort(key, kind="stable")
+        self._key = key[order]
+        self._between = [source.entries(k, rows[order], columns[order]) for k in range(self.n_classes)]
 
     @property
     def variable_names(self) -> tuple[str, ...]:
@@ -91,14 +106,21 @@ class BlockCovariance:
         return block_of, slot_of
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
-        """``S_k[rows[e], columns[e]]`` for every e; an error where the two are not in one block."""
+        """``S_k[rows[e], columns[e]]`` for every e; an error where that is not here."""
         block_of, slot_of = self._places
         block = block_of[k, rows]
-        if (block < 0).any() or (block != block_of[k, columns]).any():
-            raise IndexError("a covariance between blocks was asked for, of which only the blocks are here.")
+        together = (block >= 0) & (block == block_of[k, columns])
         size = self._blocks.sizes[block]
-        found: FloatArray = self._S[self._offset[block] + slot_of[k, rows] * size + slot_of[k, columns]]
-        return found
+        found = self._S[np.where(together, self._offset[block] + slot_of[k, rows] * size + slot_of[k, columns], 0)]
+        if not together.all():
+            apart = np.flatnonzero(~together)
+            first, second = np.minimum(rows[apart], columns[apart]), np.maximum(rows[apart], columns[apart])
+            key = first * self.n_variables + second
+            place = np.minimum(np.searchsorted(self._key, key), max(0, len(self._key) - 1))
+            if not len(self._key) or (self._key[place] != key).any():
+                raise IndexError("a covariance between blocks was asked for that did not come with them.")
+            found[apart] = self._between[k][place]
+        return np.asarray(found)
 
     def block(self, k: int, variables: IntArray) -> FloatArray:
         """``S_k[variables, variables]``, a fresh array."""
