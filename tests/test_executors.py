@@ -289,6 +289,7 @@ def X():
     return {f"class {k}": samples for k, samples in enumerate(data.samples)}
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.selection.front.SelectionWarning")
 @pytest.mark.parametrize("criterion", ["ebic", "cv", "stars"])
 def test_selection_elsewhere(X, pool, criterion):
     options = {"criterion": criterion, "cv": 3, "n_subsamples": 3, "random_state": 0, "patience": 1}
