@@ -32,9 +32,17 @@ def S():
 
 
 @pytest.fixture(autouse=True)
-def many_pieces(monkeypatch):
-    """Small pieces of work, so that a small problem has many."""
+def many_pieces(monkeypatch, request):
+    """Small pieces of work, so that a small problem has many; not where whole solves are done elsewhere."""
+    if "X" in request.fixturenames:
+        return
     monkeypatch.setattr(items, "_BATCH_COST", 1000.0)
+
+
+@pytest.fixture(scope="module")
+def X():
+    data = jgl.datasets.make_joint_ggm("modules", 20, 2, n_samples=40, n_blocks=4, random_state=1)
+    return {f"class {k}": samples for k, samples in enumerate(data.samples)}
 
 
 def assert_same_bits(first, second):
@@ -61,9 +69,7 @@ def test_the_same_bits_from_a_cluster_and_named_tasks(client, S, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::jointglasso.selection.front.SelectionWarning")
-def test_selection_on_a_cluster(client):
-    data = jgl.datasets.make_joint_ggm("modules", 20, 2, n_samples=40, n_blocks=4, random_state=1)
-    X = {f"class {k}": samples for k, samples in enumerate(data.samples)}
+def test_selection_on_a_cluster(client, X):
     options = {"criterion": "cv", "cv": 3, "random_state": 0, "grid": [(0.5, 0.1), (0.3, 0.1)]}
     here, there = (jgl.select(X, executor=executor, **options) for executor in (None, client))
     assert here.best == there.best
