@@ -306,7 +306,7 @@ def test_selection_elsewhere(X, pool, criterion):
             assert np.array_equal(values, other.records[name], equal_nan=True), name
         assert_same_bits(here.solution, other.solution)
     assert heard[-1].done == heard[-1].total == here.n_solves
-    assert sorted(step.done for step in heard) == list(range(1, here.n_solves + 1))
+    assert [step.done for step in heard] == sorted({step.done for step in heard})
 
 
 def test_stability_and_differences_elsewhere(X, pool):
