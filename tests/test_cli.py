@@ -438,3 +438,9 @@ def test_quiet_says_nothing_and_help_has_headings(table, tmp_path):
     text = invoke("fit", "--help").output
     headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert headings[0] == "Classes and variables:" and headings[-1] == "Options:" and len(headings) == 7
+
+
+def test_a_limit_on_memory_is_kept(table, tmp_path):
+    arguments = ("fit", table, "--label", "state", "--out", tmp_path / "out")
+    assert "memory" in invoke(*arguments, *PENALTIES, "--max-memory", "1e-9", code=2).output
+    assert not (tmp_path / "out").exists()

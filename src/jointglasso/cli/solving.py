@@ -24,6 +24,10 @@ CRITERIA = click.Choice(["jbic", "ebic", "bic", "aic", "cv", "stars"])
 _SOLVE = [
     click.option("--tol", default=1e-6, show_default=True, help="Relative duality gap to reach."),
     click.option("--max-iter", type=int, help="Limit on the iterations of a solve."),
+    click.option(
+        "--max-memory", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
+        help="Memory that a solve may take; what needs more is refused or left out beforehand.",
+    ),
     click.option("--n-jobs", type=int, help="Pieces of work done at the same time; -1 for all cores."),
     click.option("--workers", type=click.IntRange(min=1), help="Processes of this machine that do the work (Dask)."),
     click.option("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work: tcp://..."),
@@ -91,6 +95,8 @@ def _with(options: Sequence[Callable[[Decorated], Decorated]], command: Decorate
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     """Arguments that `solve`, `solve_path`, `select` and `edge_stability` share."""
     given = {name: options[name] for name in ("tol", "max_iter", "penalize_diagonal") if options[name] is not None}
+    if options["max_memory"] is not None:
+        given["max_memory"] = options["max_memory"] * 2**30
     given["weights"] = data.preparation["weights"]
     given |= _tying(options, data)
     if options["pair_weights"] is not None:
