@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso.validation import labelled
+from jointglasso.validation import label_rows, labelled
 
 
 @pytest.fixture
@@ -56,3 +56,14 @@ def test_a_name_that_is_no_column(frame):
         labelled(frame, "gendre")
     with pytest.raises(TypeError, match="no columns with names"):
         labelled(np.eye(3), "gender")
+
+
+def test_ordered_categories_are_the_order_of_the_classes(frame):
+    stages = pd.Categorical(
+        ["late", "early", "middle"] * 20, categories=["early", "middle", "late", "never"], ordered=True
+    )
+    assert list(label_rows(60, stages)) == ["early", "middle", "late"]
+    assert list(label_rows(60, pd.Series(stages))) == ["early", "middle", "late"]
+    assert list(label_rows(60, np.asarray(stages))) == ["late", "early", "middle"], "as they appear"
+    model = jgl.JointGraphicalLasso(0.3, 0.1).fit(frame.drop(columns="gender"), stages)
+    assert list(model.classes_) == list(model.solution_.class_names) == ["early", "middle", "late"]

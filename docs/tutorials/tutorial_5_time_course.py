@@ -31,7 +31,7 @@ course = {time: samples(rise[time]) for time in times}
 # %%
 # Networks
 # --------
-# Classes are sorted by name, which here is their order in time.
+# Classes come in the order in which they are given.
 chosen = jgl.select(course)
 networks = jgl.JointNetworks(chosen.solution.estimate, times, proteins)
 print(networks)

@@ -26,7 +26,13 @@ from jointglasso.validation.options import (
     check_warm_start,
     check_weights,
 )
-from jointglasso.validation.samples import CheckedSamples, check_labels, check_samples, label_rows, parts_by_class
+from jointglasso.validation.samples import (
+    CheckedSamples,
+    check_labels,
+    check_samples,
+    label_rows,
+    parts_by_class,
+)
 from jointglasso.validation.tables import SampleRows, readable_table
 
 __all__ = [

@@ -65,7 +65,7 @@ def check_labels(X: Any, y: Any) -> dict[str, Any]:
 
 
 def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
-    """Positions of the samples of each class, classes in order of appearance."""
+    """Positions of the samples of each class, in order of appearance; of an ordered categorical, in its order."""
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != n_samples:
         raise ValueError(f"y has shape {labels.shape}, but X has {n_samples} samples: give one label per sample.")
@@ -81,9 +81,20 @@ def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
         classes, first = np.unique(labels, return_index=True)
     except TypeError:
         raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.") from None
-    rows: dict[str, IntArray] = {str(label): np.flatnonzero(labels == label) for label in classes[np.argsort(first)]}
+    rows: dict[str, IntArray] = {
+        str(label): np.flatnonzero(labels == label) for label in _ranked(y, classes[np.argsort(first)])
+    }
     require_whole_characters(list(rows), "class")
     return rows
+
+
+def _ranked(y: Any, classes: Any) -> Any:
+    """The classes as they are, or in the order of the categories where `y` is an ordered categorical."""
+    kind = getattr(y, "dtype", None)
+    if kind is None or not getattr(kind, "ordered", False):
+        return classes
+    there = set(classes.tolist())
+    return [label for label in kind.categories.tolist() if label in there]
 
 
 def parts_by_class(table: Any, rows: Mapping[str, IntArray]) -> dict[str, SampleRows]:
