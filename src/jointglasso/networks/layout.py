@@ -280,18 +280,39 @@ def _lying_down(position: FloatArray) -> FloatArray:
 
 def _pack(n_variables: int, members: Sequence[IntArray], pieces: list[FloatArray], alone: IntArray) -> FloatArray:
     """Put the pieces into rows, left to right and top to bottom, and the variables without edges below them."""
-    result = np.zeros((n_variables, 2))
     sizes = [np.ptp(piece, axis=0) + 2.0 * _SPACING for piece in pieces]
     area = sum(float(size.prod()) for size in sizes) + len(alone) * _SPACING**2
-    page = max([math.sqrt(_ASPECT * area), *(float(size[0]) for size in sizes)])
-    x = y = row_height = 0.0
-    for nodes, piece, (width, height) in zip(members, pieces, sizes, strict=True):
-        if x > 0 and x + width > page:
-            x, y, row_height = 0.0, y + row_height, 0.0
-        result[nodes] = piece - piece.min(axis=0) + [x + _SPACING, y + _SPACING]
-        x, row_height = x + width, max(row_height, height)
+    narrowest = max([math.sqrt(_ASPECT * area), *(float(size[0]) for size in sizes)])
+    # Of pages somewhat wider than the area asks for, the one whose rows leave least of a panel empty.
+    pages = [narrowest * factor for factor in (1.0, 1.15, 1.3, 1.5, 1.75, 2.0)]
+    page = min(pages, key=lambda width: max(_extent(sizes, width) * (1.0, _ASPECT)))
+    result = np.zeros((n_variables, 2))
+    corners = _corners(sizes, page)
+    for nodes, piece, corner in zip(members, pieces, corners, strict=True):
+        result[nodes] = piece - piece.min(axis=0) + corner + _SPACING
     per_row = max(1, int(page / _SPACING))
     number = np.arange(len(alone))
+    below = float(_extent(sizes, page)[1])
     result[alone, 0] = (number % per_row + 0.5) * _SPACING
-    result[alone, 1] = y + row_height + (number // per_row + 1.0) * _SPACING
+    result[alone, 1] = below + (number // per_row + 1.0) * _SPACING
     return result
+
+
+def _corners(sizes: Sequence[FloatArray], page: float) -> list[tuple[float, float]]:
+    """Upper left corners of rectangles in rows that are at most as wide as the page."""
+    corners = []
+    x = y = row_height = 0.0
+    for width, height in sizes:
+        if x > 0 and x + width > page:
+            x, y, row_height = 0.0, y + row_height, 0.0
+        corners.append((x, y))
+        x, row_height = x + float(width), max(row_height, float(height))
+    return corners
+
+
+def _extent(sizes: Sequence[FloatArray], page: float) -> FloatArray:
+    """Width and height that the rows take."""
+    corners = _corners(sizes, page)
+    if not corners:
+        return np.zeros(2)
+    return np.asarray((np.array(corners) + np.array(sizes)).max(axis=0))

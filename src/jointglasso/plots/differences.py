@@ -108,7 +108,8 @@ def _places(n: int, ends: IntArray, size: FloatArray) -> FloatArray:
     """Places of the variables in a network whose edges are the differences."""
     from scipy import sparse
 
-    weights = sparse.coo_array((size / size.max() * 0.9, ends.T), shape=(n, n))
+    # Nearly equal springs: small differences would otherwise leave triangles flat.
+    weights = sparse.coo_array((0.5 + 0.4 * size / size.max(), ends.T), shape=(n, n))
     # The layout counts downwards, as screens do.
     return common_layout([sparse.csc_array(weights + weights.T + sparse.eye_array(n))]) * (1.0, -1.0)
 
