@@ -18,7 +18,6 @@ inverse of Theta and R is zero.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,9 +38,6 @@ _NEAR, NEAR_IF_BIG, _BIG = 0.01, 0.2, 256
 
 #: No norm above this is near.
 LARGEST_NEAR = max(_NEAR, NEAR_IF_BIG)
-
-#: No block has a gap below this, times its weight, unless its gap was found by squares.
-SURELY_NEAR = _NEAR - math.log1p(_NEAR)
 
 #: What rounding adds to a subgradient, in units of the numbers it is the difference of, and to the budget it uses.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -282,7 +278,7 @@ def _block_gaps(
     """
     diagonal = dual[system.diagonal] - factor.inverse[system.diagonal]
     trace, squares = _trace_and_squares(system, theta, entries, residual, diagonal, factor.definite)
-    near = (np.sqrt(squares) < np.where(system.size > _BIG, NEAR_IF_BIG, _NEAR)) & factor.definite & (not exactly)
+    near = (np.sqrt(squares) < _nearness(system)) & factor.definite & (not exactly)
     gaps = np.where(near, gap_of_squares(np.where(near, squares, 0.0)), np.inf)
     far = factor.definite & ~near
     if far.any():
@@ -292,6 +288,17 @@ def _block_gaps(
         # All of the squares in one eigenvalue would give the smallest gap; what is below it is rounding.
         gaps[usable] = np.maximum(exact[usable], root - np.log1p(root))
     return gaps
+
+
+def _nearness(system: BlockSystem) -> FloatArray:
+    """Norm of R Theta of each block below which its gap is found by squares."""
+    return np.where(system.size > _BIG, NEAR_IF_BIG, _NEAR)
+
+
+def surely_near(system: BlockSystem) -> FloatArray:
+    """Gap of each block, its weight taken off, below which it can only have been found by squares."""
+    norm = np.full(system.n_blocks, _NEAR) if len(system.forbidden) else _nearness(system)
+    return norm - np.log1p(norm)
 
 
 def _trace_and_squares(

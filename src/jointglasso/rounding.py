@@ -50,7 +50,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import Factorization, factorize
-from jointglasso.certificate import LARGEST_NEAR, SURELY_NEAR, Bounds
+from jointglasso.certificate import LARGEST_NEAR, Bounds, surely_near
 from jointglasso.penalties import PairPenalty
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -118,7 +118,7 @@ def _gap_error(system: BlockSystem, bounds: Bounds, of: _Conditioning) -> FloatA
     delta = of.eta / lowest
     error = of.products * near + np.sqrt(2.0 * (1.0 + of.products) * near) * delta + delta**2
     error = np.where((delta <= 0.5) & (of.products <= 0.5), error, np.inf)
-    far = np.isfinite(h) & (h >= 0.99 * SURELY_NEAR)
+    far = np.isfinite(h) & (h >= 0.99 * surely_near(system))
     if far.any():
         factor = factorize(system, bounds.dual, only=far)
         dual = _Conditioning(system, bounds.dual, factor, np.abs(factor.inverse[system.diagonal]))

@@ -80,22 +80,21 @@ def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outc
     """
     gaps: list[FloatArray] = []
     leaks: list[Leaks] = []
-    at_hand: tuple[Opened, Bounds] | None = None  # of the last outcome: blocks are too big to keep them all
-    for opened in runner.reopen(outcomes):
+    at_hand: list[tuple[Opened, Bounds] | None] = []  # where blocks are kept anyway; not all of them would fit
+    for outcome, opened in zip(outcomes, runner.reopen(outcomes), strict=True):
         bounds, leaking = _bounds_with_cuts(problem, opened)
-        at_hand = opened, bounds
+        at_hand.append(None if outcome.opened is None else (opened, bounds))
         gaps.append(bounds.gap)
         leaks.append(leaking)
     gaps = _with_leaks(problem, outcomes, gaps, leaks)
     total = math.fsum(float(gap.sum()) for gap in gaps)
     weakened = []
-    for outcome, gap in zip(reversed(outcomes), reversed(gaps), strict=True):
-        if at_hand is None:
+    for outcome, gap, kept in zip(outcomes, gaps, at_hand, strict=True):
+        if kept is None:
             opened = next(runner.reopen([outcome]))
-            at_hand = opened, _bounds_with_cuts(problem, opened)[0]
-        weakened.append(_with_radius(problem, outcome, at_hand[0], gap, at_hand[1].dual, total))
-        at_hand = None
-    return weakened[::-1]
+            kept = opened, _bounds_with_cuts(problem, opened)[0]
+        weakened.append(_with_radius(problem, outcome, kept[0], gap, kept[1].dual, total))
+    return weakened
 
 
 def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen) -> list[Outcome]:
