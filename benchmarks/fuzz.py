@@ -158,13 +158,19 @@ def group_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.nd
 
 def fusion_edges(penalty: str, n_classes: int) -> list[tuple[int, int]]:
     """Classes that are tied to one another: neighbours, or all of them."""
-    if penalty == "sequential":
+    if penalty in ("chain", "laplacian"):
         return list(itertools.pairwise(range(n_classes)))
     return list(itertools.combinations(range(n_classes), 2))
 
 
 def fused_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: list[tuple[int, int]]) -> np.ndarray:
     return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(np.abs(x[a] - x[b]) for a, b in edges)
+
+
+def laplacian_value(
+    x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: list[tuple[int, int]]
+) -> np.ndarray:
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum((x[a] - x[b]) ** 2 for a, b in edges)
 
 
 def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: list[tuple[int, int]]) -> np.ndarray:
@@ -192,6 +198,8 @@ def penalty_functions(problem: Problem) -> tuple[Callable[..., np.ndarray], Call
     if problem.penalty == "group":
         return group_value, group_prox
     edges = fusion_edges(problem.penalty, len(problem.S))
+    if problem.penalty == "laplacian":  # its dual function is no ball: no lower bound of our own
+        return (lambda *a: laplacian_value(*a, edges)), (lambda x, *a: x)
     return (lambda *a: fused_value(*a, edges)), (lambda *a: fused_prox(*a, edges))
 
 
@@ -214,6 +222,8 @@ def objective(problem: Problem, Theta: np.ndarray) -> float:
 
 def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
     """Value of a dual point: with x near Theta + w (W - S), x - prox(x) lies in the dual ball, whatever x is."""
+    if problem.penalty == "laplacian":
+        return -np.inf
     weights = problem.weights[:, None, None]
     wanted = weights * (np.linalg.inv(Theta) - problem.S)
     free = ~np.isfinite(problem.factor)
@@ -348,7 +358,7 @@ def solvable_penalties() -> list[str]:
     """Those of ours that the package solves."""
     S = np.array([[[1.0, 0.5], [0.5, 1.0]]] * 2)
     known = []
-    for name in ("group", "fused", "sequential"):
+    for name in ("group", "fused", "chain", "laplacian"):
         try:
             jgl.solve(S, 0.1, 0.1, penalty=name)
         except (ValueError, TypeError):
