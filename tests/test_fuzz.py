@@ -15,9 +15,8 @@ def violations(tallies) -> list[str]:
     return [text for tally in tallies.values() for text in tally.violations]
 
 
-@pytest.mark.parametrize("penalty", fuzz.solvable_penalties())
-def test_hard_problems_solved_in_many_ways_agree(penalty):
-    tallies = fuzz.run(7, [penalty], n_problems=18, seconds=6.0)
+def test_hard_problems_solved_in_many_ways_agree():
+    tallies = fuzz.run(7, ["group"], n_problems=36, seconds=12.0)
     assert violations(tallies) == []
     assert sum(tally.solves for tally in tallies.values()) > 0
 
