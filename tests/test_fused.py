@@ -157,6 +157,23 @@ def test_every_route_agrees_with_an_interior_point_method(seed):
     assert partitions["hybrid"].refines(partitions["global"])
 
 
+@pytest.mark.parametrize("seed", range(20, 28))
+def test_claims_are_true_however_rough_the_solve(seed):
+    """Gaps bound what is missing, and no entry is certified that is not so, at loose tolerances and stopped early."""
+    S, lambdas, options, _ = random_problem(seed)
+    exact = jgl.solve(S, *lambdas, screening="none", tol=1e-11, **options)
+    nonzero = np.abs([Theta.toarray()[np.triu_indices(S.shape[1], 1)] for Theta in exact.precision]) > 1e-7
+    for tol, max_iter in ((0.1, None), (1e-3, None), (1e-6, None), (1e-9, 1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+            rough = jgl.solve(S, *lambdas, tol=tol, max_iter=max_iter, **options)
+        certificate = rough.certificate
+        assert rough.objective - exact.objective - 1e-8 <= certificate.gap < np.inf
+        assert certificate.edges_present <= nonzero.sum() and certificate.edges_absent <= (~nonzero).sum()
+        for proved, Theta in zip(rough.certified, exact.precision, strict=True):
+            assert not (proved.toarray() & (np.abs(Theta.toarray()) < 1e-7)).any()
+
+
 def test_methods_say_what_they_require():
     with pytest.raises(ValueError, match='solver="newton" does not go with penalty="fused": use "auto"'):
         jgl.solve(two(0.5, 0.4), 0.1, 0.1, penalty="fused", solver="newton")
