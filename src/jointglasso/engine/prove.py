@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.blocks import build_system
+from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
 from jointglasso.engine.assemble import flat_from_precisions, sparse_matrices
 from jointglasso.engine.outcome import Opened, Outcome
@@ -175,7 +175,17 @@ def _bounds_with_cuts(problem: JointProblem, opened: Opened) -> tuple[Bounds, Le
     leaks = NO_LEAKS
     if opened.cuts is not None:
         entries, values, leaks = opened.cuts.subgradient(theta, bounds)
+        if not len(leaks.value) and _same_subgradient(system, bounds, entries, values):
+            return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), leaks
         bounds = bound_groups(
             system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, instead=(entries, values)
         )
     return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), leaks
+
+
+def _same_subgradient(system: BlockSystem, bounds: Bounds, entries: IntArray, values: FloatArray) -> bool:
+    """Whether the dual point has the given subgradients already, but for the rounding of a difference."""
+    at = system.upper[entries]
+    W, S = bounds.dual[at], system.S[at]
+    rounding = system.weigh(8.0 * np.finfo(np.float64).eps * (np.abs(W) + np.abs(S)), entries)
+    return bool((np.abs(system.weigh(W - S, entries) - values) <= rounding).all())
