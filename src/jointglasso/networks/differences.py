@@ -82,7 +82,10 @@ def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], 
 
 
 def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
-    """Columns class1, class2, variable1, variable2, p_value and q_value, every pair in both orders of the classes."""
+    """Columns class1, class2, variable1, variable2, p_value and, where the tests have it, q_value.
+
+    Every pair comes in both orders of the classes and of its variables.
+    """
     pandas = require("pandas", "networks")
     if len(set(networks.variable_names)) < networks.n_variables:
         raise ValueError("Tests are matched by the names of the variables, but some names come twice: rename these.")
@@ -100,7 +103,7 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
                 "tests of two classes, such as those of infer."
             )
         out["class1"], out["class2"] = networks.class_names
-    missing = [name for name in ("variable1", "variable2", "p_value", "q_value") if name not in out]
+    missing = [name for name in ("variable1", "variable2", "p_value") if name not in out]
     if missing:
         raise ValueError(f"tested has no column {missing[0]!r}: give a result of difference_test or infer.")
     swapped = out.rename(columns={"class1": "class2", "class2": "class1"})

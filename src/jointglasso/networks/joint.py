@@ -392,7 +392,7 @@ class JointNetworks:
         class1, class2 : str, optional
             The classes to compare; every two of them by default.
         tested : result of `infer` or `difference_test`, or DataFrame, optional
-            Tests to show beside the differences, in the columns `p_value` and `q_value`.
+            Tests to show beside the differences, in the columns `p_value` and, where they have it, `q_value`.
 
         Returns
         -------
