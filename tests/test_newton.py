@@ -164,10 +164,10 @@ def test_update_of_a_pair_with_one_class_is_soft_thresholding():
 def every_group_is_big(monkeypatch, request):
     """Send even the smallest groups through the solver made for big ones."""
     from jointglasso.engine import items
-    from jointglasso.solvers import small_groups as solver
+    from jointglasso.solvers import newton
 
     monkeypatch.setattr(items, "BATCHED_BLOCK", request.param)
-    monkeypatch.setattr(solver, "SMALL_BLOCK", 1)
+    monkeypatch.setattr(newton, "SMALL_BLOCK", 1)
 
 
 @pytest.mark.parametrize("screening", ["dynamic", "hybrid", "none"])
@@ -306,11 +306,11 @@ def test_sparse_groups_of_the_same_size_are_not():
 
 
 def test_newton_hands_over_what_costs_it_too_much(monkeypatch):
-    from jointglasso.solvers import small_groups as solver
+    from jointglasso.solvers import newton
 
-    monkeypatch.setattr(solver, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
-    monkeypatch.setattr(solver, "ADMM_WORK", 1.0)
-    monkeypatch.setattr(solver, "suits_columns", lambda task: False)
+    monkeypatch.setattr(newton, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
+    monkeypatch.setattr(newton, "ADMM_WORK", 1.0)
+    monkeypatch.setattr(newton, "suits_columns", lambda task: False)
     source = one_factor(100, 2.0)
     solution = jgl.solve(source, 0.2, 0.05, tol=1e-8)
     assert solution.status.converged

@@ -17,7 +17,7 @@ from scipy import sparse
 import jointglasso as jgl
 from jointglasso.engine.execute import SOLVERS
 from jointglasso.engine.screen import SCREENING
-from jointglasso.problem import PENALTIES
+from jointglasso.penalties import PENALTIES
 from jointglasso.screening import RULES
 from jointglasso.validation import semidefinite
 from jointglasso.validation.definiteness import is_semidefinite
