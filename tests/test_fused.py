@@ -200,3 +200,12 @@ def test_a_big_group_is_solved_by_sweeps():
     entries = [Theta.toarray()[np.triu_indices(300, 1)] for Theta in solution.precision]
     same = (entries[0] == entries[1]) & (entries[0] != 0)
     assert same.sum() > 0.2 * (entries[0] != 0).sum()
+
+
+@pytest.mark.parametrize("penalty", ["fused", "chain", "laplacian"])
+def test_an_unpenalised_pair_has_the_covariance_of_the_data(penalty):
+    draw = np.random.default_rng(0)
+    S = np.stack([np.corrcoef(draw.standard_normal((20, 4)), rowvar=False) for _ in range(3)])
+    solution = jgl.solve(S, 0.1, 0.1, penalty=penalty, pair_weights={(0, 1): 0.0}, penalize_diagonal=False, tol=1e-10)
+    for k, Theta in enumerate(solution.precision):
+        assert np.linalg.inv(Theta.toarray())[0, 1] == pytest.approx(S[k, 0, 1], abs=1e-4)

@@ -137,7 +137,10 @@ def _best_by_sorting(graph: Graph, gain: FloatArray, piece: int, slack: float) -
         if graph.label[at] != piece:
             continue
         total += graph.mass[at]
-        graph.first[at] = gain[at] / graph.mass[at]
+        if graph.mass[at] > 0.0:
+            graph.first[at] = gain[at] / graph.mass[at]
+        else:  # tied to nothing, as all classes of an unpenalised pair are
+            graph.first[at] = np.inf if gain[at] > 0.0 else -np.inf
         slot = count
         while slot > 0 and graph.first[graph.queue[slot - 1]] < graph.first[at]:
             graph.queue[slot] = graph.queue[slot - 1]
