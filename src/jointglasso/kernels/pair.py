@@ -3,6 +3,8 @@
 A kernel that is given a `GroupPair`, a `FusedPair` or a `LaplacianPair` calls ``pair_update(penalty, ...)`` and gets
 the function `update` of the module that goes with the type; each type has a compiled kernel of its own, and none pays
 for the others. What the functions compute is said in `group_pair`; all modules offer the same names and arguments.
+
+The bodies below say only what is asked for: Python never runs them, the overloads that follow take their place.
 """
 
 from __future__ import annotations
