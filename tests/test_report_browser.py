@@ -244,6 +244,28 @@ def test_filter_by_change(page, networks):
     assert page.counts() == by_class(networks.sign_flips(), networks)
 
 
+def test_what_stays_and_what_changes(open_report):
+    solution = protein_solution(25, penalty="fused")
+    networks, page = JointNetworks.from_solution(solution), open_report(solution)
+    page.click("#show-all")
+    patterns, edges = networks.patterns(), networks.edges()
+    changed = set(map(tuple, patterns[patterns["changes"]][["variable1", "variable2"]].values))
+    changes = np.array([(a, b) in changed for a, b in edges[["variable1", "variable2"]].values])
+    assert 0 < changes.sum() < len(changes)
+    for word, wanted in (("changes", changes), ("stays", ~changes)):
+        page.set("#change", word)
+        assert page.counts() == by_class(edges[wanted], networks)
+    page.set("#change", "all")
+    before = page.picture()
+    page.set("#colour", "same")
+    assert page.picture() != before and "one value in all classes" in page.texts("#legend")[0]
+    same = networks.compare().set_index(["class1", "class2"])["same"]
+    assert {tuple(row[:2]): int(row[3]) for row in page.table("#comparison")} == {k: int(v) for k, v in same.items()}
+    saved = pd.read_csv(page.download("edges.csv", "All edges"))
+    assert saved["same_in"].tolist() == edges["same_in"].tolist()
+    assert saved["same_certified"].tolist() == edges["same_certified"].tolist()
+
+
 def test_tables_follow_the_filters(page, networks):
     page.set("#strength", 0.15, "input")
     kept = strong(networks, 0.15)

@@ -5,7 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jointglasso import JointNetworks, load, solve
+from jointglasso import JointNetworks, load, plots, solve
+from jointglasso.anndata import fit, networks as stored
+from jointglasso.networks.same import summary_of_sameness
+from jointglasso.report.payload import make_payload
 from jointglasso.solution import Sameness
 
 CHAIN = np.array([[0, 1], [1, 2]])
@@ -101,3 +104,106 @@ def test_tables_in_files_have_the_columns(same, tmp_path):
     assert "same_in,same_certified" in text and '"t0, t1, t2"' in text
     assert "same_in" in networks.export(tmp_path / "edges.graphml").read_text()
     assert "same_in" in networks.export(tmp_path / "edges.cx2").read_text()
+
+
+# Shown: patterns, comparison, pictures, report, AnnData
+
+
+@pytest.fixture
+def shown(same):
+    """Pair (0, 1) stays, proved; (0, 2) changes, proved; (1, 3) changes, not proved."""
+    proved = same.with_proofs(np.array([0, 0]), np.array([1, 2]), np.array([[True, True], [True, True]]))
+    return JointNetworks(PRECISION, NAMES, list("abcd"), sameness=proved)
+
+
+def test_patterns_tell_what_stays_and_what_changes(shown):
+    table = shown.patterns()
+    assert table["pattern"].tolist() == ["all classes", "t0, t1 | no edge: t2", "t0 | t1 | t2"]
+    assert table["changes"].tolist() == [False, True, True]
+    assert table["certified"].tolist() == [True, True, False]
+    assert summary_of_sameness(shown).startswith(
+        "1 of 3 joined pairs have one value in all classes (1 proved), 2 change (1 proved); most often:"
+    )
+
+
+def test_a_pair_stays_for_certain_only_if_all_of_it_is_proved(same):
+    half = same.with_proofs(np.array([0]), np.array([1]), np.array([[True, False]]))
+    assert half.changes_proved.tolist() == [False, False, False]
+
+
+def test_the_comparison_counts_what_differs_and_what_is_proved(shown):
+    table = shown.compare()
+    assert table["same"].tolist() == [2, 1, 1]
+    assert table["different"].tolist() == [1, 2, 2]
+    # That t0 and t2 differ at (0, 2) follows from t0 = t1 and t1 != t2, both proved.
+    assert table["different_certified"].tolist() == [0, 1, 1]
+
+
+def test_the_strongest_pairs_keep_what_is_the_same(shown):
+    assert shown.strongest(1).patterns()["pattern"].tolist() == ["all classes"]
+
+
+def test_many_classes_in_a_row_are_named_by_the_first_and_the_last():
+    values = [0.5] * 4 + [0.2] * 5 + [0.0]
+    precision = [np.array([[2.0, v], [v, 2.0]]) for v in values]
+    chain = np.column_stack([np.arange(9), np.arange(1, 10)])
+    networks = JointNetworks(
+        precision, [f"t{k}" for k in range(10)], ["a", "b"], sameness=Sameness.of(precision, chain)
+    )
+    assert networks.patterns()["pattern"].tolist() == ["t0 – t3 | t4 – t8 | no edge: t9"]
+
+
+def test_without_a_fused_penalty_there_are_no_patterns():
+    with pytest.raises(ValueError, match="penalty='fused'"):
+        JointNetworks(PRECISION, NAMES, list("abcd")).patterns()
+
+
+def test_the_figure_has_a_row_for_each_pattern(shown, tmp_path):
+    figure = plots.plot_sameness(shown, path=tmp_path / "same.svg")
+    left, right = figure.axes
+    assert len(left.collections) == 9  # three patterns of three classes
+    assert [text.get_text() for text in right.texts] == ["1", "1", "1"]
+    assert "3 joined pairs, 2 of them change" in figure.get_suptitle()
+    assert "1 rarer" not in figure.get_suptitle() and "1 rarer" in plots.plot_sameness(shown, top=2).get_suptitle()
+    empty = JointNetworks([np.eye(2)] * 3, NAMES, list("ab"), sameness=Sameness.of([np.eye(2)] * 3, CHAIN))
+    assert plots.plot_sameness(empty).axes[0].texts[0].get_text() == "no edges"
+
+
+def test_networks_are_coloured_by_what_changes(shown):
+    figure = plots.plot_networks(shown, colour="same")
+    words = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+    assert {"one value in all classes", "value changes", "value changes, not proved"} <= words
+
+
+def test_the_report_tells_clusters_and_patterns(shown):
+    named = {"class_names": NAMES, "variable_names": tuple("abcd")}
+    payload = make_payload(replace(solution_with(shown.sameness), **named), shown)
+    assert payload["same"]["changes"] == [0, 1, 1] and payload["same"]["changes_proved"] == [1, 1, 0]
+    assert payload["same"]["cluster"] == [0, 0, 0, 0, 0, 0, 1, 2]
+    card = next(card for card in payload["facts"] if card["id"] == "sameness")
+    assert ["all classes", "1", "1"] in card["table"]["rows"]
+    plain = JointNetworks(PRECISION, NAMES, list("abcd"))
+    assert make_payload(replace(solution_with(None), **named), plain)["same"] is None
+
+
+def test_anndata_keeps_what_is_the_same_when_genes_go(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 5)) @ (np.eye(5) + np.eye(5, k=1))
+    cells = anndata.AnnData(X, obs={"condition": np.repeat(["c", "a", "b"], 80)})
+    cells.var_names = list("vwxyz")
+    fit(cells, lambda1=0.2, lambda2=0.1, penalty="chain", class_graph=["a", "b", "c"], tol=1e-9)
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    back = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    table, again = stored(cells).patterns(), stored(back).patterns()
+    assert len(table) and table.equals(again)
+    fewer = stored(back[:, ["z", "y", "x", "w"]].copy()).patterns()
+    kept = table[(table["variable1"] != "v") & (table["variable2"] != "v")]
+
+    def told(patterns):
+        columns = ["variable1", "variable2", "pattern", "certified"]
+        return {frozenset((a, b)): (words, proved) for a, b, words, proved in patterns[columns].values}
+
+    assert told(kept) == told(fewer)
+    fit(cells, lambda1=0.2, lambda2=0.1)  # a group penalty leaves nothing of it behind
+    assert stored(cells).sameness is None and "jgl_comparison" not in cells.varp

@@ -18,7 +18,7 @@ from jointglasso.covariance.annotated import distinct_names, require_anndata, sa
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.solution import Solution
+from jointglasso.solution import Sameness, Solution
 from jointglasso.validation import SampleRows, check_choice, check_switch
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def fit(
         The solution over the genes used. Stored are, for class number k, ``varp["jgl_<k>_precision"]``, the maximum
         likelihood on the edges found, with its ``varp["jgl_<k>_partial_correlation"]`` (zero diagonal; of genes left
         out the precision is 1), and ``varp["jgl_<k>_penalized_precision"]``; the column ``var["jgl_used"]``; and in
-        ``uns["jgl"]`` the class labels, parameters, status and certificate.
+        ``uns["jgl"]`` the class labels, parameters, status and certificate. With a fused penalty
+        ``varp["jgl_comparison"]`` holds, from 1 on, the row of each pair of genes in ``uns["jgl"]["sameness"]``, which
+        tells for each two neighbouring classes whether its values are the same and whether that is proved.
     """
     if not isinstance(key_added, str) or not key_added or "/" in key_added:
         raise ValueError(f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.")
@@ -111,6 +113,7 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
         names,
         list(adata.var_names),
         certified=None if any(matrix is None for matrix in certified) else certified,
+        sameness=_sameness_of(adata, key, len(names)),
     )
 
 
@@ -168,6 +171,25 @@ def _store(adata: Any, result: _Result) -> None:
         adata.varp[_varp_key(key, k, "certified")] = _spread(proved, at, len(used))
     adata.var[f"{key}_used"] = used
     adata.uns[key] = _summary(solution, result.parameters)
+    if (same := solution.sameness) is not None:
+        place = (at[same.rows], at[same.columns])
+        rows = sparse.coo_array((np.arange(1, len(same.rows) + 1), place), shape=(len(used), len(used)))
+        adata.varp[f"{key}_comparison"] = sparse.csr_matrix(rows + rows.T)
+        adata.uns[key]["sameness"] = {"neighbours": same.neighbours, "same": same.same, "proved": same.proved}
+
+
+def _sameness_of(adata: Any, key: str, n_classes: int) -> Sameness | None:
+    """Which values are the same, of the genes that are left; the order of the genes may have changed."""
+    from scipy import sparse
+
+    if "sameness" not in adata.uns[key] or f"{key}_comparison" not in adata.varp:
+        return None
+    known = {name: np.asarray(values) for name, values in adata.uns[key]["sameness"].items()}
+    upper = sparse.triu(sparse.coo_array(adata.varp[f"{key}_comparison"]), 1).tocoo()
+    order = np.lexsort((upper.col, upper.row))
+    at = upper.data[order].astype(np.int64) - 1
+    rows, columns = (index[order].astype(np.int64) for index in (upper.row, upper.col))
+    return Sameness(rows, columns, known["neighbours"], known["same"][at], known["proved"][at], n_classes)
 
 
 def _partial_correlations(Theta: Any) -> Any:
@@ -195,6 +217,7 @@ def _forget(adata: Any, key: str) -> None:
         for k in range(len(adata.uns[key]["class_names"])):
             for what in ("precision", "penalized_precision", "partial_correlation", "certified"):
                 adata.varp.pop(_varp_key(key, k, what), None)
+        adata.varp.pop(f"{key}_comparison", None)
 
 
 def _summary(solution: Solution, parameters: dict[str, Any]) -> dict[str, Any]:

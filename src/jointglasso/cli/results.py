@@ -81,6 +81,8 @@ def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> 
         networks.export(folder / f"edges.{ending}")
         for name, file in file_names(networks.class_names).items():
             networks.export(folder / "classes" / f"{file}.{ending}", class_name=name)
+    if networks.sameness is not None:
+        write_table(folder / "patterns.csv", {str(name): column for name, column in networks.patterns().items()})
     for format in contents.exports:
         networks.export(folder / f"networks.{format}")
 
@@ -124,6 +126,8 @@ def write_figures(folder: Path, result: Result, ending: str, pairs: Sequence[tup
     }
     if result.selection is not None:
         draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
+    if result.networks.sameness is not None:
+        draw["sameness"] = lambda path: plots.plot_sameness(result.networks, path=path)
     if any(find_spec(package) is not None for package in ("igraph", "networkx")):
         draw["centrality"] = lambda path: plots.plot_centrality(result.networks, path=path)
     if result.networks.has_stability:
@@ -176,6 +180,7 @@ _WHAT = {
     "stability (empty if not asked for), and whether the edge is proved",
     "edges.parquet": "the same for pandas, R arrow and others",
     "classes": "the same, a file for each class",
+    "patterns.csv": "in which classes each edge has the same value, and whether it is proved to change or to stay",
     "differences.csv": "how far two classes lie apart, the largest differences first",
     "networks.graphml": "for Gephi, Cytoscape, igraph, networkx",
     "networks.gexf": "for Gephi, with places and colours",

@@ -30,15 +30,18 @@ def edges_found(networks: JointNetworks) -> str:
 
 
 def in_common(networks: JointNetworks) -> str:
-    """How many edges the classes have in common."""
+    """How many edges the classes have in common, and of one value where the penalty compares values."""
+    from jointglasso.networks.same import summary_of_sameness
+
     kinds = kinds_of_pairs(networks)
     pairs = count(sum(kinds.values()), "pair")
     if networks.n_classes == 1:
         return f"{pairs} of {networks.n_variables:,} variables are joined."
     partly = f", {kinds['partly shared']:,} in several" if networks.n_classes > 2 else ""
+    same = "" if networks.sameness is None else f"\n{summary_of_sameness(networks)}"
     return (
         f"Of {pairs} of variables joined in any class, {kinds['shared']:,} are joined in all classes{partly}, "
-        f"{kinds['specific']:,} in one class only."
+        f"{kinds['specific']:,} in one class only.{same}"
     )
 
 
@@ -70,6 +73,7 @@ def facts_of(solution: Solution) -> dict[str, Any]:
         "edges_proved_present": found.edges_present,
         "edges_proved_absent": found.edges_absent,
         "edges_undecided": found.edges_undetermined,
+        **({} if solution.sameness is None else {"comparisons": solution.sameness.count()}),
         "largest_block": solution.partition.largest,
         "seconds": solution.timings["total"],
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.networks.tables import as_objects
+from jointglasso.networks.edge_list import as_objects
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -139,3 +139,10 @@ def _upper_entries(Theta: Any) -> tuple[IntArray, IntArray, FloatArray, FloatArr
     scale = 1.0 / np.sqrt(Theta.diagonal())
     # Zero minus, so that what is stored never becomes a negative zero.
     return rows, columns, value, 0.0 - value * scale[rows] * scale[columns]
+
+
+def as_objects(words: tuple[str, ...]) -> Any:
+    """Words as an array that is indexed without a copy of every word."""
+    out = np.empty(len(words), dtype=object)
+    out[:] = words
+    return out

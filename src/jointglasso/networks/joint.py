@@ -27,6 +27,7 @@ from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
 from jointglasso.networks.export import export
 from jointglasso.networks.groups import find_communities
 from jointglasso.networks.parts import each, restricted, without
+from jointglasso.networks.same import pattern_table
 from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
@@ -325,14 +326,9 @@ class JointNetworks:
         return tables.neighbour_table(self, at, np.flatnonzero(mine))
 
     def subnetwork(self, variables: Iterable[str | int]) -> JointNetworks:
-        """Keep some variables and the edges among them.
+        """Keep some variables, by name or position in the order given, and the edges among them.
 
         The precisions stay as they are: an edge still means dependence given all the variables of the whole network.
-
-        Parameters
-        ----------
-        variables : iterable of str or int
-            Names or positions; the order is kept.
         """
         keep = self.positions(variables)
         return JointNetworks(
@@ -345,13 +341,7 @@ class JointNetworks:
         )
 
     def strongest(self, n_pairs: int) -> JointNetworks:
-        """Keep the strongest pairs of variables, and of each the edges of all classes.
-
-        Parameters
-        ----------
-        n_pairs : int
-            Pairs to keep, those whose partial correlation is largest in some class.
-        """
+        """Keep the pairs of variables whose partial correlation is largest in some class, with the edges of all."""
         edges = self.edge_list
         n_kept = check_count("n_pairs", n_pairs, 0)
         kept = np.zeros(edges.n_pairs, dtype=bool)
@@ -363,6 +353,7 @@ class JointNetworks:
             self._variable_names,
             certified=self._certified,
             stability=self._stability,
+            sameness=self._sameness,
         )
 
     def compare(self) -> pd.DataFrame:
@@ -374,9 +365,23 @@ class JointNetworks:
             One row per pair of classes: `class1`, `class2`, the number of edges in both (`common`), in one of them
             (`only_first`, `only_second`), those of both with different signs (`sign_flips`), and the Jaccard index
             (`jaccard`), common edges by edges in either, NaN when there are none. With a fused penalty also the number
-            of common edges that are the same (`same`), and of those where that is proved (`same_certified`).
+            of common edges that are the same (`same`), of edges in either that are not (`different`), and of those
+            where that is proved (`same_certified`, `different_certified`).
         """
         return tables.comparison(self)
+
+    def patterns(self) -> pd.DataFrame:
+        """List which pairs keep their value across the classes and which change, as a fused penalty finds them.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each pair of variables that is an edge in some class: `variable1`, `variable2`, `pattern` (the
+            classes of each value between bars, such as "A, B | C | no edge: D", or "all classes"), `changes`,
+            `certified` (whether it is proved that the pair changes, or that it does not) and `strength`, the largest
+            partial correlation in size.
+        """
+        return pattern_table(self)
 
     def jaccard(self) -> pd.DataFrame:
         """Jaccard index of the edges of each two classes, as a symmetric table."""

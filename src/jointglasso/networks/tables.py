@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import combinations, compress
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jointglasso._optional import require
-from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.networks.edge_list import KINDS
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.networks.edge_list import KINDS, as_objects
+from jointglasso.networks.same import same_columns, same_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,40 +32,8 @@ def edge_columns(networks: JointNetworks) -> dict[str, Any]:
         "differential": edges.differential,
         "stability": networks.edge_stability,
         "certified": networks.edge_certified,
-        **_same_columns(networks),
+        **same_columns(networks),
     }
-
-
-def _same_columns(networks: JointNetworks) -> dict[str, Any]:
-    """In which classes each edge has the same value, where a fused penalty compared them."""
-    if networks.sameness is None:
-        return {}
-    members, proved = _cluster_members(networks)
-    patterns, which = np.unique(members, axis=0, return_inverse=True)
-    words = as_objects(tuple(", ".join(compress(networks.class_names, row)) for row in patterns))
-    return {"same_in": words[which.ravel()], "same_certified": proved}
-
-
-def _cluster_members(networks: JointNetworks) -> tuple[BoolArray, BoolArray]:
-    """(edges, K): the classes that share the value of each edge, and whether that is proved of all of them."""
-    edges, same = networks.edge_list, networks.sameness
-    members = np.zeros((len(edges), networks.n_classes), dtype=bool)
-    members[np.arange(len(edges)), edges.class_index] = True
-    proved = np.zeros(len(edges), dtype=bool)
-    if same is None or len(same.rows) == 0:
-        return members, proved
-    place, known = same.find(edges.first, edges.second)
-    at, k = place[known], edges.class_index[known]
-    members[known] = same.clusters[at] == same.clusters[at, k][:, None]
-    proved[known] = same.proved_clusters[at, k]
-    return members, proved
-
-
-def as_objects(words: tuple[str, ...]) -> Any:
-    """Words as an array that is indexed without a copy of every word."""
-    out = np.empty(len(words), dtype=object)
-    out[:] = words
-    return out
 
 
 #: Variables of a dense table at most: beyond it one would want the edges.
@@ -173,20 +142,9 @@ def comparison(networks: JointNetworks) -> pd.DataFrame:
             "only_second": size[two] - common[one, two],
             "sign_flips": flips[one, two],
             "jaccard": index[one, two],
-            **_same_counts(networks, one, two),
+            **same_counts(networks, one, two),
         }
     )
-
-
-def _same_counts(networks: JointNetworks, one: IntArray, two: IntArray) -> dict[str, Any]:
-    """Number of edges that are the same in two classes, and of those where that is proved."""
-    if networks.sameness is None:
-        return {}
-    members, proved = _cluster_members(networks)
-    of_class = networks.edge_list.class_index[:, None] == np.arange(networks.n_classes)
-    both = of_class.T.astype(np.int64) @ members
-    certain = (of_class & proved[:, None]).T.astype(np.int64) @ members
-    return {"same": both[one, two], "same_certified": certain[one, two]}
 
 
 def jaccard_table(networks: JointNetworks) -> pd.DataFrame:

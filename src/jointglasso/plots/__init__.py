@@ -8,6 +8,7 @@ from jointglasso.plots.differences import plot_differences
 from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_q_values, plot_volcano
 from jointglasso.plots.network import plot_networks
 from jointglasso.plots.paths import plot_path
+from jointglasso.plots.sameness import plot_sameness
 from jointglasso.plots.selection import plot_selection
 from jointglasso.plots.stability import plot_stability
 
@@ -23,6 +24,7 @@ __all__ = [
     "plot_networks",
     "plot_path",
     "plot_q_values",
+    "plot_sameness",
     "plot_selection",
     "plot_stability",
     "plot_volcano",

@@ -66,8 +66,9 @@ def plot_networks(
         Variables to name: all when they are few and otherwise hubs ("auto"), all, none, that many hubs, or those given.
     groups : mapping, sequence, "communities", "none" or "auto"
         Groups of the variables, as colours of the nodes; see `write_report`.
-    colour : {"sign", "kind"}
-        Colour edges by sign, or tell edges of all classes, of several, and of one class apart.
+    colour : {"sign", "kind", "same"}
+        Colour edges by sign; or tell edges of all classes, of several, and of one class apart; or those that have one
+        value in all classes from those that change, where a fused penalty found out.
     layout : {"spring", "circle"}
         Neighbours near each other, or all variables on a circle, group by group.
     positions : array (n_variables, 2), optional
@@ -79,7 +80,7 @@ def plot_networks(
     -------
     matplotlib.figure.Figure
     """
-    _check_word("colour", colour, ("sign", "kind"))
+    _check_word("colour", colour, ("sign", "kind", "same"))
     _check_word("layout", layout, ("spring", "circle"))
     drawn = _strong(networks, pairs)
     shown = _restricted(drawn, variables, top, isolated)

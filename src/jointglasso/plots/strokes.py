@@ -10,9 +10,10 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC, EdgeList
+from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC
 from jointglasso.networks.groups import Groups
-from jointglasso.plots.canvas import BLUE, GROUP_COLOURS, INK, PURPLE, VERMILION, plain
+from jointglasso.networks.same import compared_pairs
+from jointglasso.plots.canvas import BLUE, GROUP_COLOURS, INK, ORANGE, PURPLE, VERMILION, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,25 +40,40 @@ STYLES = (
 )
 
 
+STAYS, CHANGES, MAY_CHANGE = range(3)
+
+#: What a fused penalty tells about a pair.
+SAME_STYLES = (
+    EdgeStyle(STAYS, "#7F7F7F", 0.8, "one value in all classes"),
+    EdgeStyle(MAY_CHANGE, ORANGE, 1.0, "value changes, not proved"),
+    EdgeStyle(CHANGES, VERMILION, 1.15, "value changes"),
+)
+
+
 def widest_line(part: JointNetworks) -> float:
     """Width in points of the strongest edge: less where there are many."""
     return float(np.clip(3.4 * (60.0 / max(60, *part.n_edges)) ** 0.35, 0.7, 3.4))
 
 
-def _groups(edges: EdgeList) -> IntArray:
-    """Group of each edge: its kind, or that of a changing sign."""
-    return np.where((edges.kind == SHARED) & edges.sign_differs[edges.pair], FLIPPED, edges.kind)
+def _groups(part: JointNetworks, colour: str) -> tuple[IntArray, tuple[EdgeStyle, ...]]:
+    """Group of each edge, and the styles: its kind, or that of a changing sign; or whether its value changes."""
+    edges = part.edge_list
+    if colour == "same":
+        same = compared_pairs(part)
+        of_pair = np.where(same.changes, np.where(same.changes_proved, CHANGES, MAY_CHANGE), STAYS)
+        return of_pair[edges.pair], SAME_STYLES
+    return np.where((edges.kind == SHARED) & edges.sign_differs[edges.pair], FLIPPED, edges.kind), STYLES
 
 
 def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour: str) -> None:
     """Draw the edges of class `k`, the weak ones thin and faint."""
     edges = part.edge_list
-    groups, widest = _groups(edges), widest_line(part)
+    (groups, styles), widest = _groups(part, colour), widest_line(part)
     strength = np.abs(edges.partial_correlation)
     strength = np.sqrt(strength / max(strength.max(), 1e-300))
     # Of several thousand lines each has to let the others be seen.
     opacity = float(np.clip((1500 / max(1500, *part.n_edges)) ** 0.4, 0.4, 1.0))
-    for style in STYLES:
+    for style in styles:
         for negative in (False, True):
             mine = (edges.class_index == k) & (groups == style.group) & ((edges.partial_correlation < 0) == negative)
             if not mine.any():
@@ -67,7 +83,7 @@ def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour:
                 require("matplotlib.collections", "plots").LineCollection(
                     lines,
                     colors=_colour(style, negative, colour),
-                    linewidths=widest * (style.strength if colour == "kind" else 1.0) * (0.25 + 0.75 * strength[mine]),
+                    linewidths=widest * (1.0 if colour == "sign" else style.strength) * (0.25 + 0.75 * strength[mine]),
                     linestyles=_dashes(negative),
                     alpha=opacity * (0.25 + 0.7 * strength[mine]),
                     zorder=1 + 0.1 * style.group,
@@ -77,7 +93,7 @@ def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour:
 
 
 def _colour(style: EdgeStyle, negative: bool, colour: str) -> str:
-    if colour == "kind":
+    if colour != "sign":
         return style.colour
     return VERMILION if negative else BLUE
 
@@ -90,15 +106,16 @@ def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Groups
     """Say what colours and dashes mean, and below it which groups there are."""
     line = require("matplotlib.lines", "plots").Line2D
     edges = part.edge_list
-    present = set(_groups(edges).tolist())
+    groups_of_edges, styles = _groups(part, colour)
+    present = set(groups_of_edges.tolist())
     handles = []
-    if colour == "kind":
-        for style in STYLES:
+    if colour != "sign":
+        for style in styles:
             if style.group in present:
                 handles.append(line([], [], color=style.colour, linewidth=2.0 * style.strength, label=style.label))
     for negative, label in ((False, "positive partial correlation"), (True, "negative")):
         if ((edges.partial_correlation < 0) == negative).any():
-            ink = INK if colour == "kind" else _colour(STYLES[0], negative, colour)
+            ink = INK if colour != "sign" else _colour(STYLES[0], negative, colour)
             handles.append(line([], [], color=ink, linestyle=_dashes(negative), linewidth=1.5, label=label))
     if handles:
         handles.append(line([], [], linestyle="none", label="thicker: stronger"))

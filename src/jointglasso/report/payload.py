@@ -11,7 +11,9 @@ from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
+from jointglasso.networks.same import compared_pairs
 from jointglasso.report.inference import inference_cards, pair_tests
+from jointglasso.report.sameness import sameness_facts
 from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def make_payload(
         )
     facts = [
         certificate_facts(solution),
+        sameness_facts(networks),
         parameter_facts(solution, parameters, selection),
         selection_facts(selection),
         note_facts(notes),
@@ -82,6 +85,7 @@ def network_payload(
         "layout": _coordinates(networks, strength),
         "pairs": _pairs(networks.edge_list),
         "edges": _edges(networks.edge_list, _stability(networks, None), certified),
+        "same": _same(networks),
         "diagonal": [matrix.diagonal().tolist() for matrix in networks.precision],
         "facts": [],
         "verdict": {"good": True, "text": ""},
@@ -132,6 +136,20 @@ def _edges(edges: EdgeList, stability: list[float] | None, certified: list[int] 
         "precision": edges.precision.tolist(),
         "stability": stability,
         "certified": certified,
+    }
+
+
+def _same(networks: JointNetworks) -> dict[str, Any] | None:
+    """The clusters of equal value, by edge, and whether each pair changes; None unless the penalty compared values."""
+    if networks.sameness is None:
+        return None
+    same, edges = compared_pairs(networks), networks.edge_list
+    at = (edges.pair, edges.class_index)
+    return {
+        "cluster": same.clusters[at].tolist(),
+        "cluster_proved": same.proved_clusters[at].astype(int).tolist(),
+        "changes": same.changes.astype(int).tolist(),
+        "changes_proved": same.changes_proved.astype(int).tolist(),
     }
 
 

@@ -75,6 +75,14 @@ class Sameness:
         kept = kept[np.lexsort((columns[kept], rows[kept]))]
         return replace(self, rows=rows[kept], columns=columns[kept], same=self.same[kept], proved=self.proved[kept])
 
+    def at(self, rows: IntArray, columns: IntArray) -> Sameness:
+        """The comparisons of some pairs i < j, in their order; of a pair not in the list nothing is the same."""
+        place, known = self.find(rows, columns)
+        size = (len(rows), len(self.neighbours))
+        same, proved = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
+        same[known], proved[known] = self.same[place[known]], self.proved[place[known]]
+        return replace(self, rows=rows, columns=columns, same=same, proved=proved)
+
     @cached_property
     def clusters(self) -> IntArray:
         """(m, K): number of the first class with which each class shares its value, through neighbours."""
@@ -94,13 +102,37 @@ class Sameness:
     def proved_clusters(self) -> BoolArray:
         """(m, K): whether the classes that share the value of each class are proved to do so, all of them."""
         label = self.clusters
-        strict = replace(self, same=self.same & self.proved, proved=self.proved).clusters
         # A cluster is proved if proved ties alone hold it together: then all its members keep its number.
         proved = np.ones(label.shape, dtype=bool)
         for k in range(self.n_classes):
-            broken = (label == k) & (strict != k)
+            broken = (label == k) & (self._proved_parts != k)
             proved &= ~((label == k) & broken.any(axis=1, keepdims=True))
         return proved
+
+    @cached_property
+    def _proved_parts(self) -> IntArray:
+        """(m, K): `clusters` by the equalities that are proved alone."""
+        return replace(self, same=self.same & self.proved, proved=self.proved).clusters
+
+    @cached_property
+    def changes(self) -> BoolArray:
+        """(m,): whether the value of each pair differs between some neighbours; else it stays the same."""
+        return np.asarray((~self.same).any(axis=1))
+
+    @cached_property
+    def changes_proved(self) -> BoolArray:
+        """(m,): whether what `changes` says is proved: one difference, or the equality of all."""
+        differs, stays = (~self.same & self.proved).any(axis=1), self.proved_clusters.all(axis=1)
+        return (self.changes & differs) | (~self.changes & stays)
+
+    def differ_for_certain(self, one: int, two: int) -> BoolArray:
+        """(m,): pairs proved to differ between two classes, through one difference and equalities that are proved."""
+        part, found = self._proved_parts, np.zeros(len(self.rows), dtype=bool)
+        for tie, (k, other) in enumerate(self.neighbours):
+            apart = ~self.same[:, tie] & self.proved[:, tie]
+            for a, b in ((k, other), (other, k)):
+                found |= apart & (part[:, a] == part[:, one]) & (part[:, b] == part[:, two])
+        return found
 
     def present(self, precision: Sequence[Any]) -> BoolArray:
         """(m, K): which of the pairs are an edge in each class."""

@@ -48,13 +48,15 @@ class Downloads {
 
   edgeRows(keep) {
     const { model } = this;
-    const rows = [["variable1", "variable2", "class", "precision", "partial_correlation", "kind", "differential", "stability", "certified"]];
+    const rows = [["variable1", "variable2", "class", "precision", "partial_correlation", "kind", "differential", "stability", "certified",
+      ...(model.same ? ["same_in", "same_certified"] : [])]];
     for (let edge = 0; edge < model.nEdges; edge++) {
       if (!keep(edge)) continue;
       const pair = model.pairOfEdge[edge];
       rows.push([model.variables[model.first[pair]], model.variables[model.second[pair]], model.classes[model.edgeClass[edge]],
         model.precision[edge], model.partial[edge], KINDS[model.kindOfAll[pair]], pythonBoolean(model.differsAnywhere(pair)),
-        model.stability ? model.stability[edge] : "", model.certified ? pythonBoolean(model.certified[edge]) : ""]);
+        model.stability ? model.stability[edge] : "", model.certified ? pythonBoolean(model.certified[edge]) : "",
+        ...(model.same ? [model.sameIn(edge).join(", "), pythonBoolean(model.same.cluster_proved[edge])] : [])]);
     }
     return rows;
   }
@@ -66,9 +68,9 @@ class Downloads {
 
   comparisonRows() {
     const { model, state } = this;
-    return [["class1", "class2", "common", "only_first", "only_second", "sign_flips", "jaccard"],
+    return [["class1", "class2", "common", "only_first", "only_second", "sign_flips", "jaccard", ...(model.same ? ["same"] : [])],
       ...model.comparisons(state.shown).map((row) => [model.classes[row.one], model.classes[row.two], row.common, row.onlyFirst, row.onlySecond,
-        row.signFlips, Number.isNaN(row.jaccard) ? "" : row.jaccard])];
+        row.signFlips, Number.isNaN(row.jaccard) ? "" : row.jaccard, ...(model.same ? [row.same] : [])])];
   }
 }
 

@@ -56,6 +56,10 @@ function edgeColour(model, pair, shown, classIndex, { colourBy, colours }) {
   const kind = model.kind[pair];
   if (classIndex === DIFFERENCE) return shown.positive ? colours.sign.positive : colours.sign.negative;
   if (colourBy === "kind") return colours.kind[kind];
+  if (colourBy === "same") {
+    if (!model.same.changes[pair]) return colours.common[0];
+    return classIndex < 0 ? colours.kind[SPECIFIC] : colours.class[model.same.cluster[model.edgeAt(pair, classIndex)] % CLASS_COLOURS];
+  }
   if (colourBy === "class") {
     return kind === SPECIFIC || model.nClasses === 1 ? colours.class[shown.classIndex % CLASS_COLOURS] : colours.common[kind];
   }

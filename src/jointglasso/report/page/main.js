@@ -54,6 +54,7 @@ class Page {
     if (model.nClasses === 1) ["kind-field", "comparison", "differential"].forEach((id) => { byId(id).hidden = true; });
     if (model.nClasses === 1) document.querySelector("#mode-field .segments").hidden = true;
     byId("stability-field").hidden = !model.stability;
+    if (!model.same) document.querySelectorAll("[data-same]").forEach((option) => option.remove());
     byId("groups-field").hidden = !model.groups;
     if (model.groups) byId("groups-word").textContent = model.groups.title.toLowerCase();
     for (const id of ["first-class", "second-class"]) {
@@ -124,7 +125,7 @@ class Page {
     this.comparison = new SortableTable(byId("comparison"), "Classes compared", [
       { label: "Class", value: (row) => row.one, cell: (row) => model.classes[row.one] },
       { label: "and class", value: (row) => row.two, cell: (row) => model.classes[row.two] },
-      number("Common", (row) => row.common), number("Only first", (row) => row.onlyFirst), number("Only second", (row) => row.onlySecond),
+      number("Common", (row) => row.common), ...(model.same ? [number("Same value", (row) => row.same)] : []), number("Only first", (row) => row.onlyFirst), number("Only second", (row) => row.onlySecond),
       number("Sign flips", (row) => row.signFlips), number("Jaccard", (row) => row.jaccard, (row) => formatShare(row.jaccard)),
     ], { pageSize: 15 });
     this.differential = new SortableTable(byId("differential"), "Differences between the classes", [], { pageSize: 15 });
@@ -190,7 +191,9 @@ class Page {
       comparing && `|${state.compared.map((k) => model.classes[k]).join(" − ")}| ${state.difference > 0 ? `at least ${value("difference")}` : "not 0"}`,
       state.stability > 0 && `stability at least ${value("stability")}`,
       state.kinds.includes(false) && `without ${KINDS.filter((_, kind) => !state.kinds[kind]).join(" and ")} edges`,
-      state.change !== "all" && { differential: "differential edges only", sign: "sign changes only" }[state.change],
+      state.change !== "all" && {
+        differential: "differential edges only", sign: "sign changes only", stays: "edges of one value in all classes", changes: "edges whose value changes",
+      }[state.change],
     ].filter(Boolean);
   }
 
@@ -232,6 +235,8 @@ class Page {
       class: [...(model.nClasses > 1 ? [["--in-all", "in all classes"]] : []),
         ...(model.nClasses > 2 ? [["--in-some", "in several"]] : []),
         ...model.classes.map((name, k) => [`--class-${k % CLASS_COLOURS}`, model.nClasses > 1 ? `only ${name}` : name])],
+      same: [["--in-all", "one value in all classes"], ...(state.mode === "overlay" ? [["--specific", "value changes"]]
+        : model.classes.map((name, k) => [`--class-${k % CLASS_COLOURS}`, k ? name : `value changes; the same as in ${name}`]))],
     }[state.colourBy];
     const entries = lines.map(([variable, text]) => ({ variable, text }));
     entries.push({ text: state.mode === "difference" ? "thicker: larger difference" : "thicker: stronger" });
@@ -429,7 +434,7 @@ class Page {
 }
 
 const pairName = (model, pair) => `${model.variables[model.first[pair]]} – ${model.variables[model.second[pair]]}`;
-const pairWords = (model, pair) => `partial correlation, ${model.flips[pair] ? "sign changes, " : ""}${KINDS[model.kind[pair]]}`;
+const pairWords = (model, pair) => `partial correlation, ${model.flips[pair] ? "sign changes, " : ""}${KINDS[model.kind[pair]]}${model.same ? `; ${model.sameWords(pair)}` : ""}`;
 const differenceText = (value, nClasses) => (nClasses === 2 ? formatSigned(value) : value.toFixed(3));
 
 function start() {

@@ -25,6 +25,7 @@ class Model {
     this.precision = Float64Array.from(data.edges.precision);
     this.stability = data.edges.stability && Float64Array.from(data.edges.stability);
     this.certified = data.edges.certified && Uint8Array.from(data.edges.certified);
+    this.same = data.same; // Which classes share a value, where the penalty compared values.
     this.pairOfEdge = this.#pairsOfEdges();
     this.partial = this.#partialCorrelations(data.diagonal);
     this.strongest = this.partial.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
@@ -81,6 +82,21 @@ class Model {
     return false;
   }
 
+  /** The classes that share the value of an edge. */
+  sameIn(edge) {
+    const { cluster } = this.same, pair = this.pairOfEdge[edge], found = [];
+    for (let other = this.start[pair]; other < this.start[pair + 1]; other++) {
+      if (cluster[other] === cluster[edge]) found.push(this.classes[this.edgeClass[other]]);
+    }
+    return found;
+  }
+
+  /** Whether a pair has one value in all classes or changes, and whether that is proved. */
+  sameWords(pair) {
+    const words = this.same.changes[pair] ? "value changes" : "one value in all classes";
+    return `${words}${this.same.changes_proved[pair] ? " (proved)" : " (not proved)"}`;
+  }
+
   otherEnd(pair, variable) {
     return this.first[pair] === variable ? this.second[pair] : this.first[pair];
   }
@@ -111,6 +127,8 @@ class Model {
       const passes = filter.kinds[this.kind[pair]]
         && (filter.change !== "differential" || this.isDifferential(pair))
         && (filter.change !== "sign" || this.flips[pair])
+        && (filter.change !== "stays" || !this.same.changes[pair])
+        && (filter.change !== "changes" || this.same.changes[pair])
         && strongest >= filter.strength
         && (!filter.difference || Math.abs(this.difference(pair, shown)) >= filter.difference);
       for (let edge = this.start[pair]; edge < this.start[pair + 1]; edge++) {
@@ -187,8 +205,19 @@ class Model {
       else if (b) row.onlySecond++;
       if (a * b < 0) row.signFlips++;
     }
+    if (this.same) row.same = this.#countSame(one, two);
     row.jaccard = row.common / (row.common + row.onlyFirst + row.onlySecond);
     return row;
+  }
+
+  /** Marked edges of two classes that have the same value. */
+  #countSame(one, two) {
+    let count = 0;
+    for (let pair = 0; pair < this.nPairs; pair++) {
+      const a = this.edgeAt(pair, one), b = this.edgeAt(pair, two);
+      if (a >= 0 && b >= 0 && this.passes[a] && this.passes[b] && this.same.cluster[a] === this.same.cluster[b]) count++;
+    }
+    return count;
   }
 }
 

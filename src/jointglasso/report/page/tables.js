@@ -108,9 +108,18 @@ function pairValues(model, pair) {
     const cells = [make("td", { text: name }), make("td", { className: "number" }, [signedValue(model, edge)])];
     if (model.stability) cells.push(make("td", { className: "number quiet", text: edge < 0 ? "" : `stability ${formatShare(model.stability[edge])}` }));
     if (model.certified) cells.push(make("td", { className: "quiet", text: edge >= 0 && model.certified[edge] ? "proved" : "" }));
+    if (model.same && edge >= 0) cells.push(make("td", { className: "quiet", text: sameText(model, edge) }));
     return make("tr", {}, cells);
   });
   return make("table", { className: "values" }, [make("tbody", {}, rows)]);
+}
+
+/** With which classes an edge shares its value, in few words. */
+function sameText(model, edge) {
+  const others = model.sameIn(edge).filter((name) => name !== model.classes[model.edgeClass[edge]]);
+  if (!others.length) return "a value of its own";
+  const proved = model.same.cluster_proved[edge] ? ", proved" : "";
+  return others.length > 4 ? `same as ${others.length} others${proved}` : `same as ${others.join(", ")}${proved}`;
 }
 
 /** A partial correlation, coloured by its sign; a dash where there is no edge. */
