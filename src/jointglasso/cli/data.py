@@ -64,8 +64,8 @@ _OPTIONS = [
         help="What the networks are learnt from.",
     ),
     click.option(
-        "--association", type=click.Choice(["pearson", "spearman", "nonparanormal"]), default="pearson",
-        show_default=True, help="Kind of correlation.",
+        "--association", type=click.Choice(["pearson", "spearman", "nonparanormal", "mixed"]), default="pearson",
+        show_default=True, help="Kind of correlation; mixed: polychoric for ordinal variables.",
     ),
     click.option(
         "--weights", type=click.Choice(["sqrt_sample_size", "equal", "sample_size"]), default="sqrt_sample_size",
@@ -92,6 +92,8 @@ class Data:
     origin: str
     facts: dict[str, Any]
     """What names the data in parameters.json."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the correlations."""
 
     def describe(self) -> str:
         """Say what was read."""
@@ -104,11 +106,13 @@ class Data:
         classes = ", ".join(named[: NAMED - 1] if more else named) + more
         total = count(sum(sizes.values()), "sample")
         if self.samples.class_names == (ONE_CLASS,):
-            return f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}, one class (no label)."
-        return (
-            f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')} in "
-            f"{count(len(sizes), 'class')}: {classes}."
-        )
+            text = f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}, one class (no label)."
+        else:
+            text = (
+                f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')} in "
+                f"{count(len(sizes), 'class')}: {classes}."
+            )
+        return " ".join([text, *self.notes])
 
 
 def read_data(options: dict[str, Any]) -> Data:
@@ -194,7 +198,7 @@ def prepare(
     }
     read = [{"file": str(file.resolve()), "bytes": file.stat().st_size, "sha256": _sha256(file)} for file in files]
     facts |= read[0] if len(read) == 1 else {"files": read} if read else {}
-    return Data(ready.samples, ready.source, preparation, table.source, facts)
+    return Data(ready.samples, ready.source, preparation, table.source, facts, ready.notes)
 
 
 def split(words: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.dense import DenseCovariance
+from jointglasso.covariance.latent import CATEGORIES, latent_correlation, ordinal_variables
 from jointglasso.covariance.missing import MISSING, effective_sizes, handle_missing, pairwise_correlation
 from jointglasso.covariance.projection import semidefinite_correlation
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
@@ -18,7 +19,7 @@ from jointglasso.covariance.source import CovarianceSource
 from jointglasso.validation import check_choice, check_switch, require_sound_variance
 
 SCALES = ("correlation", "covariance")
-ASSOCIATIONS = ("pearson", "spearman", "nonparanormal")
+ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
 CONSTANT = ("refuse", "isolate")
 
 
@@ -37,6 +38,8 @@ class PreparedSamples:
     association: str
     largest_change: FloatArray
     """Of a correlation in each class (K,), by projection to a positive semidefinite matrix; 0 if not needed."""
+    ordinal: BoolArray | None = None
+    """(p,): variables taken as ordinal; None unless the association is "mixed"."""
 
     def scores(self, k: int, X: FloatArray) -> FloatArray:
         """New samples of class k on the scale of the source, by the margins of the samples it was computed from."""
@@ -45,6 +48,18 @@ class PreparedSamples:
         else:
             Z = NormalScores(self.samples.matrices[k])(X)
         return Z if self.scale == "correlation" else Z * self.deviation[k]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the results must know of the correlations, in sentences."""
+        notes = [] if self.ordinal is None else [_ordinal_words(self.ordinal, self.samples.variable_names)]
+        for name, change in zip(self.samples.class_names, self.largest_change.tolist(), strict=True):
+            if change > 0:
+                notes.append(
+                    f"The correlations of class {name!r}, computed pair by pair, had negative eigenvalues; the matrix "
+                    f"without them that was taken instead differs by up to {change:.2g}."
+                )
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -57,9 +72,11 @@ class Preparation:
         Scale of the matrices; on correlations one penalty suits all variables.
     assume_centered : bool, default False
         Take the data as centred instead of subtracting the mean of each class.
-    association : {"pearson", "spearman", "nonparanormal"}
-        Pearson's correlation; ``2 sin(pi rho / 6)`` of Spearman's rho, made positive semidefinite where needed; or
-        Pearson's correlation of winsorised normal scores.
+    association : {"pearson", "spearman", "nonparanormal", "mixed"}
+        Pearson's correlation; ``2 sin(pi rho / 6)`` of Spearman's rho, made positive semidefinite where needed;
+        Pearson's correlation of winsorised normal scores; or polychoric and polyserial correlations of variables with
+        few whole numbers as values (questionnaires), beside normal scores of the others, made positive semidefinite
+        where needed (`jointglasso.covariance.latent`).
     missing : {"refuse", "complete", "pairwise", "em"}
         Refuse missing values, drop incomplete samples, use for each pair the samples that have both values (the
         pairwise matrix is made positive semidefinite where needed), or expect them under the network
@@ -70,8 +87,8 @@ class Preparation:
 
     Notes
     -----
-    Spearman and pairwise matrices are p x p in memory, and cost an eigendecomposition each if they must be projected.
-    The others are computed piece by piece from the samples.
+    Spearman, mixed and pairwise matrices are p x p in memory, and cost an eigendecomposition each if they must be
+    projected. The others are computed piece by piece from the samples.
     """
 
     scale: str = "correlation"
@@ -87,6 +104,8 @@ class Preparation:
         check_choice("association", self.association, ASSOCIATIONS)
         check_choice("missing", self.missing, MISSING)
         check_choice("constant", self.constant, CONSTANT)
+        if self.association == "mixed" and self.scale == "covariance":
+            raise ValueError("association='mixed' is about correlations of latent variables: leave scale out.")
         return self
 
     def for_resamples(self) -> Preparation:
@@ -114,9 +133,12 @@ class Preparation:
             _refuse_constant(samples, constant)
         deviation = np.sqrt(stated_variance(variance, constant, samples.sizes))
         incomplete = any(np.isnan(X).any() for X in samples.matrices)
+        ordinal = ordinal_variables(samples) if self.association == "mixed" else None
+        if ordinal is not None:  # latent variables have mean 0 and variance 1
+            location, deviation = np.where(ordinal, 0.0, location), np.where(ordinal, 1.0, deviation)
         source: CovarianceSource
-        if self.association == "spearman" or incomplete:
-            source, change = self._dense(samples, location, deviation, constant)
+        if self.association in ("spearman", "mixed") or incomplete:
+            source, change = self._dense(samples, location, deviation, constant, ordinal)
         else:
             source, change = self._streamed(samples, deviation), np.zeros(samples.n_classes)
         return {
@@ -126,6 +148,7 @@ class Preparation:
             "scale": self.scale,
             "association": self.association,
             "largest_change": change,
+            "ordinal": ordinal,
         }
 
     def _streamed(self, samples: ClassSamples, deviation: FloatArray) -> SampleCovariance:
@@ -141,13 +164,21 @@ class Preparation:
         return SampleCovariance(scored, **options)
 
     def _dense(
-        self, samples: ClassSamples, location: FloatArray, deviation: FloatArray, constant: BoolArray
+        self,
+        samples: ClassSamples,
+        location: FloatArray,
+        deviation: FloatArray,
+        constant: BoolArray,
+        ordinal: BoolArray | None,
     ) -> tuple[DenseCovariance, FloatArray]:
         matrices, changes = [], []
         for k, X in enumerate(samples.matrices):
-            R = pairwise_correlation(self._margins(X, location[k]), samples.class_names[k], samples.variable_names)
+            Z = self._margins(X, location[k])
+            R = pairwise_correlation(Z, samples.class_names[k], samples.variable_names)
             if self.association == "spearman":
                 R = latent_from_spearman(R)
+            elif ordinal is not None:
+                R = latent_correlation(Z, X, ordinal, R)
             R[constant[k]] = R[:, constant[k]] = 0.0
             np.fill_diagonal(R, 1.0)
             R, change = semidefinite_correlation(R)
@@ -165,10 +196,20 @@ class Preparation:
         """Centred variables, ranks or scores whose correlations are wanted."""
         if self.association == "pearson":
             return X - location
-        if self.association == "nonparanormal":
+        if self.association in ("nonparanormal", "mixed"):
             return NormalScores(X)(X)
         ranked = ranks(X)
         return ranked - np.nanmean(ranked, axis=0)
+
+
+def _ordinal_words(ordinal: BoolArray, variable_names: tuple[str, ...]) -> str:
+    which = np.flatnonzero(ordinal)
+    named = ", ".join(variable_names[i] for i in which[:5]) + (", ..." if len(which) > 5 else "")
+    return (
+        f"{len(which)} of {len(ordinal)} variables are taken as ordinal, since they have at most {CATEGORIES} distinct "
+        f"whole numbers as values{f' ({named})' if len(which) else ''}: correlations are those of the latent Gaussian "
+        "variables."
+    )
 
 
 def _require_two(samples: ClassSamples) -> None:

@@ -53,12 +53,15 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             return tuple(str(name) for name in self.feature_names_in_)
         return tuple(f"x{i}" for i in range(self.n_features_in_))
 
-    def _keep(self, solution: Solution, location: FloatArray, deviation: FloatArray) -> None:
+    def _keep(
+        self, solution: Solution, location: FloatArray, deviation: FloatArray, notes: tuple[str, ...] = ()
+    ) -> None:
         """Set the fitted attributes, from a solution that has been refitted."""
         self.solution_ = solution
         self.refit_ = solution.refit
         self.location_ = location
         self.deviation_ = deviation
+        self.notes_ = notes
         self.certificate_ = solution.certificate
         self.partition_ = solution.partition
         self.n_iter_ = max(1, solution.n_iter)
@@ -115,6 +118,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             `missing` says.
         """
         check_is_fitted(self)
+        if self.association == "mixed":
+            raise ValueError("association='mixed' is about latent variables: samples of answers have no score.")
         X, y = labelled(X, y)
         X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False, reset=False)
         names = [str(label) for label in self.classes_]

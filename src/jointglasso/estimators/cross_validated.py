@@ -126,10 +126,10 @@ class JointGraphicalLassoCV(JointModel):
         samples, rows = self._read(X, y)
         preparation = self._preparation()
         ready = prepared(preparation, samples)
-        data = SelectionData(ready.source, samples, rows, preparation)
+        data = SelectionData(ready.source, samples, rows, preparation, ready.notes)
         self.selection_ = select_from(data, replace(settings, grid=self._grid(data)))
         self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
-        self._keep(self.selection_.solution, ready.location, ready.deviation)
+        self._keep(self.selection_.solution, ready.location, ready.deviation, ready.notes)
         return self
 
     def _grid(self, data: SelectionData) -> Any:

@@ -46,8 +46,9 @@ class JointGraphicalLasso(JointModel):
     missing : {"refuse", "complete", "pairwise", "em"}
         Refuse missing values, drop incomplete samples, use for each pair of variables the samples that have both (the
         pairwise matrix is projected to a positive semidefinite one where needed), or expect them under the network.
-    association : {"pearson", "spearman", "nonparanormal"}
-        Correlation: Pearson's; ``2 sin(pi rho / 6)`` of Spearman's, projected where needed; or of normal scores.
+    association : {"pearson", "spearman", "nonparanormal", "mixed"}
+        Correlation: Pearson's; ``2 sin(pi rho / 6)`` of Spearman's, projected where needed; of normal scores; or of the
+        latent variables behind ordinal answers (polychoric, polyserial), projected where needed.
     constant : {"refuse", "isolate"}
         Refuse variables that are constant in a class, or leave them there without edges and with the mean of their
         variances in the other classes (1 if they vary in none).
@@ -76,6 +77,8 @@ class JointGraphicalLasso(JointModel):
         Edge tables, hubs and comparisons.
     solution_, certificate_, partition_ : Solution, Certificate, Partition
         The penalised solution on the `scale` that was penalised, with its proof of optimality and its partition.
+    notes_ : tuple of str
+        What a reader must know of the correlations: variables taken as ordinal, matrices that had to be projected.
     n_iter_ : int
         Iterations of the solver, at least 1.
     n_features_in_, feature_names_in_
@@ -150,7 +153,7 @@ class JointGraphicalLasso(JointModel):
         samples, _ = self._read(X, y)
         ready = prepared(self._preparation(), samples)
         solution = solve(ready.source, self.lambda1, self.lambda2, **self._solve_options())
-        self._keep(with_refit(ready.source, solution), ready.location, ready.deviation)
+        self._keep(with_refit(ready.source, solution), ready.location, ready.deviation, ready.notes)
         return self
 
     @classmethod

@@ -41,6 +41,8 @@ class CrossValidated:
 
     def __init__(self, data: SelectionData, folds: list[Part], options: dict[str, Any]) -> None:
         samples = data.require_samples("Cross-validation")
+        if data.preparation.association == "mixed":
+            raise ValueError("criterion='cv' has no likelihood of ordinal samples (association='mixed'): use 'jbic'.")
 
         def prepare(held_out: Part) -> _Fold:
             training = prepared(data.preparation.for_resamples(), samples.take(complement(held_out, samples.sizes)))

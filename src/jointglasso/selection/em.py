@@ -31,8 +31,11 @@ def prepared(preparation: Preparation, samples: ClassSamples) -> PreparedSamples
     """Covariances of samples, as `Preparation` says; with ``missing="em"`` those of incomplete samples by EM."""
     if preparation.missing != "em" or not any(np.isnan(X).any() for X in samples.matrices):
         return preparation(samples)
-    if preparation.association == "spearman":
-        raise ValueError("missing='em' needs Gaussian scores: set association='nonparanormal' instead of 'spearman'.")
+    if preparation.association in ("spearman", "mixed"):
+        raise ValueError(
+            f"missing='em' needs Gaussian scores: set association='nonparanormal' instead of "
+            f"{preparation.association!r}, or missing='pairwise'."
+        )
     rough = replace(preparation, missing="pairwise", scale="correlation")(samples)
     if preparation.association == "pearson":
         Z = [(X - m) / d for X, m, d in zip(rough.samples.matrices, rough.location, rough.deviation, strict=True)]

@@ -199,7 +199,7 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
         )
     if result.on_edge:
         warnings.warn(result.edge_advice, SelectionWarning, stacklevel=3)
-    return replace(result, solution=with_refit(data.source, result.solution))
+    return replace(result, solution=with_refit(data.source, result.solution), notes=data.notes)
 
 
 def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResult:

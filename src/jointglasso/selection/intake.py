@@ -27,6 +27,8 @@ class SelectionData:
     rows: list[IntArray]
     """Rows of the given table that belong to each class; empty where only covariances are known."""
     preparation: Preparation
+    notes: tuple[str, ...] = ()
+    """What a reader of the results must know of the covariances, in sentences."""
 
     def require_samples(self, what: str) -> ClassSamples:
         """Samples by class, or an error that says why they are needed."""
@@ -50,7 +52,8 @@ def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
             raise ValueError("y is given although X is a covariance source, which knows its classes: leave y out.")
         return SelectionData(X, None, [], preparation)
     samples, rows = read_samples(X, y)
-    return SelectionData(prepared(preparation, samples).source, samples, rows, preparation)
+    ready = prepared(preparation, samples)
+    return SelectionData(ready.source, samples, rows, preparation, ready.notes)
 
 
 def read_samples(X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:

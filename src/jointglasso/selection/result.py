@@ -44,6 +44,8 @@ class SelectionResult:
         was given.
     left_out : str
         What could not be afforded and was left out beforehand, in words; empty if nothing was.
+    notes : tuple of str
+        What a reader must know of the correlations: variables taken as ordinal, matrices that had to be projected.
     """
 
     criterion: str
@@ -57,6 +59,7 @@ class SelectionResult:
     limit: float | None = None
     settled: bool | None = None
     left_out: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def lambda1(self) -> float:
@@ -113,7 +116,7 @@ class SelectionResult:
         inside = "It lies inside what was tried, not on its edge."
         inside = inside if sum(self.solution.n_edges) else "The data support no edge at all."
         lines = [self._what(), self._why(), self.edge_advice or inside]
-        lines += [self._neighbours(), self._flatness(), *([self.left_out] if self.left_out else [])]
+        lines += [self._neighbours(), self._flatness(), *([self.left_out] if self.left_out else []), *self.notes]
         if self.solution.refit is not None:
             lines.append(self.solution.refit.describe())
         if self.n_failed:
