@@ -61,7 +61,7 @@ def test_what_does_not_settle_is_said_and_goes_the_usual_way():
 
 def test_a_batch_gives_what_infer_gives(chains):
     samples = samples_of(chains, (60, 90))
-    found = jgl.infer(samples).estimates
+    found = jgl.infer(samples, association="pearson").estimates
     sizes = np.array([60.0, 90.0])
     estimator = Estimator(sizes, np.sqrt(sizes / sizes.mean()))
     z, error = estimator.judge(lambda _: list(samples.values()), 3, lambda z, error: (z, error), lambda: None)[2]

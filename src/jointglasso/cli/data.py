@@ -64,21 +64,25 @@ _OPTIONS = [
         help="What the networks are learnt from.",
     ),
     click.option(
-        "--association", type=click.Choice(["pearson", "spearman", "nonparanormal", "mixed"]), default="pearson",
-        show_default=True, help="Kind of correlation; mixed: polychoric for ordinal variables.",
-    ),
-    click.option(
         "--weights", type=click.Choice(["sqrt_sample_size", "equal", "sample_size"]), default="sqrt_sample_size",
         show_default=True, help="Weight of the classes.",
     ),
 ]  # fmt: skip
 
 
-def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the data arguments to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return with_shaping(command)
+def data_options(association: str = "pearson") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the data arguments to a command, with its usual kind of correlation."""
+    kinds = click.option(
+        "--association", type=click.Choice(["pearson", "spearman", "nonparanormal", "mixed"]), default=association,
+        show_default=True, help="Kind of correlation; mixed: polychoric for ordinal variables.",
+    )  # fmt: skip
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed([*_OPTIONS, kinds]):
+            command = option(command)
+        return with_shaping(command)
+
+    return add
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_p
 
 
 @click.command(cls=Command)
-@data_options
+@data_options()
 @click.option("--lambda1", type=float, help="Sparsity penalty; chosen by a criterion if left out.")
 @click.option("--lambda2", type=float, help="Similarity penalty; chosen by a criterion if left out.")
 @click.option(

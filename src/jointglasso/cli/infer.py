@@ -37,7 +37,7 @@ _WHAT = {
 
 
 @click.command(cls=Command)
-@data_options
+@data_options(association="nonparanormal")
 @click.option(
     "--se", type=click.Choice(["moderated", "gaussian"]), default="moderated", show_default=True,
     help="Standard errors from the data, or those of Gaussian data.",
@@ -55,11 +55,12 @@ def infer(session: Session, /, **options: Any) -> int:
     """Test every edge and every difference.
 
     Estimates the partial correlation of every pair of variables in every class of FILE, with 95 % intervals, p-values
-    and false discovery rates, and compares the classes. Use --association nonparanormal unless the data are Gaussian.
+    and false discovery rates, and compares the classes. Correlations are those of normal scores, unless --association
+    pearson is given.
 
     \b
     Example:
-      jointglasso infer cells.csv --label condition --association nonparanormal --out tests
+      jointglasso infer cells.csv --label condition --out tests
       jointglasso infer cells.csv --label condition --groups subject --covariates batch,age --out tests
     """
     import jointglasso as jgl

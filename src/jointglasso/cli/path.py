@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@data_options
+@data_options()
 @click.option("--lambda1", help="Sparsity penalties, large to small: 0.5,0.4,0.3. A grid is made if left out.")
 @click.option("--lambda2", help="Similarity penalties, one for each lambda1 or one for all.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for table and solutions.")

@@ -29,7 +29,7 @@ SIZES = (50, 200, 1000)
 
 
 @click.command(cls=Command)
-@data_options
+@data_options()
 @click.option("--lambda1", type=float, help="Look at this sparsity penalty; a sensible one if left out.")
 @click.option("--lambda2", type=float, help="Look at this similarity penalty.")
 @click.option("--ratio", default=0.3, show_default=True, help="Ratio lambda2 / lambda1 of the curve.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@data_options
+@data_options()
 @click.option("--criterion", type=CRITERIA, default="jbic", show_default=True, help="What is to be smallest.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for table, explanation and figure.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")

@@ -161,7 +161,7 @@ def bootstrap_network(
     n_resamples: int = 500,
     fdr: float = 0.1,
     groups: Any = None,
-    association: str = "pearson",
+    association: str = "nonparanormal",
     covariates: Any = None,
     missing: str = "refuse",
     weights: Any = None,

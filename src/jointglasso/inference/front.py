@@ -24,7 +24,7 @@ def infer(
     X: Any,
     y: Any = None,
     *,
-    association: str = "pearson",
+    association: str = "nonparanormal",
     se: str = "moderated",
     groups: Any = None,
     covariates: Any = None,
@@ -47,9 +47,9 @@ def infer(
         Samples in rows, as a NumPy array or a pandas, polars or pyarrow table.
     y : sequence of n labels, optional
         Class of each row; one class without it.
-    association : {"pearson", "nonparanormal"}
-        Pearson's correlations, or those of normal scores, which are recommended: they cost 4 % of the power on Gaussian
-        data and hold for skewed and heavy-tailed margins.
+    association : {"nonparanormal", "pearson"}
+        Correlations of normal scores, which hold for skewed and heavy-tailed margins and cost 4 % of the power on
+        Gaussian data, or Pearson's, which outliers can mislead: a note then names them.
     se : {"moderated", "gaussian"}
         Standard errors estimated from the data, or those of Gaussian data, which are too small for heavy tails.
     groups : sequence of n labels, or dict by class, optional

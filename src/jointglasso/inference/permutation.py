@@ -103,7 +103,7 @@ def network_test(
     *,
     paired: Any = None,
     n_permutations: int = 1000,
-    association: str = "pearson",
+    association: str = "nonparanormal",
     covariates: Any = None,
     missing: str = "refuse",
     weights: Any = None,

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 #: Rows of the table that `print` shows.
 SHOWN = 10
 
+#: Kinds of correlation in words.
+_KINDS = {
+    "nonparanormal": "Correlations of normal scores (association='nonparanormal')",
+    "pearson": "Pearson's correlations of the values as they are",
+}
+
 
 @dataclass(frozen=True)
 class Inference:
@@ -40,7 +46,7 @@ class Inference:
     se : str
         "moderated" or "gaussian"; "by subject" where samples belong to subjects.
     association : str
-        "pearson" or "nonparanormal".
+        "nonparanormal" or "pearson".
     support_edges : tuple of int
         Pairs of the support step in each class.
     diagonals : list of arrays (p,)
@@ -241,7 +247,7 @@ class Inference:
         lines = [
             f"Partial correlations of {len(self.variable_names):,} variables in {self.n_classes} class"
             f"{'' if self.n_classes == 1 else 'es'} (samples: {sizes})",
-            f"{self.association} correlations, {self.se} standard errors",
+            f"{_KINDS[self.association]}, {self.se} standard errors",
             f"Edges at FDR 0.1: {by_class}",
         ]
         if self.n_classes > 1:
