@@ -86,9 +86,8 @@ class Import:
     @property
     def of_front_page(self) -> bool:
         """Whether it reads the public names instead of their homes."""
-        rooms = {room_of(path) for path in MODULES}
         parts = self.target.split(".")
-        return parts[0] == "jointglasso" and (len(parts) == 1 or parts[1] not in rooms)
+        return parts[0] == "jointglasso" and (len(parts) == 1 or parts[1] not in rooms())
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(PACKAGE)}:{self.line} imports {self.target}"
@@ -100,6 +99,11 @@ def room_of(path: Path) -> str:
 
 
 @cache
+def rooms() -> frozenset[str]:
+    return frozenset(room_of(path) for path in MODULES)
+
+
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -108,6 +112,7 @@ def dotted_package(path: Path) -> list[str]:
     return ["jointglasso", *path.relative_to(PACKAGE).parts[:-1]]
 
 
+@cache
 def imports_of(path: Path) -> list[Import]:
     """Every import statement, at top level and inside functions."""
     found = []

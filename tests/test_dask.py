@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,8 +14,9 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.engine import cluster as cluster_module, first_use, items
+from jointglasso.engine import cluster as cluster_module, executors, first_use, items, screen
 from jointglasso.engine.executors import Work, check_executor, map_work
+from jointglasso.screening import pairs
 
 distributed = pytest.importorskip("distributed")
 
@@ -80,6 +84,68 @@ def test_selection_on_a_cluster(client, X):
     assert all((a != b).nnz == 0 for a, b in zip(here.frequencies, there.frequencies, strict=True))
 
 
+def files_of(samples, folder, kind):
+    """The same samples as mapped arrays, datasets of h5py or zarr, or arrays of Dask."""
+    kept = []
+    for k, X in enumerate(samples):
+        if kind == "mapped":
+            np.save(folder / f"{k}.npy", X)
+            kept.append(np.load(folder / f"{k}.npy", mmap_mode="r"))
+        elif kind == "h5py":
+            with pytest.importorskip("h5py").File(folder / f"{k}.h5", "w") as file:
+                file["X"] = X
+            kept.append(__import__("h5py").File(folder / f"{k}.h5", "r")["X"])
+        elif kind == "zarr":
+            kept.append(pytest.importorskip("zarr").create_array(str(folder / f"{k}.zarr"), data=X))
+        elif kind == "dask":
+            kept.append(pytest.importorskip("dask.array").from_array(X, chunks=(7, 100)))
+        else:
+            kept.append(X)
+    return kept
+
+
+@pytest.mark.parametrize("kind", ["memory", "mapped", "h5py", "zarr", "dask"])
+def test_the_scan_of_samples_is_shared_out(client, kind, tmp_path, monkeypatch):
+    """Wherever the samples lie the workers find the same pairs; files travel as the place where they lie."""
+    samples = jgl.datasets.make_joint_ggm("modules", 1100, 2, n_samples=30, n_blocks=110, random_state=1).samples
+    here = jgl.solve(jgl.SampleCovariance(samples, correlation=True), 0.62, 0.05)
+    source = jgl.SampleCovariance(files_of(samples, tmp_path, kind), correlation=True)
+    assert (len(pickle.dumps(source)) < 100_000) == (kind in ("mapped", "h5py", "zarr"))
+    monkeypatch.setattr(pairs, "_WORTH_SENDING", 0.0)
+    monkeypatch.setattr(pairs, "_PIECE_ELSEWHERE", 3e7)
+    done = []
+    monkeypatch.setattr(screen, "map_work", lambda work, executor: done.extend(work.items) or map_work(work, executor))
+    assert_same_bits(here, jgl.solve(source, 0.62, 0.05, executor=client))
+    assert len(done) == 6 and sum(here.n_edges) > 100
+    path = list(jgl.solve_path(source, [(0.7, 0.05), (0.62, 0.05)], executor=client))
+    assert len(done) == 12 and path[1].n_edges == here.n_edges
+
+
+@pytest.mark.parametrize("p", [1, 511, 512, 513, 2000])
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
+def test_stretches_of_tiles_are_all_tiles(p, step):
+    whole = list(pairs._tiles(p))
+    assert [tile for first in range(0, len(whole), step) for tile in pairs._tiles(p, first, first + step)] == whole
+
+
+def test_samples_that_a_worker_cannot_find_or_finds_changed(tmp_path):
+    (X,) = files_of([np.random.default_rng(0).normal(size=(9, 4))], tmp_path, "mapped")
+    sent = pickle.dumps(jgl.SampleCovariance([X]))
+    np.save(tmp_path / "0.npy", np.ones((9, 5)))
+    with pytest.raises(ValueError, match="finds another file of samples"):
+        pickle.loads(sent)
+    (tmp_path / "0.npy").unlink()
+    with pytest.raises(FileNotFoundError, match=r"cannot read the samples at .*: put them on storage"):
+        pickle.loads(sent)
+
+
+def test_a_part_of_a_mapped_array_travels_with_its_numbers(tmp_path):
+    (X,) = files_of([np.random.default_rng(0).normal(size=(9, 4))], tmp_path, "mapped")
+    whole, part = (pickle.loads(pickle.dumps(jgl.SampleCovariance([rows]))) for rows in (X, X[3:]))
+    assert whole.sample_sizes == [9] and part.sample_sizes == [6]
+    assert np.array_equal(part.tile(0, slice(4), slice(4)), jgl.SampleCovariance([X[3:]]).tile(0, slice(4), slice(4)))
+
+
 def slowly(item, shared, tell):
     time.sleep(0.3)
     return item + shared.sum()
@@ -99,7 +165,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(client):
     work = Work(slowly, list(range(8)), np.ones(1000), finish=kill)
     assert map_work(work, check_executor(client)) == [1000.0 + n for n in range(8)]
     assert killed
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=150)
     assert set(client.run(os.getpid).values()) != set(victims)
 
 
@@ -113,17 +179,22 @@ def test_a_solve_survives_the_loss_of_a_worker(client, S):
 
     assert_same_bits(jgl.solve(S, *LAMBDAS), jgl.solve(S, *LAMBDAS, executor=client, callback=kill))
     assert killed
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=150)
 
 
-def test_work_that_kills_every_worker_is_one_sentence(client, monkeypatch):
-    class Hopeless:
-        def result(self):
-            raise distributed.KilledWorker("solve_item-1", distributed.scheduler.WorkerState.__new__, 4)
+def deadly(item, shared, tell):
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(cluster_module.Cluster, "send", lambda self, function, arguments: Hopeless())
-    with pytest.raises(RuntimeError, match=r"lost with every worker that tried it.*\(solve_item-1\)"):
-        check_executor(client).submit(slowly, 1).result()
+
+def test_work_that_kills_every_worker_is_one_sentence(client):
+    with distributed.Client(client.scheduler.address) as mine:
+        mine.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+        try:
+            with pytest.raises(RuntimeError, match=r"lost with every worker that tried it.*\(deadly-"):
+                map_work(Work(deadly, [1], np.ones(3)), check_executor(mine))
+        finally:
+            mine.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
+    client.wait_for_workers(2, timeout=150)
 
 
 def test_another_version_on_the_workers_is_refused(client, S, monkeypatch):
@@ -153,15 +224,18 @@ def test_an_error_there_is_the_error_here(client):
 
 
 @pytest.mark.slow
-def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(tmp_path):
-    """The scheduler in a process of its own, killed while work is on its way."""
-    import subprocess
-    import sys
-
+def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(S, tmp_path, monkeypatch):
+    """The scheduler in a process of its own, killed when two pieces of work are finished; the rest is done here."""
     file = tmp_path / "scheduler.json"
     here = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
     scheduler = subprocess.Popen([*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL, env=here)
+    worker = None
+
+    def kill(step):
+        if step.groups_done >= 2:
+            scheduler.kill()
+
     try:
         deadline = time.monotonic() + 60
         while not file.exists() and time.monotonic() < deadline:
@@ -173,15 +247,19 @@ def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(tmp_path):
                 env=here,
             )
             client.wait_for_workers(1, timeout=60)
-            killer = threading.Timer(1.0, scheduler.kill)
-            killer.start()
+            # Two pieces on their way at a time, so that some are left when it happens.
+            monkeypatch.setattr(executors, "_ON_THE_WAY", 0)
             with pytest.raises(ConnectionError, match="connection to the Dask scheduler was lost"):
-                map_work(Work(slowly, list(range(100)), np.ones(3)), check_executor(client))
-            worker.terminate()
-            worker.wait(30)
+                jgl.solve(S, *LAMBDAS, executor=client, checkpoint=tmp_path / "kept", callback=kill)
     finally:
         scheduler.kill()
         scheduler.wait(30)
+        if worker is not None:
+            worker.kill()
+            worker.wait(30)
+    saved = len(list((tmp_path / "kept").glob("*.npz")))
+    assert_same_bits(jgl.solve(S, *LAMBDAS), jgl.solve(S, *LAMBDAS, checkpoint=tmp_path / "kept"))
+    assert 2 <= saved < len(list((tmp_path / "kept").glob("*.npz")))
 
 
 def test_kernels_are_compiled_by_one_process_at_a_time(monkeypatch, tmp_path):

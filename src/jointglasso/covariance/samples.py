@@ -12,6 +12,8 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import gpu
 from jointglasso.covariance.annotated import distinct_names, samples_by_class
 from jointglasso.validation import (
+    CheckedSamples,
+    SampleRows,
     check_choice,
     check_labels,
     check_samples,
@@ -39,8 +41,9 @@ class SampleCovariance:
     ----------
     samples : sequence or dict of K arrays (n_k, p)
         One sample matrix a class, samples in rows. Data frames bring variable names; classes whose columns
-        come in another order are aligned by name. Sparse matrices, arrays mapped from files, and datasets of h5py
-        or AnnData are read and made dense one class after the other.
+        come in another order are aligned by name. Sparse matrices, arrays mapped from files, arrays of Dask, and
+        datasets of h5py, zarr or AnnData are read and made dense one class after the other. Workers of a cluster read
+        files by themselves, under the same path.
     correlation : bool, default False
         Give correlations: every variable scaled to unit variance within its class.
     assume_centered : bool, default False
@@ -77,28 +80,49 @@ class SampleCovariance:
         variable_names: Any = None,
     ) -> None:
         checked = check_samples(samples, class_names, variable_names)
+        self._isolate_constant = check_switch("isolate_constant", isolate_constant)
         self._class_names = checked.class_names
         self._variable_names = checked.variable_names
         self._sample_sizes = checked.sample_sizes
         self.correlation = check_switch("correlation", correlation)
         self.assume_centered = check_switch("assume_centered", assume_centered)
+        self._read(checked)
+        self._device = self._place(device)
+
+    def _read(self, checked: CheckedSamples) -> None:
+        """Centre, scale and keep the samples; of those in files remember where they are."""
+        stored = all(isinstance(part, SampleRows) and part.is_stored for part in checked.parts)
+        self._files = checked if stored else None
         self._scaled: list[FloatArray] = []
         self._diagonals: list[FloatArray] = []
         constants = []
         for k, X in enumerate(checked.matrices()):
             Z, variance, constant = _centred(X, self.assume_centered)
             require_sound_variance(variance, constant, checked.class_names[k], checked.variable_names)
-            if self.correlation and not isolate_constant:
+            if self.correlation and not self._isolate_constant:
                 require_varying(constant, checked.class_names[k], checked.variable_names)
             self._scaled.append(Z)
             self._diagonals.append(variance)
             constants.append(constant)
-        self._isolated = np.array(constants) & check_switch("isolate_constant", isolate_constant)
+        self._isolated = np.array(constants) & self._isolate_constant
         if self._isolated.any():
             stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
             self._diagonals = list(stated)
-        self._device = self._place(device)
-        self._rough: list[NDArray[np.float32]] = map_on_threads(self._scale, range(len(self._scaled)))
+        if self.correlation:
+            map_on_threads(self._scale, range(self.n_classes))
+        self._rough: list[NDArray[np.float32]] = map_on_threads(self._unit, range(self.n_classes))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What has to travel: where the files are, or the samples in double precision."""
+        left = ("_rough",) if self._files is None else ("_rough", "_scaled", "_diagonals", "_isolated")
+        return {name: value for name, value in self.__dict__.items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._files is None:
+            self._rough = map_on_threads(self._unit, range(self.n_classes))
+        else:
+            self._read(self._files)
 
     def _place(self, device: str) -> str:
         if check_choice("device", device, DEVICES) == "auto":
@@ -108,11 +132,13 @@ class SampleCovariance:
             gpu.require_device()
         return device
 
-    def _scale(self, k: int) -> NDArray[np.float32]:
-        """Scale class k to correlations if wanted, and return the unit vectors of its variables."""
-        if self.correlation:
-            self._scaled[k] /= np.sqrt(self._diagonals[k])[:, None]
-            self._diagonals[k] = np.ones_like(self._diagonals[k])
+    def _scale(self, k: int) -> None:
+        """Scale class k to correlations."""
+        self._scaled[k] /= np.sqrt(self._diagonals[k])[:, None]
+        self._diagonals[k] = np.ones_like(self._diagonals[k])
+
+    def _unit(self, k: int) -> NDArray[np.float32]:
+        """Unit vectors of the variables of class k."""
         Z, variance = self._scaled[k], self._diagonals[k]
         unit = np.empty(Z.shape, dtype=np.float32)
         root = np.sqrt(np.where(variance > 0, variance, 1.0))

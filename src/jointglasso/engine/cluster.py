@@ -91,18 +91,20 @@ class _Task:
 
     def result(self) -> Any:
         """The result; a task whose data went down with a worker is sent once more, with all that it needs."""
-        try:
-            return self._result(self._future)
-        except (asyncio.CancelledError, concurrent.futures.CancelledError):
-            if not self._cluster.is_there:
-                raise ConnectionError(_LOST) from None
-        return self._result(self._cluster.send(self._function, self._whole))
-
-    def _result(self, future: Any) -> Any:
         from distributed import KilledWorker
+        from distributed.comm import CommClosedError
 
+        lost = asyncio.CancelledError, concurrent.futures.CancelledError, CommClosedError
         try:
-            return future.result()
+            try:
+                return self._future.result()
+            except lost:
+                if not self._cluster.is_there:
+                    raise ConnectionError(_LOST) from None
+            try:
+                return self._cluster.send(self._function, self._whole).result()
+            except lost:  # it was not a worker that was gone
+                raise ConnectionError(_LOST) from None
         except KilledWorker as error:
             raise RuntimeError(
                 "A piece of work was lost with every worker that tried it, of too little memory or by a signal: give "

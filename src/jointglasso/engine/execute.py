@@ -202,7 +202,7 @@ def solve_problem(
     screen = None
     try:
         with clock.stage("screening"):
-            screen = Screen(problem, screening, pairs)
+            screen = Screen(problem, screening, pairs, options.executor)
         with options.control.listening():
             final = _solve_in_rounds(problem, screen, options, start, clock)
     except MemoryError as error:

@@ -14,11 +14,13 @@ from jointglasso.covariance import as_source
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.clock import Clock
 from jointglasso.engine.execute import make_options, solve_problem
+from jointglasso.engine.executors import Executor
 from jointglasso.engine.progress import Control
 from jointglasso.engine.runner import Options
+from jointglasso.engine.screen import scan_on
 from jointglasso.engine.work import WarmStart
 from jointglasso.problem import JointProblem, make_problem
-from jointglasso.screening.pairs import PairTable, scan_pairs
+from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
 from jointglasso.solvers import GroupSolver
 from jointglasso.validation import check_path
@@ -98,7 +100,7 @@ def solve_path(
 
 
 def _walk(problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None) -> Iterator[Solution]:
-    pairs = _scan_once(problems, screening)
+    pairs = _scan_once(problems, screening, fresh_options().executor)
     memory = _Nearest()
     for number, problem in enumerate(problems):
         clock = Clock()
@@ -116,13 +118,12 @@ def _walk(problems: list[JointProblem], screening: str, fresh_options: Any, fold
             return
 
 
-def _scan_once(problems: list[JointProblem], screening: str) -> PairTable | None:
+def _scan_once(problems: list[JointProblem], screening: str, executor: Executor | None) -> PairTable | None:
     """Scan the covariances at the smallest lambda1 of all points."""
     if screening == "none":
         return None
     weakest = min((problem.penalty for problem in problems), key=lambda penalty: penalty.threshold(0))
-    any_of_them = problems[0]
-    return scan_pairs(any_of_them.source, weakest, any_of_them.weights, any_of_them.pair_weights)
+    return scan_on(executor, problems[0], weakest)
 
 
 class _Nearest:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from jointglasso.engine.executors import Executor, Work, map_work
 from jointglasso.engine.recheck import Violated
 from jointglasso.penalties import PairPenalty, PairWeights
 from jointglasso.problem import JointProblem
@@ -21,10 +24,26 @@ SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 _EPS = float(np.finfo(np.float64).eps)
 
 
+def scan_on(
+    executor: Executor | None, problem: JointProblem, penalty: PairPenalty, *, strong_only: bool = False
+) -> PairTable:
+    """Scan the covariances of a problem here, or on workers that keep the samples while the pieces come and go."""
+    share = None if executor is None or not hasattr(executor, "hold") else partial(_share, executor)
+    return scan_pairs(
+        problem.source, penalty, problem.weights, problem.pair_weights, strong_only=strong_only, share=share
+    )
+
+
+def _share(executor: Executor, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
+    return map_work(Work(function, items, shared), executor)
+
+
 class Screen:
     """The current partition of a problem; `pairs` is the scan of its covariances, where that was done before."""
 
-    def __init__(self, problem: JointProblem, rule: str, pairs: PairTable | None = None) -> None:
+    def __init__(
+        self, problem: JointProblem, rule: str, pairs: PairTable | None = None, executor: Executor | None = None
+    ) -> None:
         self.rule, self.pair_weights, self.penalty = rule, problem.pair_weights, problem.penalty
         self.dynamic: DynamicScreen | None = None
         self.pairs = pairs
@@ -34,9 +53,7 @@ class Screen:
             self._partition = Partition(labels, penalty.coupled())
             return
         if self.pairs is None:
-            self.pairs = scan_pairs(
-                source, penalty, problem.weights, problem.pair_weights, strong_only=rule == "global"
-            )
+            self.pairs = scan_on(executor, problem, penalty, strong_only=rule == "global")
         if rule == "dynamic":
             self.dynamic = DynamicScreen(self.pairs, penalty)
         else:

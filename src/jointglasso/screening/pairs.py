@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import local
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,15 @@ TILE = 512
 #: Pairs whose exact covariances are computed together.
 _CANDIDATES = 20_000
 
+#: Multiplications from which a scan gains by workers elsewhere, to which the samples must go first; and those of one
+#: piece of it, a few seconds of a core.
+_WORTH_SENDING, _PIECE_ELSEWHERE = 2e11, 1e11
+
 #: Columns of a part of a `PairTable`.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
+
+#: Does ``function(item, shared, tell)`` for every item on workers that are given what is shared once.
+Share = Callable[[Callable[..., Any], Sequence[Any], Any], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -63,15 +71,18 @@ def scan_pairs(
     pair_weights: PairWeights | None = None,
     *,
     strong_only: bool = False,
+    share: Share | None = None,
 ) -> PairTable:
     """Read every tile of S once and keep the pairs that are above lambda1 in some class; forbidden ones never are.
 
     With `strong_only` the weak ones among them, which only Algorithm 1's merge step and the class rule ask
-    for, are dropped at once.
+    for, are dropped at once. `share` has workers elsewhere do a long scan of samples: of it only the pairs come back.
     """
     p = source.n_variables
     scan = _TileScan(source, penalty, weights, pair_weights, strong_only)
-    if isinstance(source, StreamedSource):
+    if isinstance(source, StreamedSource) and share is not None and (stretches := _stretches(source)):
+        parts = share(scan_stretch, stretches, scan)
+    elif isinstance(source, StreamedSource):
         i, j = scan.candidates(source)
         pieces = [slice(first, first + _CANDIDATES) for first in range(0, max(1, len(i)), _CANDIDATES)]
         parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), pieces)
@@ -80,11 +91,37 @@ def scan_pairs(
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _tiles(p: int) -> Iterator[tuple[slice, slice]]:
-    """Tiles covering the upper triangle."""
-    for top in range(0, p, TILE):
-        for left in range(top, p, TILE):
-            yield slice(top, min(top + TILE, p)), slice(left, min(left + TILE, p))
+def _tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
+    """Tiles covering the upper triangle row by row, or a stretch of them."""
+    edges = np.append(np.arange(0, p, TILE), p).tolist()
+    n = len(edges) - 1
+    number = 0
+    for row in range(n):
+        for column in range(max(row, row + first - number), n if last is None else min(n, row + last - number)):
+            yield slice(edges[row], edges[row + 1]), slice(edges[column], edges[column + 1])
+        number += n - row
+
+
+def _stretches(source: Any) -> list[tuple[int, int]]:
+    """Stretches of tiles that are worth a journey; none where the scan is short or a device does it."""
+    n_rows = -(-source.n_variables // TILE)
+    n_tiles = n_rows * (n_rows + 1) // 2
+    each = float(TILE) ** 2 * sum(source.unit_vectors(k).shape[1] for k in range(source.n_classes))
+    if source.device != "cpu" or each * n_tiles < _WORTH_SENDING:
+        return []
+    step = max(1, int(_PIECE_ELSEWHERE / each))
+    return [(first, min(first + step, n_tiles)) for first in range(0, n_tiles, step)]
+
+
+def scan_stretch(stretch: tuple[int, int], scan: _TileScan, tell: Any = None) -> _Columns:
+    """Pairs that matter in a stretch of tiles; done by a worker elsewhere."""
+    source: Any = scan.source
+    found = [scan.possible(source, *tile) for tile in _tiles(source.n_variables, *stretch)]
+    i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
+    pieces = [slice(at, at + _CANDIDATES) for at in range(0, max(1, len(i)), _CANDIDATES)]
+    parts = [scan.judge(i[piece], j[piece]) for piece in pieces]
+    columns: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    return columns
 
 
 class _TileScan:
@@ -105,6 +142,13 @@ class _TileScan:
         self.errors: list[float] = []
         if isinstance(source, StreamedSource):
             self.errors = [source.correlation_error(k) for k in range(len(weights))]
+        self._local = local()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
         self._local = local()
 
     def candidates(self, source: StreamedSource) -> tuple[IntArray, IntArray]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.validation.naming import column_names, require_unique
+from jointglasso.validation.stored import is_stored, open_place, place_of
 
 #: Numbers of a file that are read at once.
 _NUMBERS_AT_ONCE = 2_000_000
@@ -17,7 +18,8 @@ class SampleRows:
     """Some rows and columns of a table of samples, dense only once they are read.
 
     The table may be an array, also one mapped from a file, a sparse matrix of SciPy, or whatever gives rows by slices
-    and knows its `shape` and `dtype`: datasets of h5py, and those of an AnnData object that stays on disk.
+    and knows its `shape` and `dtype`: datasets of h5py and zarr, those of an AnnData object that stays on disk, arrays
+    of Dask. What lies in a file is pickled as the place where it lies.
 
     Parameters
     ----------
@@ -31,6 +33,19 @@ class SampleRows:
 
     def __init__(self, table: Any, rows: IntArray | None = None, columns: IntArray | None = None) -> None:
         self._table, self._rows, self._columns = table, rows, columns
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        place = place_of(self._table)
+        return self._table if place is None else None, place, self._rows, self._columns
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        table, place, self._rows, self._columns = state
+        self._table = table if place is None else open_place(place)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether another process can read the table where it lies."""
+        return is_stored(self._table)
 
     @staticmethod
     def can_read(data: Any) -> bool:
@@ -125,6 +140,8 @@ def read_matrix(data: SampleRows | FloatArray, what: str) -> FloatArray:
 def as_float_matrix(data: Any, what: str) -> FloatArray:
     """Return a dense matrix of real numbers, NaN where they are missing or masked."""
     require_real(data, what)
+    if hasattr(data, "columns") and hasattr(data, "compute"):  # a data frame of Dask
+        data = data.compute()
     try:
         if hasattr(data, "iloc"):
             array = np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
