@@ -31,7 +31,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.covariance import CovarianceSource, absent_of, as_source
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.validation import check_switch, check_weights, require_bounded
@@ -62,25 +62,34 @@ class JointProblem:
         return float(self.weights.mean())
 
     def optimal_variance(self, k: int) -> FloatArray:
-        """Diagonal of the inverse of the optimal Theta_k; the optimality conditions fix it in advance."""
+        """Diagonal of the inverse of the optimal Theta_k; the optimality conditions fix it in advance.
+
+        It is 1 where a class lacks a variable, for want of another number.
+        """
         variance: FloatArray = self.source.diagonal(k) + self.diagonal_penalty / self.weights[k]
-        return variance
+        absent = absent_of(self.source)
+        return variance if absent is None else np.where(absent[k], 1.0, variance)
 
     def objective(self, precision: Sequence[Any]) -> float:
         """Value of the objective at K precision matrices, dense or sparse.
 
         Infinite if one of them is not positive definite or has a forbidden entry.
         """
-        total = 0.0
+        total, absent = 0.0, absent_of(self.source)
         off_diagonal = []
         for k, matrix in enumerate(precision):
             Theta = sparse.coo_array(matrix)
+            if absent is not None:  # of a variable that the class lacks nothing counts
+                kept = np.flatnonzero(~absent[k])
+                Theta = sparse.coo_array(sparse.csr_array(Theta)[kept][:, kept])
             logdet = _sparse_logdet(sparse.csr_array(Theta))
             if logdet is None:
                 return np.inf
+            total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
+            if absent is not None:
+                Theta = sparse.coo_array((Theta.data, (kept[Theta.row], kept[Theta.col])), shape=matrix.shape)
             trace = float(self.source.entries(k, Theta.row, Theta.col) @ Theta.data)
             total += self.weights[k] * (trace - logdet)
-            total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
             upper = sparse.triu(Theta, 1).tocoo()
             key = upper.row.astype(np.int64) * self.source.n_variables + upper.col
             off_diagonal.append((key, upper.data))
@@ -102,7 +111,8 @@ class JointProblem:
             keys, classes, values, weight = keys[finite], classes[finite], values[finite], weight[finite]
             factor = weight[np.flatnonzero(np.diff(keys, prepend=-1))]
         start = np.flatnonzero(np.diff(keys, prepend=-1, append=-1))
-        entries = Entries(start, classes, factor, self.source.n_classes)
+        cls = self.penalty.labels(classes, *np.divmod(keys, self.source.n_variables))
+        entries = Entries(start, cls, factor, self.source.n_classes)
         return float(self.penalty.value(values, entries).sum()) if len(keys) else 0.0
 
 
@@ -119,7 +129,8 @@ def make_problem(
 ) -> JointProblem:
     """Check the arguments of a problem and put it together."""
     source = as_source(S)
-    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, source.class_names, source.sample_sizes)
+    named = source.class_names, source.sample_sizes, absent_of(source)
+    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named)
     w = check_weights(weights, source.class_names, source.sample_sizes)
     factors = as_pair_weights(pair_weights, source.variable_names)
     problem = JointProblem(source, chosen, w, check_switch("penalize_diagonal", penalize_diagonal), factors)

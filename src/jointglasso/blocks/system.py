@@ -94,12 +94,15 @@ class BlockSystem:
 
     def entries(self, penalty: PairPenalty, pairs: IntArray | None = None) -> Entries:
         """The entries of all pairs, or of some (see `entries_of`), as a penalty looks at them."""
+        cls = self.entry_class if penalty.by_class else ANY_CLASS
+        if penalty.lacking:
+            pair = np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
+            cls = penalty.labels(cls, *(ends[pair] for ends in self.pair_variables))
         if pairs is None:
-            start, cls, factor = self.pair_start, self.entry_class if penalty.by_class else ANY_CLASS, self.pair_factor
-            return Entries(start, cls, factor, self.n_classes)
+            return Entries(self.pair_start, cls, self.pair_factor, self.n_classes)
         chosen, start = self.entries_of(pairs)
         factor = self.pair_factor[pairs] if len(self.pair_factor) else UNIFORM
-        return Entries(start, self.entry_class[chosen] if penalty.by_class else ANY_CLASS, factor, self.n_classes)
+        return Entries(start, cls[chosen] if penalty.by_class else ANY_CLASS, factor, self.n_classes)
 
     @cached_property
     def compiled(self) -> Blocks:

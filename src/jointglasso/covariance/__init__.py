@@ -3,6 +3,14 @@
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.fingerprint import fingerprint
 from jointglasso.covariance.samples import SampleCovariance
-from jointglasso.covariance.source import CovarianceSource, StreamedSource, as_source
+from jointglasso.covariance.source import CovarianceSource, StreamedSource, absent_of, as_source
 
-__all__ = ["CovarianceSource", "DenseCovariance", "SampleCovariance", "StreamedSource", "as_source", "fingerprint"]
+__all__ = [
+    "CovarianceSource",
+    "DenseCovariance",
+    "SampleCovariance",
+    "StreamedSource",
+    "absent_of",
+    "as_source",
+    "fingerprint",
+]

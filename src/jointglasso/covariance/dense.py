@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation import check_covariances
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.validation import VARIABLES, check_choice, check_covariances, join_classes
 
 
 class DenseCovariance:
@@ -23,7 +23,13 @@ class DenseCovariance:
         Names used in messages and results.
     sample_sizes : sequence of int, optional
         Number of samples behind each matrix, needed for ``weights="sample_size"``.
+    variables : {"same", "union", "intersection"}
+        What to do with data frames of which some lack variables: refuse them; take all variables, where a pair exists
+        in the classes that have both; or take those that all classes have.
     """
+
+    #: (K, p): variables that a class lacks; None where all classes have all of them.
+    absent: BoolArray | None = None
 
     def __init__(
         self,
@@ -32,7 +38,11 @@ class DenseCovariance:
         class_names: Any = None,
         variable_names: Any = None,
         sample_sizes: Any = None,
+        variables: str = "same",
     ) -> None:
+        if check_choice("variables", variables, VARIABLES) != "same":
+            matrices, variable_names, absent = join_classes(matrices, class_names, variables, square=True)
+            class_names, self.absent = None, absent if absent.any() else None
         checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
         self._matrices = checked.matrices
         self._class_names = checked.class_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance.source import CovarianceSource
+from jointglasso.covariance.source import CovarianceSource, absent_of
 
 
 class CorrelationOf:
@@ -19,7 +19,7 @@ class CorrelationOf:
     """
 
     def __init__(self, source: CovarianceSource) -> None:
-        self._source = source
+        self._source, self.absent = source, absent_of(source)
         roots = np.sqrt([source.diagonal(k) for k in range(source.n_classes)])
         self._inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
 

@@ -12,12 +12,14 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import gpu
 from jointglasso.covariance.annotated import distinct_names, samples_by_class
 from jointglasso.validation import (
+    VARIABLES,
     CheckedSamples,
     SampleRows,
     check_choice,
     check_labels,
     check_samples,
     check_switch,
+    join_classes,
     require_sound_variance,
     require_varying,
 )
@@ -57,6 +59,9 @@ class SampleCovariance:
         pairs found are the same. A device with too little memory is left for the processor, with a warning.
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
+    variables : {"same", "union", "intersection"}
+        What to do with data frames of which some lack variables: refuse them; take all variables, where a pair exists
+        in the classes that have both; or take those that all classes have.
 
     Notes
     -----
@@ -68,6 +73,9 @@ class SampleCovariance:
     #: Products Z'Z have no negative eigenvalue: blocks need not be checked for one.
     is_semidefinite = True
 
+    #: (K, p): variables that a class lacks; None where all classes have all of them.
+    absent: BoolArray | None = None
+
     def __init__(
         self,
         samples: Any,
@@ -78,7 +86,11 @@ class SampleCovariance:
         device: str = "auto",
         class_names: Any = None,
         variable_names: Any = None,
+        variables: str = "same",
     ) -> None:
+        if check_choice("variables", variables, VARIABLES) != "same":
+            samples, variable_names, absent = join_classes(samples, class_names, variables, square=False)
+            class_names, self.absent = None, absent if absent.any() else None
         checked = check_samples(samples, class_names, variable_names)
         self._isolate_constant = check_switch("isolate_constant", isolate_constant)
         self._class_names = checked.class_names
@@ -100,11 +112,14 @@ class SampleCovariance:
             Z, variance, constant = _centred(X, self.assume_centered)
             require_sound_variance(variance, constant, checked.class_names[k], checked.variable_names)
             if self.correlation and not self._isolate_constant:
-                require_varying(constant, checked.class_names[k], checked.variable_names)
+                known = constant if self.absent is None else constant & ~self.absent[k]
+                require_varying(known, checked.class_names[k], checked.variable_names)
             self._scaled.append(Z)
             self._diagonals.append(variance)
             constants.append(constant)
         self._isolated = np.array(constants) & self._isolate_constant
+        if self.absent is not None:
+            self._isolated |= self.absent
         if self._isolated.any():
             stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
             self._diagonals = list(stated)

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.validation import require_ordinary_variance
 
 
@@ -72,6 +72,15 @@ class StreamedSource(Protocol):
 
     def correlation_error(self, k: int) -> float:
         """Bound on the error of every rough correlation of class k."""
+
+
+def absent_of(source: CovarianceSource) -> BoolArray | None:
+    """(K, p): variables that a class lacks; None where every class has them all.
+
+    Where a class lacks a variable its covariances are zero and its variance is any number: nothing of it counts.
+    """
+    absent: BoolArray | None = getattr(source, "absent", None)
+    return absent
 
 
 def as_source(S: Any) -> CovarianceSource:

@@ -11,14 +11,16 @@ from scipy import sparse
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import factorize
+from jointglasso.covariance import absent_of
 from jointglasso.engine.outcome import Nonzeros
 from jointglasso.problem import JointProblem
 
 
 def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:
     """Objective of the variables that are alone in their class: ``Theta_ii = 1 / (S_ii + penalty / w)``."""
-    total = 0.0
-    for k, variables in enumerate(isolated):
+    total, absent = 0.0, absent_of(problem.source)
+    for k, alone in enumerate(isolated):
+        variables = alone if absent is None else alone[~absent[k, alone]]
         total += problem.weights[k] * float((1.0 + np.log(problem.optimal_variance(k)[variables])).sum())
     return total
 

@@ -27,7 +27,6 @@ from jointglasso.engine.sameness import sameness_of
 from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.engine.work import WarmStart
 from jointglasso.problem import JointProblem, make_problem
-from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
@@ -224,6 +223,7 @@ def solve_problem(
         certified=final.certified,
         parameters=_parameters(problem, options),
         sameness=sameness_of(problem, final.precision, [outcome.ties for outcome in final.outcomes]),
+        absent=screen.absent,
     )
 
 
@@ -244,7 +244,7 @@ def _solve_in_rounds(
     """Solve the groups, check what the screen cut, merge what fails; again until nothing does."""
     n_iter = 0
     while True:
-        blocks, isolated = _lay_out(screen.partition, options.method)
+        blocks, isolated = _lay_out(screen, options.method)
         with clock.stage("screening"):
             room = require_room(problem, screen, blocks, options)
         left = replace(options, max_iter=options.max_iter - n_iter, n_jobs=room.n_jobs)
@@ -294,10 +294,11 @@ def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | No
     return WarmStart(checked, trusted=False)  # a Solution may come from a file, or from another problem
 
 
-def _lay_out(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
+def _lay_out(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
     """Blocks to be solved, and for each class the variables left out because they are alone."""
+    partition = screen.partition
     blocks = partition.class_blocks
-    if method.include_isolated:
+    if method.include_isolated and screen.absent is None:  # a variable that a class lacks belongs to no block
         blocks = class_blocks(partition.labels, smallest=1, coupled=partition.coupled)
     inside = np.zeros(partition.labels.shape, dtype=bool)
     inside[np.repeat(blocks.block_class, blocks.sizes), blocks.members] = True

@@ -10,6 +10,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
+from jointglasso.covariance import absent_of
 from jointglasso.engine.assemble import flat_from_precisions, sparse_matrices
 from jointglasso.engine.outcome import Opened, Outcome
 from jointglasso.engine.recheck import NO_LEAKS, Leaks
@@ -40,10 +41,9 @@ def certify(
         if not np.isfinite([o.gap.sum() for o in outcomes]).all():
             outcomes = _bound_safely(problem, outcomes, screen)
         doubtful += screen.doubtful_cuts()
-    n_classes, p = problem.source.n_classes, problem.source.n_variables
     inside = sum(o.n_entries for o in outcomes)
     present, absent = sum(o.n_present for o in outcomes), sum(o.n_absent for o in outcomes)
-    cut = n_classes * p * (p - 1) // 2 - inside
+    cut = _n_places(problem) - inside
     doubtful = min(doubtful, cut)  # some may be counted twice
     group_gaps = np.zeros(runner.blocks.n_groups)
     for outcome in outcomes:
@@ -62,6 +62,13 @@ def certify(
         edges_undetermined=inside - present - absent + doubtful,
     )
     return outcomes, certificate
+
+
+def _n_places(problem: JointProblem) -> int:
+    """Number of places for an edge: pairs of the variables that a class has, added up over the classes."""
+    source, absent = problem.source, absent_of(problem.source)
+    lacking = [0] * source.n_classes if absent is None else absent.sum(axis=1).tolist()
+    return sum((source.n_variables - n) * (source.n_variables - n - 1) // 2 for n in lacking)
 
 
 def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:

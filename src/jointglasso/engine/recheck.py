@@ -36,7 +36,7 @@ class Rows:
     held: BoolArray
     theta: FloatArray
     cut: FloatArray
-    """Minus the weighted covariance where a class has cut the pair, else zero."""
+    """Minus the weighted covariance where a class has cut the pair, no number where it lacks it, else zero."""
     factor: FloatArray
 
     def with_entries(self, values: FloatArray, cut: FloatArray | None = None) -> FloatArray:
@@ -103,7 +103,8 @@ class Cuts:
         m, n_classes = rows.theta.shape
         flat, entries = penalty.as_entries(wanted, rows.factor)
         u = penalty.nearest_subgradient(rows.theta.ravel(), flat, entries).reshape(m, n_classes)
-        leak = np.where(rows.held, 0.0, (u - wanted) / self.problem.weights)
+        # A class that lacks the pair wants no number there.
+        leak = np.where(rows.held | np.isnan(wanted), 0.0, (u - wanted) / self.problem.weights)
         at, cls = np.nonzero(leak)
         i, j = self._variables(rows.pairs[at])
         leaks = Leaks(self.system.pair_group[rows.pairs[at]], cls, i, j, leak[at, cls])
@@ -140,6 +141,7 @@ class Cuts:
             if len(there):
                 cut[there, k] = -problem.weights[k] * problem.source.entries(k, i[there], j[there])
         factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
+        cut = problem.penalty.marked(cut, i, j)
         return Rows(pairs, entries, row, cls, held, values, cut, factor)
 
     def _subgradient(self, W: FloatArray, entries: IntArray) -> FloatArray:

@@ -11,9 +11,9 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.certificate import subgradient_within
+from jointglasso.covariance import absent_of
 from jointglasso.engine.recheck import theta_reach
-from jointglasso.kernels.pair_types import Entries
-from jointglasso.penalties import UNIFORM, PairPenalty
+from jointglasso.penalties import PairPenalty
 from jointglasso.problem import JointProblem
 from jointglasso.solution import Sameness
 
@@ -55,19 +55,16 @@ def certain_ties(
         return NO_PROOFS
     at, start = system.entries_of(pairs)
     row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[at]
-    factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
     values, reach = theta[system.upper[at]], theta_reach(system, theta, gap, at)
     u, u_reach = subgradient_within(system, dual, gap, at)
-    entries = Entries(start, cls, factor, system.n_classes)
-    equal = penalty.proves(values, u, u_reach, reach, entries)[1]
+    equal = penalty.proves(values, u, u_reach, reach, system.entries(penalty, pairs))[1]
     # Where a class does not hold a pair its value is zero, for certain.
     whole, far = np.zeros((len(pairs), system.n_classes)), np.zeros((len(pairs), system.n_classes))
     whole[row, cls], far[row, cls] = values, reach
     one, two = tied.T
     distance, reaches = np.abs(whole[:, one] - whole[:, two]), far[:, one] + far[:, two]
     proved = np.where(distance == 0.0, equal, distance > (1.0 + 1e-12) * reaches)
-    first, second = system.entry_members(system.pair_start[pairs])
-    i, j = system.members[first], system.members[second]
+    i, j = (ends[pairs] for ends in system.pair_variables)
     return TieProofs(np.minimum(i, j), np.maximum(i, j), proved)
 
 
@@ -76,7 +73,7 @@ def sameness_of(problem: JointProblem, precision: Sequence[Any], proofs: Sequenc
     tied = problem.penalty.tied_classes
     if not len(tied):
         return None
-    found = Sameness.of(precision, tied)
+    found = Sameness.of(precision, tied, absent_of(problem.source))
     for piece in proofs:
         if len(piece.rows):
             found = found.with_proofs(piece.rows, piece.columns, piece.proved)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso.covariance import absent_of
 from jointglasso.engine.executors import Executor, Work, map_work
 from jointglasso.engine.recheck import Violated
 from jointglasso.penalties import PairPenalty, PairWeights
@@ -47,18 +48,19 @@ class Screen:
         self.rule, self.pair_weights, self.penalty = rule, problem.pair_weights, problem.penalty
         self.dynamic: DynamicScreen | None = None
         self.pairs = pairs
+        self.absent = absent_of(problem.source)
         source, penalty = problem.source, problem.penalty
         if rule == "none":
             labels = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
-            self._partition = Partition(labels, penalty.coupled())
+            self._partition = Partition(labels, penalty.coupled()).isolating(self.absent)
             return
         if self.pairs is None:
             self.pairs = scan_on(executor, problem, penalty, strong_only=rule == "global")
         if rule == "dynamic":
             self.dynamic = DynamicScreen(self.pairs, penalty)
         else:
-            covariances = weighted_covariances(source, problem.weights, problem.pair_weights)
-            self._partition = partition_of_pairs(rule, self.pairs, penalty, covariances)
+            covariances = weighted_covariances(source, problem.weights, problem.pair_weights, penalty)
+            self._partition = partition_of_pairs(rule, self.pairs, penalty, covariances).isolating(self.absent)
 
     @property
     def partition(self) -> Partition:
@@ -88,7 +90,8 @@ class Screen:
         """Partition of a rule whose cuts need no check."""
         if self.dynamic is None:
             return self.partition
-        return partition_of_pairs("global" if self.penalty.by_class else "hybrid", self.dynamic.pairs, self.penalty)
+        rule = "global" if self.penalty.by_class else "hybrid"
+        return partition_of_pairs(rule, self.dynamic.pairs, self.penalty).isolating(self.absent)
 
     def ties(self) -> int:
         """Entries that were cut although rounding alone kept their pair inside the dual ball: not proved to be zero.

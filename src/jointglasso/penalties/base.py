@@ -87,6 +87,19 @@ class PairPenalty(ABC):
         zero = self.certain_zeros(theta, u, u_reach, theta_reach, entries)
         return zero, np.empty((len(entries.start) - 1, 0), dtype=bool)
 
+    # Classes that lack a variable (`penalties/panels.py`)
+
+    lacking: ClassVar[bool] = False
+    """Whether classes may lack a pair and that matters to the penalty: it must then be told of each entry."""
+
+    def labels(self, cls: IntArray, i: IntArray, j: IntArray) -> IntArray:
+        """What `Entries.cls` holds of the entries of pairs (i, j) in the classes `cls`."""
+        return cls
+
+    def marked(self, rows: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
+        """Rows (m, K) of pairs (i, j), not a number where a class lacks the pair and that matters."""
+        return rows
+
     @abstractmethod
     def threshold(self, k: int) -> float:
         """A pair that is no larger than this in any class lies in the dual ball."""

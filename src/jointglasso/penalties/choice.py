@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jointglasso._typing import IntArray
+from jointglasso._typing import BoolArray, IntArray
 from jointglasso.penalties.base import PairPenalty
 from jointglasso.penalties.class_graph import complete_of, forest_of, read_class_graph
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.group import GroupPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
+from jointglasso.penalties.panels import PanelPenalty, Panels
 from jointglasso.validation import check_choice, check_nonnegative
 
 #: Ways to tie the classes together.
@@ -24,8 +25,9 @@ def make_penalty(
     class_graph: Any,
     class_names: Sequence[str],
     sample_sizes: IntArray | None = None,
+    absent: BoolArray | None = None,
 ) -> PairPenalty:
-    """The penalty that `jointglasso.solve` is asked for."""
+    """The penalty that `jointglasso.solve` is asked for; `absent` (K, p) are the variables that a class lacks."""
     check_choice("penalty", penalty, PENALTIES)
     l1, l2 = check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2)
     if penalty == "group":
@@ -43,7 +45,8 @@ def make_penalty(
     weights = read_class_graph(graph, class_names, sample_sizes)
     if penalty == "chain" and not _is_chain(weights):
         raise ValueError('penalty="chain" takes the classes in order; for another class_graph use penalty="graph".')
-    return (LaplacianPenalty if penalty == "laplacian" else FusedPenalty)(l1, l2, weights, penalty)
+    chosen = (LaplacianPenalty if penalty == "laplacian" else FusedPenalty)(l1, l2, weights, penalty)
+    return chosen if absent is None else PanelPenalty(chosen, Panels(absent))
 
 
 def _is_chain(graph: Any) -> bool:

@@ -55,6 +55,10 @@ class TiedPenalty(PairPenalty):
     def times(self, factor: float) -> Self:
         return type(self)(factor * self.lambda1, factor * self.lambda2, self.graph, self.word)
 
+    def among(self, classes: IntArray) -> Self:
+        """The penalty of pairs that only these classes have."""
+        return type(self)(self.lambda1, self.lambda2, self.graph[np.ix_(classes, classes)], self.word)
+
     def parameters(self) -> dict[str, Any]:
         graph = [list(edge) for edge in edges_of(self.graph)]
         return {**super().parameters(), "penalty": self.word or self.name, "class_graph": graph}

@@ -78,12 +78,12 @@ def _partly_joined(labels: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
 
 
 def weighted_covariances(
-    source: CovarianceSource, weights: FloatArray, pair_weights: PairWeights | None
+    source: CovarianceSource, weights: FloatArray, pair_weights: PairWeights | None, penalty: PairPenalty
 ) -> Covariances:
     """Read the weighted covariances of single pairs from a source."""
 
     def read(i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray]:
         rows = np.column_stack([weights[k] * source.entries(k, i, j) for k in range(source.n_classes)])
-        return rows, UNIFORM if pair_weights is None else pair_weights.factors(i, j)
+        return penalty.marked(rows, i, j), UNIFORM if pair_weights is None else pair_weights.factors(i, j)
 
     return read

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jointglasso._threads import map_on_threads
-from jointglasso._typing import FloatArray
-from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.covariance import CovarianceSource, absent_of, as_source
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.pairs import TILE
 from jointglasso.validation import check_weights
@@ -45,8 +45,9 @@ def lambda_max(
         raise ValueError(
             f'With penalty="{penalty}" edges never vanish if lambda1 is 0: give finite ratios lambda2 / lambda1.'
         )
+    named = source.class_names, source.sample_sizes, absent_of(source)
     penalties = [
-        make_penalty(penalty, float(first), float(second), class_graph, source.class_names, source.sample_sizes)
+        make_penalty(penalty, float(first), float(second), class_graph, *named)
         for first, second in np.atleast_2d(directions)
     ]
     w = check_weights(weights, source.class_names, source.sample_sizes)
@@ -57,6 +58,8 @@ def lambda_max(
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
         weighted = _weighted_pairs(source, w, v, *tile)
+        if absent_of(source) is not None:
+            weighted = penalties[0].marked(weighted, *_pairs_of(*tile))
         return np.array([_largest_gauge(penalty, weighted) for penalty in penalties])
 
     found: FloatArray = np.max(map_on_threads(largest_of, tiles), axis=0)
@@ -73,10 +76,17 @@ def _weighted_pairs(
         share = np.divide(1.0, factor, out=np.zeros_like(factor), where=factor > 0)
         for piece in pieces:
             piece[i, j] *= share
+    i, j = _pairs_of(rows, columns)
+    return np.column_stack([piece[i - rows.start, j - columns.start] for piece in pieces])
+
+
+def _pairs_of(rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
+    """The pairs i < j of a tile."""
     if rows == columns:
         i, j = np.triu_indices(rows.stop - rows.start, 1)
-        return np.column_stack([piece[i, j] for piece in pieces])
-    return np.column_stack([piece.ravel() for piece in pieces])
+        return i + rows.start, j + rows.start
+    i, j = np.divmod(np.arange((rows.stop - rows.start) * (columns.stop - columns.start)), columns.stop - columns.start)
+    return i + rows.start, j + columns.start
 
 
 def _largest_gauge(penalty: PairPenalty, weighted: FloatArray) -> float:
@@ -88,7 +98,7 @@ def _largest_gauge(penalty: PairPenalty, weighted: FloatArray) -> float:
     """
     if not len(weighted):
         return 0.0
-    peak = np.abs(weighted).max(axis=1)
+    peak = np.nan_to_num(np.abs(weighted)).max(axis=1)  # a class that lacks a pair has no number there
     norm = np.sqrt(np.einsum("ij,ij->i", weighted, weighted)) if penalty.name == "group" else np.inf
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(peak > 0, 1.0 / (penalty.lambda1 / peak + penalty.lambda2 / norm), 0.0)

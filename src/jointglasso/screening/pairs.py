@@ -191,7 +191,7 @@ class _TileScan:
             factor = self.pair_weights.factors(i, j)
             allowed = np.isfinite(factor)
             i, j, values, factor = i[allowed], j[allowed], values[allowed], factor[allowed]
-        weighted = values * self.weights
+        weighted = self.penalty.marked(values * self.weights, i, j)
         above, strong = self.penalty.above(weighted, factor), self.penalty.strong(weighted, factor)
         # A pair that rounding alone may have kept inside the dual ball stays known.
         keep = self.penalty.strong(weighted * (1.0 + 1e-14), factor) if self.strong_only else above.any(axis=1)

@@ -38,6 +38,13 @@ class Partition:
         """All variables together in every class: no screening."""
         return cls(np.zeros((n_classes, n_variables), dtype=np.int64))
 
+    def isolating(self, absent: BoolArray | None) -> Partition:
+        """The same with some variables (K, p) alone: those that a class lacks."""
+        if absent is None or not absent.any():
+            return self
+        alone = self.n_variables + np.arange(self.n_variables)
+        return Partition(np.where(absent, alone, self.labels), self.coupled)
+
     @property
     def n_classes(self) -> int:
         """Number of classes K."""

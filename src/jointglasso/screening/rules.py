@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.covariance import CovarianceSource, absent_of, as_source
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.dynamic import start_edges
 from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
@@ -90,7 +90,8 @@ def screen(
     """
     check_choice("rule", rule, RULES)
     source = as_source(S)
-    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, source.class_names, source.sample_sizes)
+    named = source.class_names, source.sample_sizes, absent_of(source)
+    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named)
     w = check_weights(weights, source.class_names, source.sample_sizes)
     return partition_by(rule, source, chosen, w, as_pair_weights(pair_weights, source.variable_names))
 
@@ -104,10 +105,12 @@ def partition_by(
 ) -> Partition:
     """Scan the pairs and apply one rule; the arguments are taken as checked."""
     if rule == "none":
-        return Partition(np.zeros((source.n_classes, source.n_variables), dtype=np.int64), penalty.coupled())
+        together = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
+        return Partition(together, penalty.coupled()).isolating(absent_of(source))
     strong_only = rule in ("global", "strong")
     pairs = scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only)
-    return partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights))
+    found = partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights, penalty))
+    return found.isolating(absent_of(source))
 
 
 def partition_of_pairs(

@@ -22,6 +22,8 @@ A file is a zip archive, which `numpy.load` opens as well. It holds
 ``sameness/pair.npy``, ``sameness/same.npy``, ``sameness/proved.npy``
     If the text has ``sameness``, with the classes that are compared in ``neighbours`` (T pairs) and the number m of
     pairs of variables: int64 (m,), row times p plus column of each, ascending, and uint8 (m, T).
+``absent.npy``
+    uint8 (K, p), if the text has a true ``lacking``: 1 where a class lacks a variable.
 
 Nothing in a file is executed when it is read, and everything is checked: names, types and shapes before memory is taken
 for them, numbers after. What cannot be checked without the data is whether the matrices are the solution: a certificate
@@ -149,6 +151,7 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
         "parameters": solution.parameters,
         **({} if solution.refit is None else {"refit": _refit_text(solution.refit)}),
         **({} if solution.sameness is None else {"sameness": _sameness_text(solution.sameness)}),
+        **({} if solution.absent is None else {"lacking": True}),
     }
 
 
@@ -187,6 +190,8 @@ def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
         yield "sameness/pair", compared.rows * len(solution.variable_names) + compared.columns
         yield "sameness/same", np.ascontiguousarray(compared.same, dtype=np.uint8)
         yield "sameness/proved", np.ascontiguousarray(compared.proved, dtype=np.uint8)
+    if solution.absent is not None:
+        yield "absent", solution.absent.astype(np.uint8)
 
 
 def _pattern(matrix: Any) -> Any:
@@ -252,6 +257,8 @@ def _read(reader: _Reader) -> Solution:
     if not np.all(group_gaps >= 0):
         raise _damaged(reader.path, "group_gaps are not what they should be")
     history = reader.array("history", np.float64, (text.count("n_history"), 7))
+    absent = None if text.fields.get("lacking") is not True else reader.array("absent", np.uint8, labels.shape) != 0
+    sameness = _read_sameness(reader, text.part("sameness"), *labels.shape) if "sameness" in text.fields else None
     parameters = text.part("parameters")
     for name in {"lambda1", "lambda2"} & set(parameters.fields):
         parameters.number(name, least=0)
@@ -272,7 +279,8 @@ def _read(reader: _Reader) -> Solution:
         certified=certified,
         parameters=parameters.fields,
         refit=_read_refit(text.part("refit"), refitted) if "refit" in text.fields else None,
-        sameness=_read_sameness(reader, text.part("sameness"), *labels.shape) if "sameness" in text.fields else None,
+        sameness=sameness if sameness is None or absent is None else sameness.without(absent),
+        absent=absent,
     )
 
 

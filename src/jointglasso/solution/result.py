@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jointglasso._display import html_of
+from jointglasso._typing import BoolArray
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History
@@ -52,6 +53,9 @@ class Solution:
         command line, not by `solve`.
     sameness : Sameness or None
         With a fused penalty ("fused", "chain", "graph"): in which classes each edge is the same, and what is proved.
+    absent : bool array (K, p) or None
+        Variables that a class lacks; `precision` is that of a variable without an edge there. None where every class
+        has all variables.
     """
 
     precision: list[Any]
@@ -71,6 +75,7 @@ class Solution:
     parameters: dict[str, Any]
     refit: Refit | None = None
     sameness: Sameness | None = None
+    absent: BoolArray | None = None
 
     @property
     def estimate(self) -> list[Any]:

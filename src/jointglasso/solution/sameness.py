@@ -28,6 +28,9 @@ class Sameness:
     proved : bool array (m, T)
         Whether what `same` says is proved of the exact solution.
     n_classes : int
+    compared : bool array (m, T), optional
+        Whether both classes have the pair; None where all classes have all variables. What is not compared is neither
+        the same nor different.
     """
 
     rows: IntArray
@@ -36,10 +39,11 @@ class Sameness:
     same: BoolArray
     proved: BoolArray
     n_classes: int
+    compared: BoolArray | None = None
 
     @classmethod
-    def of(cls, precision: Sequence[Any], neighbours: IntArray) -> Sameness:
-        """Compare K precision matrices; nothing is proved yet."""
+    def of(cls, precision: Sequence[Any], neighbours: IntArray, absent: BoolArray | None = None) -> Sameness:
+        """Compare K precision matrices, but for the variables (K, p) that a class lacks; nothing is proved yet."""
         p = precision[0].shape[0]
         uppers = [sparse.triu(sparse.coo_array(Theta), 1).tocoo() for Theta in precision]
         keys = [upper.row.astype(np.int64) * p + upper.col for upper in uppers]
@@ -49,13 +53,30 @@ class Sameness:
             values[np.searchsorted(pairs, key), k] = upper.data
         same = values[:, neighbours[:, 0]] == values[:, neighbours[:, 1]]
         rows, columns = np.divmod(pairs, p)
-        return cls(rows, columns, neighbours, same, np.zeros_like(same), len(uppers))
+        found = cls(rows, columns, neighbours, same, np.zeros_like(same), len(uppers))
+        return found if absent is None else found.without(absent)
+
+    def without(self, absent: BoolArray) -> Sameness:
+        """Leave out what two classes cannot be compared in because one of them lacks (K, p) a variable."""
+        there = ~(absent[:, self.rows] | absent[:, self.columns]).T
+        compared = there[:, self.neighbours[:, 0]] & there[:, self.neighbours[:, 1]]
+        return replace(self, same=self.same & compared, proved=self.proved & compared, compared=compared)
+
+    @property
+    def different(self) -> BoolArray:
+        """(m, T): whether the pair has different values in both classes."""
+        return ~self.same if self.compared is None else self.compared & ~self.same
+
+    def _take(self, at: IntArray, rows: IntArray, columns: IntArray) -> Sameness:
+        """Some of the pairs, under other numbers."""
+        compared = None if self.compared is None else self.compared[at]
+        return replace(self, rows=rows, columns=columns, same=self.same[at], proved=self.proved[at], compared=compared)
 
     def with_proofs(self, rows: IntArray, columns: IntArray, proved: BoolArray) -> Sameness:
         """What is proved, given pair by pair; pairs that are no edge are left out."""
         place, known = self.find(rows, columns)
         out = self.proved.copy()
-        out[place[known]] |= proved[known]
+        out[place[known]] |= proved[known] if self.compared is None else proved[known] & self.compared[place[known]]
         return replace(self, proved=out)
 
     def find(self, rows: IntArray, columns: IntArray) -> tuple[IntArray, BoolArray]:
@@ -73,15 +94,20 @@ class Sameness:
         rows, columns = np.minimum(one, two), np.maximum(one, two)
         kept = np.flatnonzero(rows >= 0)
         kept = kept[np.lexsort((columns[kept], rows[kept]))]
-        return replace(self, rows=rows[kept], columns=columns[kept], same=self.same[kept], proved=self.proved[kept])
+        return self._take(kept, rows[kept], columns[kept])
 
     def at(self, rows: IntArray, columns: IntArray) -> Sameness:
         """The comparisons of some pairs i < j, in their order; of a pair not in the list nothing is the same."""
         place, known = self.find(rows, columns)
-        size = (len(rows), len(self.neighbours))
-        same, proved = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
-        same[known], proved[known] = self.same[place[known]], self.proved[place[known]]
-        return replace(self, rows=rows, columns=columns, same=same, proved=proved)
+        if not len(self.rows):
+            nothing = np.zeros((len(rows), len(self.neighbours)), dtype=bool)
+            return replace(self, rows=rows, columns=columns, same=nothing, proved=nothing, compared=nothing)
+        found = self._take(place, rows, columns)
+        if known.all():
+            return found
+        compared = np.repeat(known[:, None], len(self.neighbours), axis=1)
+        compared = compared if found.compared is None else compared & found.compared
+        return replace(found, same=found.same & compared, proved=found.proved & compared, compared=compared)
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -117,19 +143,19 @@ class Sameness:
     @cached_property
     def changes(self) -> BoolArray:
         """(m,): whether the value of each pair differs between some neighbours; else it stays the same."""
-        return np.asarray((~self.same).any(axis=1))
+        return np.asarray(self.different.any(axis=1))
 
     @cached_property
     def changes_proved(self) -> BoolArray:
         """(m,): whether what `changes` says is proved: one difference, or the equality of all."""
-        differs, stays = (~self.same & self.proved).any(axis=1), self.proved_clusters.all(axis=1)
+        differs, stays = (self.different & self.proved).any(axis=1), self.proved_clusters.all(axis=1)
         return (self.changes & differs) | (~self.changes & stays)
 
     def differ_for_certain(self, one: int, two: int) -> BoolArray:
         """(m,): pairs proved to differ between two classes, through one difference and equalities that are proved."""
         part, found = self._proved_parts, np.zeros(len(self.rows), dtype=bool)
         for tie, (k, other) in enumerate(self.neighbours):
-            apart = ~self.same[:, tie] & self.proved[:, tie]
+            apart = self.different[:, tie] & self.proved[:, tie]
             for a, b in ((k, other), (other, k)):
                 found |= apart & (part[:, a] == part[:, one]) & (part[:, b] == part[:, two])
         return found
@@ -155,8 +181,8 @@ class Sameness:
         return {
             "same": int(self.same.sum()),
             "same_proved": int((self.same & self.proved).sum()),
-            "different": int((~self.same).sum()),
-            "different_proved": int((~self.same & self.proved).sum()),
+            "different": int(self.different.sum()),
+            "different_proved": int((self.different & self.proved).sum()),
         }
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ def suits_columns(task: SolverTask) -> bool:
     Where Newton's method can be used instead, weighted and forbidden pairs are left to it.
     """
     system = task.system
-    if task.penalty.scale == 0.0:
+    if task.penalty.scale == 0.0 or "columns" not in task.penalty.offers:
         return False
     if "newton" in task.penalty.offers:
         return not (len(system.pair_factor) or len(system.forbidden))

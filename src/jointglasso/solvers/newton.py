@@ -58,8 +58,8 @@ class Newton:
 
     @property
     def requires(self) -> frozenset[str]:
-        """What a penalty must offer: with the closed form, sweeps can stand in for Newton's method."""
-        return frozenset({"columns"} if self.closed_form else {"newton"})
+        """What a penalty must offer: with the closed form, sweeps or ADMM can stand in for Newton's method."""
+        return frozenset({"prox"} if self.closed_form else {"newton"})
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Closed form first, if wanted; then Newton on every group whose gap is still too wide.

@@ -26,6 +26,7 @@ from jointglasso.validation.options import (
     check_warm_start,
     check_weights,
 )
+from jointglasso.validation.panels import VARIABLES, join_classes, joined_variables
 from jointglasso.validation.samples import (
     CheckedSamples,
     check_labels,
@@ -37,6 +38,7 @@ from jointglasso.validation.tables import SampleRows, readable_table
 
 __all__ = [
     "FULL_CHECK_SIZE",
+    "VARIABLES",
     "CheckedMatrices",
     "CheckedSamples",
     "SampleRows",
@@ -56,6 +58,8 @@ __all__ = [
     "column_names",
     "impossible_pair",
     "indefinite_start",
+    "join_classes",
+    "joined_variables",
     "label_rows",
     "labelled",
     "no_minimum",

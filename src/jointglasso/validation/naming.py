@@ -77,8 +77,8 @@ def align_variables(
     for name, array in arrays.items():
         if array.shape[1] != p:
             raise ValueError(
-                f"Class {name!r} has {array.shape[1]} variables, class {first_class!r} has {p}: all classes must have "
-                "the same variables."
+                f"Class {name!r} has {array.shape[1]} variables, class {first_class!r} has {p}: give the same "
+                "variables, or data frames, which name them, with variables='union' or 'intersection'."
             )
     reference: list[str] | None = None
     aligned: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def align_variables(
         columns = column_names(named[name])
         if columns is not None:
             if both_axes:
-                array = _reorder_rows(array, [str(label) for label in named[name].index], columns, name)
+                array = reorder_rows(array, [str(label) for label in named[name].index], columns, name)
             if reference is None:
                 reference = require_unique(columns, f"class {name!r}")
             elif columns != reference:
@@ -113,13 +113,14 @@ def _order_of(columns: list[str], reference: list[str], class_name: str) -> IntA
         variable = sorted(different)[0]
         raise ValueError(
             f"Variable {variable!r} is not in all classes (class {class_name!r} differs): keep only the variables that "
-            "every class has."
+            "every class has, or set variables='intersection'; variables='union' keeps them all."
         )
     position = {name: i for i, name in enumerate(columns)}
     return np.array([position[name] for name in reference])
 
 
-def _reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_name: str) -> FloatArray:
+def reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_name: str) -> FloatArray:
+    """Rows of a matrix in the order of its columns."""
     if index == columns:
         return array
     if set(index) != set(columns):
