@@ -96,7 +96,7 @@ def _check(options: dict[str, Any]) -> None:
     if options["scale"] == "covariance":
         raise click.UsageError("--scale covariance: partial correlations are the same on either scale; leave it out.")
     if options["missing"] == "pairwise":
-        raise click.UsageError("--missing pairwise has no standard errors: take complete or drop-variables.")
+        raise click.UsageError("--missing pairwise has no standard errors: take complete, em or drop-variables.")
 
 
 def _tell(session: Session, found: Inference, fdr: float) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.covariance import CovarianceSource, SampleCovariance
 from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
+from jointglasso.selection.em import imputed
 from jointglasso.selection.intake import read_samples
 from jointglasso.validation import check_choice
 
@@ -23,6 +24,9 @@ ASSOCIATIONS = ("pearson", "nonparanormal")
 
 #: Fewest samples of a class, covariates taken off, and fewest subjects: below it a standard error means nothing.
 FEWEST = 8
+
+#: Draws of the missing values of each sample.
+COPIES = 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class InferenceData:
     """(K,): samples of each class less the covariates that were regressed out."""
     subject_names: list[Any] | None
     """Subject of each sample; None where all samples are independent."""
+    gain: list[FloatArray] | None = None
+    """(p, p) of each class: samples for each that has both values of a pair; None where none is missing."""
 
     @cached_property
     def subjects(self) -> list[IntArray] | None:
@@ -64,18 +70,19 @@ class InferenceData:
 
 
 def read_inference_data(
-    X: Any, y: Any, *, association: str, missing: str, groups: Any, covariates: Any
+    X: Any, y: Any, *, association: str, missing: str, groups: Any, covariates: Any, em: bool = False
 ) -> InferenceData:
-    """Read samples, take the covariates out of every class, and standardise."""
+    """Read samples, take the covariates out of every class, and standardise; `em` says that EM will do."""
     if association == "spearman":
         raise ValueError("association='spearman' has no standard errors: take 'nonparanormal', which sees ranks too.")
     check_choice("association", association, ASSOCIATIONS)
     if missing == "pairwise":
+        other = "'complete' or 'em'" if em else "'complete'"
         raise ValueError(
             "missing='pairwise' has no standard errors (a test of level 0.05 rejects 10 to 19 % of true hypotheses): "
-            "take 'complete', or fill the values in."
+            f"take {other}, or fill the values in."
         )
-    check_choice("missing", missing, ("refuse", "complete"))
+    check_choice("missing", missing, ("refuse", "complete", "em") if em else ("refuse", "complete"))
     samples, rows = read_samples(X, y)
     beside = [_by_class("groups", groups, samples, rows), _by_class("covariates", covariates, samples, rows)]
     samples, beside = _complete(samples, beside, missing)
@@ -85,11 +92,33 @@ def read_inference_data(
         sizes = sizes - lost
     _require_varying(given, samples)
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
+    if any(np.isnan(X).any() for X in samples.matrices):
+        return _imputed(samples, sizes, beside[0], association)
     prepared = Preparation(association=association)(samples)
     scores = [prepared.scores(k, X) for k, X in enumerate(samples.matrices)]
     data = InferenceData(prepared.source, scores, sizes, beside[0])
     if data.subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
+    return data
+
+
+def _imputed(samples: ClassSamples, sizes: FloatArray, subjects: list[Any] | None, association: str) -> InferenceData:
+    """Every sample `COPIES` times with its missing values drawn: the copies are what a subject's samples are.
+
+    Samples that lack a value of a pair say nothing about a pair off the support: its estimate is that of the others,
+    diluted, which `gain` undoes.
+    """
+    scores = imputed(Preparation(association=association, missing="em"), samples, COPIES)
+    source = SampleCovariance(
+        scores, correlation=True, class_names=samples.class_names, variable_names=samples.variable_names
+    )
+    own = [np.arange(len(X)) for X in samples.matrices] if subjects is None else subjects
+    present = [(~np.isnan(X)).astype(float) for X in samples.matrices]
+    gain = [len(there) / np.maximum(there.T @ there, 1.0) for there in present]
+    data = InferenceData(source, scores, sizes, [np.repeat(labels, COPIES) for labels in own], gain)
+    _require_enough(data.units, samples.class_names, "subjects (groups)")
+    fewest = np.array([len(there) / factor.max() for there, factor in zip(present, gain, strict=True)])
+    _require_enough(fewest, samples.class_names, "samples that have both values of some pair")
     return data
 
 
@@ -129,8 +158,8 @@ def _column(name: str, table: Any) -> Any:
 
 def _complete(samples: ClassSamples, beside: list[Any], missing: str) -> tuple[ClassSamples, list[Any]]:
     """Refuse missing values, or drop the samples that have any together with what belongs to them."""
-    if missing == "refuse" or not any(np.isnan(X).any() for X in samples.matrices):
-        return handle_missing(samples, "refuse"), beside
+    if missing != "complete" or not any(np.isnan(X).any() for X in samples.matrices):
+        return handle_missing(samples, missing), beside
     keep = [np.flatnonzero(~np.isnan(X).any(axis=1)) for X in samples.matrices]
     kept = [None if part is None else [_rows(p, k) for p, k in zip(part, keep, strict=True)] for part in beside]
     return handle_missing(samples, "complete"), kept
@@ -147,10 +176,22 @@ def _without(samples: ClassSamples, covariates: list[Any]) -> tuple[ClassSamples
         design = _design(table, name)
         basis, singular, _ = np.linalg.svd(design, full_matrices=False)
         basis = basis[:, singular > 1e-10 * max(singular.max(initial=0.0), 1e-300)]
-        centred = X - X.mean(axis=0)
-        rest.append(centred - basis @ (basis.T @ centred))
+        rest.append(_residuals(X, basis))
         lost.append(float(basis.shape[1]))
     return ClassSamples(rest, samples.class_names, samples.variable_names), np.array(lost)
+
+
+def _residuals(X: FloatArray, basis: FloatArray) -> FloatArray:
+    """What the mean and the columns of a basis do not explain; of each variable in the samples that have it."""
+    incomplete = np.isnan(X).any(axis=0)
+    centred = X - X.mean(axis=0)
+    rest = centred - basis @ (basis.T @ centred)
+    for j in np.flatnonzero(incomplete):
+        there = ~np.isnan(X[:, j])
+        design = np.column_stack([np.ones(there.sum()), basis[there]])
+        rest[there, j] = X[there, j] - design @ np.linalg.lstsq(design, X[there, j])[0]
+        rest[~there, j] = np.nan
+    return rest
 
 
 def _design(table: Any, class_name: str) -> FloatArray:
@@ -168,8 +209,9 @@ def _design(table: Any, class_name: str) -> FloatArray:
 def _require_varying(given: ClassSamples, left: ClassSamples) -> None:
     """Refuse variables that do not vary in a class, or not beyond what the covariates explain."""
     for name, X, rest in zip(given.class_names, given.matrices, left.matrices, strict=True):
-        variance, remaining = X.var(axis=0), rest.var(axis=0)
-        still = np.flatnonzero((X[:1] == X).all(axis=0) | (remaining <= 1e-16 * variance))
+        variance, remaining = np.nanvar(X, axis=0), np.nanvar(rest, axis=0)
+        constant = np.nanmax(X, axis=0) == np.nanmin(X, axis=0)
+        still = np.flatnonzero(constant | (remaining <= 1e-16 * variance))
         if len(still):
             named = ", ".join(repr(given.variable_names[i]) for i in still[:5]) + (", ..." if len(still) > 5 else "")
             beyond = "" if given is left else " beyond the covariates"

@@ -29,9 +29,14 @@ class Residuals:
         Centred samples with ``S = scores' scores / n``.
     Theta : sparse matrix (p, p)
         Maximum likelihood estimate on the support.
+    gain : array (p, p), optional
+        Factor of the step from Theta to T for each pair, 1 by default: more where samples lack one of the values.
+    copies : int, default 1
+        Rows of `scores` for each sample.
     """
 
-    def __init__(self, scores: FloatArray, Theta: Any) -> None:
+    def __init__(self, scores: FloatArray, Theta: Any, gain: FloatArray | None = None, copies: int = 1) -> None:
+        self.gain, self.copies = gain, copies
         self.Theta = sparse.csr_array(Theta)
         self.U: FloatArray = np.asarray(sparse.csr_array(Theta.T) @ np.ascontiguousarray(scores.T))
         square = np.einsum("in,in->i", self.U, self.U) / self.n_samples
@@ -72,7 +77,11 @@ class Residuals:
         """Partial correlations from T as a p x p matrix; the diagonal means nothing."""
         scaled = self.scaled
         rho: FloatArray = scaled @ scaled.T
-        shift = 2.0 * self.theta / np.sqrt(self.diagonal[self.rows] * self.diagonal[self.columns])
+        step: float | FloatArray = 1.0
+        if self.gain is not None:
+            rho *= self.gain
+            step = self.gain[self.rows, self.columns]
+        shift = (1.0 + step) * self.theta / np.sqrt(self.diagonal[self.rows] * self.diagonal[self.columns])
         rho[self.rows, self.columns] -= shift
         rho[self.columns, self.rows] -= shift
         return _inside(rho)
@@ -85,7 +94,8 @@ class Residuals:
         for first in range(0, len(rows), step):
             i, j = rows[first : first + step], columns[first : first + step]
             product = np.einsum("en,en->e", self.U[i], self.U[j]) / self.n_samples
-            out[first : first + step] = (product - 2.0 * self.theta_of(i, j)) * scale[i] * scale[j]
+            gain = 1.0 if self.gain is None else self.gain[i, j]
+            out[first : first + step] = (gain * product - (1.0 + gain) * self.theta_of(i, j)) * scale[i] * scale[j]
         return _inside(out)
 
     def theta_of(self, rows: IntArray, columns: IntArray) -> FloatArray:

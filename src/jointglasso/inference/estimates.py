@@ -62,7 +62,7 @@ def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: flo
 
 def degrees_of_freedom(data: InferenceData, se: str) -> FloatArray:
     """Of each class: n - 2 for Gaussian standard errors, n / 2 for moderated ones, subjects less 1 where given."""
-    if data.subjects is not None:
+    if data.subjects is not None and data.gain is None:
         return data.units - 1.0
     return data.sizes - 2.0 if se == "gaussian" else data.sizes / 2.0
 
@@ -80,7 +80,7 @@ def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | Non
     errors, judged by a sample of the pairs, and at least where a thousand are expected by chance.
     """
     n_pairs = data.n_variables * (data.n_variables - 1) // 2
-    if n_pairs <= ALL_PAIRS:
+    if n_pairs <= ALL_PAIRS or data.gain is not None:
         return None
     limit = BY_CHANCE / n_pairs
     for k, part in enumerate(residuals):
@@ -99,12 +99,13 @@ def _whole_class(data: InferenceData, residuals: Residuals, k: int, se: str) -> 
     """Partial correlations, factors of the variance (p, p), and their mean."""
     rho = residuals.all_pairs()
     np.fill_diagonal(rho, 0.0)
+    least = np.ones_like(rho) if residuals.gain is None else residuals.gain
     if se == "gaussian":
-        return rho, np.ones_like(rho), 1.0
+        return rho, least, 1.0
     g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
     p = len(g)
     mean = float((g.sum() - np.trace(g)) / max(1, p * (p - 1)))
-    return rho, moderated(g, mean), mean
+    return rho, moderated(g, mean) * least, mean
 
 
 def _listed(data: InferenceData, residuals: list[Residuals], limit: float) -> tuple[IntArray, IntArray, FloatArray]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso.inference.data import InferenceData, read_inference_data
+from jointglasso.inference.data import COPIES, InferenceData, read_inference_data
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
@@ -18,6 +18,11 @@ from jointglasso.validation import check_choice, check_positive
 HEAVY = 5.0
 
 STANDARD_ERRORS = ("moderated", "gaussian")
+
+_MISSING = (
+    f"Missing values were drawn {COPIES} times from what the other values of their sample say under the network (EM); "
+    "this holds if they are missing at random."
+)
 
 
 def infer(
@@ -57,8 +62,10 @@ def infer(
     covariates : table with n rows, or dict of tables by class, optional
         Batches, age and the like, regressed out within every class. Numbers enter as they are; text and categories as
         one indicator for each value.
-    missing : {"refuse", "complete"}
-        Refuse missing values, or drop the samples that have any.
+    missing : {"refuse", "complete", "em"}
+        Refuse missing values, drop the samples that have any, or expect them under the network (EM): each sample then
+        stands with twenty draws of what it lacks, and standard errors pay for what was never seen. Values have to be
+        missing at random.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Class weights of the support step; ``sqrt(n_k / mean n)`` by default.
     support : Solution or sequence of K matrices, optional
@@ -87,7 +94,11 @@ def infer(
     if groups is not None and se == "gaussian":
         raise ValueError("se='gaussian' holds for independent samples only: leave it out where groups are given.")
     limit = _check_keep(keep)
-    data = read_inference_data(X, y, association=association, missing=missing, groups=groups, covariates=covariates)
+    data = read_inference_data(
+        X, y, association=association, missing=missing, groups=groups, covariates=covariates, em=True
+    )
+    if data.gain is not None and isinstance(limit, float):
+        raise ValueError("keep: with missing='em' the tables hold all pairs; leave it out.")
     if data.n_variables < 2:
         raise ValueError("X has one variable, and an edge needs two: give more variables.")
     if support is None:
@@ -109,24 +120,33 @@ def infer(
         diagonals=[part.diagonal for part in residuals],
         estimates=estimates,
         solution=found.solution,
-        notes=(*found.notes, *_floored(data, residuals), *(_heavy_tails(data) if association == "pearson" else ())),
+        notes=(
+            *found.notes,
+            *_floored(data, residuals),
+            *(_heavy_tails(data) if association == "pearson" else ()),
+            *([] if data.gain is None else [_MISSING]),
+        ),
     )
 
 
 def _find_support(data: InferenceData, strength: float | None, weights: Any, options: dict[str, Any]) -> Support:
     """Support step, done again where samples depend on each other, with the number of samples they are worth."""
-    found = find_support(data.source, data.sizes, strength=strength, weights=weights, options=options)
+    sizes = data.sizes if data.gain is None else data.sizes / [factor.mean() for factor in data.gain]
+    found = find_support(data.source, sizes, strength=strength, weights=weights, options=options)
     if data.subjects is None:
         return found
     inflation = [
         mean_factor(part, subjects) for part, subjects in zip(_residuals(data, found), data.subjects, strict=True)
     ]
-    worth = data.sizes / np.maximum(1.0, inflation)
+    worth = sizes / np.maximum(1.0, inflation)
     return find_support(data.source, worth, strength=strength, weights=weights, options=options)
 
 
 def _residuals(data: InferenceData, found: Support) -> list[Residuals]:
-    return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, found.precision, strict=True)]
+    if data.gain is None:
+        return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, found.precision, strict=True)]
+    parts = zip(data.scores, found.precision, data.gain, strict=True)
+    return [Residuals(Z, Theta, gain, COPIES) for Z, Theta, gain in parts]
 
 
 def _check_keep(keep: Any) -> Any:

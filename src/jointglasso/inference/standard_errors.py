@@ -17,8 +17,13 @@ from jointglasso.inference.desparsified import PIECE, Residuals
 
 
 def all_factors(residuals: Residuals, rho: FloatArray, subjects: IntArray | None = None) -> FloatArray:
-    """Factor g of every pair as a p x p matrix: tile products off the support, sample by sample on it."""
+    """Factor g of every pair as a p x p matrix: tile products off the support, sample by sample on it.
+
+    Where values are missing it is relative to Gaussian data of the samples that have both.
+    """
     g = _by_moments(residuals.standard, rho) if subjects is None else _by_subjects(residuals.standard, rho, subjects)
+    if residuals.gain is not None:
+        g *= residuals.gain / residuals.copies
     i, j = residuals.rows, residuals.columns
     g[i, j] = g[j, i] = factors(residuals, i, j, rho[i, j], subjects)
     return g
@@ -39,6 +44,8 @@ def factors(
         piece = slice(first, first + step)
         values = influence(standard[rows[piece]], standard[columns[piece]], r[piece], rho[piece])
         out[piece] = variance(values)
+    if residuals.gain is not None:
+        out *= residuals.gain[rows, columns] / residuals.copies
     return out / (1.0 - rho**2) ** 2
 
 
