@@ -288,14 +288,25 @@ def one_factor(p, strength, n=60, n_classes=2, seed=0):
 
 @pytest.mark.parametrize("p", [30, 80])
 @pytest.mark.parametrize("tol", [1e-6, 1e-9])
-def test_dense_groups_are_left_to_admm_and_solved(p, tol):
+def test_small_dense_groups_are_left_to_admm_and_bigger_ones_to_sweeps(p, tol):
     source = one_factor(p, 1.5)
     solution = jgl.solve(source, 0.2, 0.05, tol=tol)
     assert solution.status.converged
-    assert solution.methods == {"admm": 1}
+    assert solution.methods == ({"admm": 1} if p < 48 else {"columns, newton": 1})
     assert solution.objective == pytest.approx(
         jgl.solve(source, 0.2, 0.05, solver="admm", tol=tol).objective, rel=2 * tol
     )
+
+
+def test_several_dense_groups_in_one_piece_of_work_are_swept_over_one_by_one():
+    one, other = one_factor(60, 1.5), one_factor(55, 2.0)
+    S = np.zeros((2, 115, 115))
+    S[:, :60, :60] = [one.block(k, np.arange(60)) for k in range(2)]
+    S[:, 60:, 60:] = [other.block(k, np.arange(55)) for k in range(2)]
+    solution = jgl.solve(S, 0.2, 0.05, tol=1e-8)
+    assert solution.status.converged
+    assert solution.methods == {"columns, newton": 2}
+    assert solution.objective == pytest.approx(jgl.solve(S, 0.2, 0.05, solver="admm", tol=1e-8).objective, rel=2e-8)
 
 
 def test_sparse_groups_of_the_same_size_are_not():

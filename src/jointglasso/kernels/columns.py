@@ -22,6 +22,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
+from jointglasso.kernels.column_face import ActivePairs, step_on_face
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, make_room, own_step, rescale
 from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
@@ -29,6 +30,9 @@ from jointglasso.kernels.pair_types import Blocks, Columns, Places
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 300, 20
+
+#: Passes after which a column that has not settled takes a step on its face after each.
+_PLAIN_PASSES = 2
 
 #: Columns that are written together.
 _PANEL = 16
@@ -388,22 +392,23 @@ def _descend(
 ) -> None:
     """Coordinate descent on the active pairs of a column, on their own part of W, until x settles.
 
-    Where the penalty compares the classes, tau goes along from pass to pass, and what x was multiplied by on the way
-    goes into `scale`; elsewhere tau is left to the end.
+    After a few passes, steps on the face help. Where the penalty compares the classes, tau goes along from pass to
+    pass, and what x was multiplied by on the way goes into `scale`; elsewhere tau is left to the end.
     """
     n_classes, n = slot.shape
-    product = np.zeros((n_classes, n))
+    product, covariance, v = np.zeros((n_classes, n)), np.zeros((n_classes, n)), np.ones(n)
     scale[:] = 1.0
-    v = np.ones(n)
     here = np.full(n_classes, -1)
     for k in range(n_classes):
         for a in range(n):
             if slot[k, a] >= 0:
                 here[k] = 0
                 add_multiple(x[k, a], gram[k, a], product[k])
+                covariance[k, a] = blocks.S[rows[k] + slot[k, a]]
                 if blocks.factor.shape[0] > 0:
                     v[a] = blocks.factor[rows[k] + slot[k, a]]
-    for _ in range(_PASSES):
+    pairs = ActivePairs(gram, covariance, slot >= 0, v)
+    for number in range(1, _PASSES + 1):
         biggest = 0.0
         for a in range(n):
             m = 0
@@ -411,7 +416,7 @@ def _descend(
                 if slot[k, a] >= 0:
                     w = own.weight[k]
                     room.a[m] = w * gram[k, a, a] / own.tau[k]
-                    slope = product[k, a] / own.tau[k] + blocks.S[rows[k] + slot[k, a]]
+                    slope = product[k, a] / own.tau[k] + covariance[k, a]
                     room.b[m] = room.a[m] * x[k, a] - w * slope
                     room.cls[m] = k
                     m += 1
@@ -427,6 +432,8 @@ def _descend(
             biggest = max(biggest, _move_own(penalty, here, biggest <= 10.0 * tolerance, own, x, product, scale))
         if biggest <= tolerance:
             break
+        if number >= _PLAIN_PASSES:
+            step_on_face(penalty, pairs, own, tolerance, x, product, room)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

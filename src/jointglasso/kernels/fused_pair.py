@@ -327,3 +327,10 @@ def clusters(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, out: 
                             break
         count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def bend(
+    penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
+) -> None:
+    """Add nothing: the penalty is linear on a face."""

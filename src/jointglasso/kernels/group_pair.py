@@ -192,3 +192,46 @@ def gauge(
         if m == n or root * l1 >= room[m]:
             break
     return root
+
+
+@njit(cache=True, nogil=True)
+def slope(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
+    """Write the slope of the penalty on the face of `theta`; zero where that is."""
+    squares = 0.0
+    for k in range(n):
+        squares += theta[k] * theta[k]
+    norm = np.sqrt(squares)
+    for k in range(n):
+        out[k] = 0.0
+        if theta[k] != 0.0:
+            out[k] = v * (penalty.lambda1 * np.sign(theta[k]) + penalty.lambda2 * theta[k] / norm)
+
+
+@njit(cache=True, nogil=True)
+def clusters(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
+    """Number the non-zero entries of a pair and return how many; -1 at zeros. Nothing makes values equal."""
+    count = 0
+    for k in range(n):
+        out[k] = -1
+        if theta[k] != 0.0:
+            out[k] = count
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bend(
+    penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
+) -> None:
+    """Add the change of the slope along a step: ``v lambda2 (step - t t' step / |t|^2) / |t|``."""
+    if penalty.lambda2 == 0.0:
+        return
+    squares = 0.0
+    along = 0.0
+    for k in range(n):
+        squares += theta[k] * theta[k]
+        along += theta[k] * step[k]
+    if squares > 0.0:
+        curvature = v * penalty.lambda2 / np.sqrt(squares)
+        for k in range(n):
+            out[k] += curvature * (step[k] - along / squares * theta[k])

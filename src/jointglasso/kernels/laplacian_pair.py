@@ -237,3 +237,12 @@ def clusters(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, o
             out[at] = count
             count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def bend(
+    penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
+) -> None:
+    """Add the change of the slope along a step."""
+    for at in range(n):
+        out[at] += v * 2.0 * _degree(penalty, cls[at]) * step[at] - _pull(penalty, step, cls, n, v, at)

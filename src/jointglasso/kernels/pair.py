@@ -102,12 +102,19 @@ def pair_gauge(
 
 
 def pair_slope(penalty: Penalty, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
-    """Slope of the penalty at each entry, while zeros stay zero and clusters equal; not for the group penalty."""
+    """Slope of the penalty at each entry, while zeros stay zero and clusters equal; what it is at zeros is not said."""
     raise NotImplementedError
 
 
 def pair_clusters(penalty: Penalty, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
-    """Number of the cluster of each entry, -1 at zeros, and how many there are; not for the group penalty."""
+    """Number of the cluster of each entry, -1 at zeros, and how many there are."""
+    raise NotImplementedError
+
+
+def pair_bend(
+    penalty: Penalty, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
+) -> None:
+    """Add to `out` by how much the slope changes along a step on the face, which is zero where `theta` is."""
     raise NotImplementedError
 
 
@@ -173,3 +180,9 @@ def _slope(penalty: Any, theta: Any, cls: Any, n: Any, v: Any, out: Any) -> Any:
 def _clusters(penalty: Any, theta: Any, cls: Any, n: Any, out: Any) -> Any:
     chosen = _function(penalty, "clusters")
     return lambda penalty, theta, cls, n, out: chosen(penalty, theta, cls, n, out)
+
+
+@overload(pair_bend, strict=False, jit_options={"forceinline": True})
+def _bend(penalty: Any, theta: Any, cls: Any, n: Any, v: Any, step: Any, out: Any) -> Any:
+    chosen = _function(penalty, "bend")
+    return lambda penalty, theta, cls, n, v, step, out: chosen(penalty, theta, cls, n, v, step, out)

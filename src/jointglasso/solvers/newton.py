@@ -27,7 +27,7 @@ FEW_ITERATIONS = 25
 #: Groups of blocks up to this size are solved by compiled code from end to end.
 SMALL_BLOCK = 48
 
-#: Groups with a block of at least this size, and at least this share of strong pairs, are left to ADMM.
+#: Groups with a block of at least this size, and at least this share of strong pairs, count as correlated throughout.
 DENSE_BLOCK, DENSE_SHARE = 24, 0.5
 
 #: Work of Newton's products, in cubed block sizes, at which ADMM would have been half done.
@@ -78,10 +78,9 @@ class Newton:
         # Once as a rule; again only where the objective fell so far in size that the limits did, too.
         while n_iter < task.max_iter and (todo & (task.limits(bounds) < before)).any():
             before = task.limits(bounds)
-            dense = todo & _dense_groups(task.system, strong) if self.closed_form else np.zeros_like(todo)
+            dense = _dense_groups(task.system, strong) if self.closed_form else None
             near = task.absolute or n_iter > 0
-            left = task.max_iter - n_iter
-            taken, found = _improve_groups(task, theta, bounds, near, todo & ~dense, before, left, self.closed_form)
+            taken, found = _improve_groups(task, theta, bounds, near, todo, before, task.max_iter - n_iter, dense)
             n_iter += taken
             methods[todo] = "columns, newton" if self.closed_form and _starts_anew(task) else "newton"
             task.keep(lambda: theta)
@@ -103,13 +102,15 @@ class Newton:
         return SolverResult(theta, bounds, n_iter, stopped_by, list(methods))
 
     def _solve_one(self, task: SolverTask, theta: FloatArray, methods: IntArray, strong: BoolArray) -> SolverResult:
-        """One group with a big block: Newton, or ADMM where the solution is dense or Newton finds it hard."""
+        """One group with a big block: sweeps and Newton, or ADMM where Newton finds it hard."""
         if not self.closed_form:
             theta, bounds, n_iter, stopped_by = solve_big_group(task, theta)
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
         taken = 0
-        if not _dense_groups(task.system, strong)[0]:
-            sweeps, limit = _starts_anew(task), ADMM_WORK if task.room_for_admm else np.inf
+        dense = _dense_groups(task.system, strong)[0]
+        sweeps = suits_columns(task) and (dense or not task.absolute)
+        if sweeps or not dense:
+            limit = ADMM_WORK if task.room_for_admm else np.inf
             theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=limit, sweeps=sweeps)
             if stopped_by != "work":
                 name = "columns, newton" if sweeps else "newton"
@@ -145,8 +146,9 @@ class Newton:
 def _dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
     """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
 
-    There Newton's active set is everything, its faces change all the time, and the few dozen eigendecompositions of
-    ADMM cost less.
+    There Newton's active set is everything and its faces change all the time. Sweeps over the columns, which step on a
+    face of one column at a time, do not mind; where they cannot be made, and in small groups, the few dozen
+    eigendecompositions of ADMM cost less.
     """
     if system.size.max(initial=0) < DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
@@ -165,21 +167,25 @@ def _improve_groups(
     todo: BoolArray,
     limits: FloatArray,
     max_iter: int,
-    limited: bool,
+    dense: BoolArray | None,
 ) -> tuple[int, Bounds | None]:
     """Improve `theta`, of which `bounds` are known, in place on the groups in `todo`.
 
     The most iterations any took, and the bounds in the end, where they are known. `near` tells that it is near the
-    solution. With `limited`, sweeps over the columns come first, and groups on which Newton works harder than ADMM
-    would are left unfinished.
+    solution. If it is known which groups are `dense`, sweeps over the columns come first, and groups that cost ADMM
+    less are left unfinished.
     """
     system = task.system
     largest = np.zeros(system.n_groups, dtype=np.int64)
     np.maximum.at(largest, system.block_group, system.size)
-    small = todo & (largest <= SMALL_BLOCK)
+    limited = dense is not None
+    if dense is None:
+        dense = np.zeros_like(todo)
     sweeps = limited and suits_columns(task)
+    todo = todo & ~(dense & (largest <= SMALL_BLOCK)) if sweeps else todo & ~dense
+    small = todo & (largest <= SMALL_BLOCK)
     # A sharper solution of a small group is one or two steps of Newton's method away.
-    swept = todo & (largest <= SWEPT_BLOCK) & ~(small & near) if sweeps else np.zeros_like(todo)
+    swept = todo & (largest <= SWEPT_BLOCK) & ~dense & ~(small & near) if sweeps else np.zeros_like(todo)
     taken, before, found = 0, theta.copy(), None
     if swept.any():
         inverse = bounds.inverse if near else np.empty(0)
@@ -200,7 +206,7 @@ def _improve_groups(
         piece, inside = alone(task, theta, int(group), limits, max_iter - taken)
         work_limit = ADMM_WORK if limited else np.inf
         theta[inside], _, n_iter, _ = solve_big_group(
-            piece, piece.start, work_limit=work_limit, sweeps=sweeps and not (swept[group] or near)
+            piece, piece.start, work_limit=work_limit, sweeps=sweeps and (dense[group] or not (swept[group] or near))
         )
         most = max(most, taken + n_iter)
         task.keep(lambda: theta)

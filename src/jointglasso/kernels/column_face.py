@@ -1,0 +1,236 @@
+"""A step of one column on its face: support, signs and equal values stay, and the rest is a smooth problem.
+
+Coordinate descent finds the face of a column in a few passes and then creeps: where all variables are correlated with
+one another, a hundred passes are not rare. Conjugate gradients on the face take one product with the active part of W
+for each of its few unlike eigenvalues, and coordinate descent goes on from there.
+
+All arrays have a row for each class and a column for each active pair; the gram matrix is zero where a class does not
+hold a pair, and so is x.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
+from jointglasso.kernels.column_parts import Own, Room, add_multiple
+from jointglasso.kernels.pair import Penalty, pair_bend, pair_clusters, pair_slope, pair_value
+
+#: Most steps of conjugate gradients; the part of the squared residual at which they end, and the part of the tolerance.
+_STEPS, _REDUCTION, _CLOSE = 60, 1e-3, 0.3
+
+#: Lengths of the step that are tried.
+_LENGTHS = (1.0, 0.3, 0.1)
+
+
+class ActivePairs(NamedTuple):
+    """The problem of a column on its active pairs, tau being fixed."""
+
+    gram: FloatArray
+    """(K, n, n): the active part of W."""
+    covariance: FloatArray
+    """(K, n): of the column's own variable with the others."""
+    held: BoolArray
+    """(K, n): whether a class holds the pair."""
+    factor: FloatArray
+    """(n,): weight of each pair in the penalty."""
+
+
+class Face(NamedTuple):
+    """Where a column may go: zeros stay zero, signs as they are, clusters equal."""
+
+    leader: IntArray
+    """(K, n): first class of the cluster of each entry, -1 at zeros."""
+    merged: bool
+    """Whether a cluster has several classes."""
+    left: FloatArray
+    """(K, n): steepest descent, and then what is left of it."""
+    inverse: FloatArray
+    """(K, n): one over the diagonal of the second derivative, zero off the face."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def step_on_face(
+    penalty: Penalty, pairs: ActivePairs, own: Own, tolerance: float, x: FloatArray, product: FloatArray, room: Room
+) -> bool:
+    """Move x, and its product with the gram matrix, to the minimum on its face if the objective falls on the way.
+
+    What would change its sign becomes zero. Whether x moved.
+    """
+    n_classes, n = x.shape
+    face = _face_of(penalty, pairs, own, x, product, room)
+    step = _conjugate_gradients(penalty, pairs, own, tolerance, x, face, room)
+    before = _value(penalty, pairs, own, x, product, room)
+    moved, there = np.zeros((n_classes, n)), np.zeros((n_classes, n))
+    for length in _LENGTHS:
+        for k in range(n_classes):
+            there[k] = 0.0
+            for a in range(n):
+                new = x[k, a] + length * step[k, a]
+                moved[k, a] = new if new * x[k, a] > 0.0 else 0.0
+                add_multiple(moved[k, a], pairs.gram[k, a], there[k])
+        if _value(penalty, pairs, own, moved, there, room) < before:
+            x[:] = moved
+            product[:] = there
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _face_of(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, product: FloatArray, room: Room) -> Face:
+    """The face of x."""
+    n_classes, n = x.shape
+    leader = np.full((n_classes, n), -1)
+    left, inverse = np.zeros((n_classes, n)), np.zeros((n_classes, n))
+    slope, number, unit = np.empty(n_classes), np.empty(n_classes, np.int64), np.zeros(n_classes)
+    merged = False
+    for a in range(n):
+        m = _gather(pairs.held, a, x, room.new, room.cls)
+        v = pairs.factor[a]
+        pair_slope(penalty, room.new, room.cls, m, v, slope)
+        found = pair_clusters(penalty, room.new, room.cls, m, number)
+        nonzero = 0
+        for e in range(m):
+            if number[e] < 0:
+                continue
+            nonzero += 1
+            k = room.cls[e]
+            for other in range(e, -1, -1):
+                if number[other] == number[e]:
+                    leader[k, a] = room.cls[other]
+            w = own.weight[k]
+            left[k, a] = -w * (product[k, a] / own.tau[k] + pairs.covariance[k, a]) - slope[e]
+            unit[:] = 0.0
+            unit[e] = 1.0
+            room.b[:] = 0.0
+            pair_bend(penalty, room.new, room.cls, m, v, unit, room.b)
+            inverse[k, a] = w * pairs.gram[k, a, a] / own.tau[k] + room.b[e]
+        merged = merged or found < nonzero
+    if merged:
+        _average(leader, left)
+        _average(leader, inverse)
+    for k in range(n_classes):
+        for a in range(n):
+            inverse[k, a] = 1.0 / inverse[k, a] if leader[k, a] >= 0 else 0.0
+    return Face(leader, merged, left, inverse)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _conjugate_gradients(
+    penalty: Penalty, pairs: ActivePairs, own: Own, tolerance: float, x: FloatArray, face: Face, room: Room
+) -> FloatArray:
+    """The step on the face that the second derivative takes to the steepest descent, or near it."""
+    left, inverse = face.left, face.inverse
+    step, bent, direction = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+    squared = first = _turn(0.0, inverse, left, direction)
+    for _ in range(_STEPS):
+        _bend(penalty, pairs, own, x, face, direction, bent, room)
+        curvature = 0.0
+        for k in range(x.shape[0]):
+            for a in range(x.shape[1]):
+                curvature += direction[k, a] * bent[k, a]
+        if not curvature > 0.0:
+            break
+        length = squared / curvature
+        largest = 0.0
+        for k in range(x.shape[0]):
+            for a in range(x.shape[1]):
+                step[k, a] += length * direction[k, a]
+                left[k, a] -= length * bent[k, a]
+                largest = max(largest, abs(left[k, a]) / own.weight[k])
+        before, squared = squared, 0.0
+        for k in range(x.shape[0]):
+            for a in range(x.shape[1]):
+                squared += left[k, a] * inverse[k, a] * left[k, a]
+        if largest <= _CLOSE * tolerance or squared <= _REDUCTION * first:
+            break
+        _turn(squared / before, inverse, left, direction)
+    return step
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bend(
+    penalty: Penalty,
+    pairs: ActivePairs,
+    own: Own,
+    x: FloatArray,
+    face: Face,
+    direction: FloatArray,
+    out: FloatArray,
+    room: Room,
+) -> None:
+    """Product of the second derivative with a direction on the face."""
+    n_classes, n = x.shape
+    for k in range(n_classes):
+        row = out[k]
+        row[:] = 0.0
+        for a in range(n):
+            add_multiple(direction[k, a], pairs.gram[k, a], row)
+        for a in range(n):
+            row[a] *= own.weight[k] / own.tau[k]
+    for a in range(n):
+        m = _gather(pairs.held, a, x, room.new, room.cls)
+        _gather(pairs.held, a, direction, room.a, room.cls)
+        _gather(pairs.held, a, out, room.b, room.cls)
+        pair_bend(penalty, room.new, room.cls, m, pairs.factor[a], room.a, room.b)
+        for e in range(m):
+            k = room.cls[e]
+            out[k, a] = room.b[e] if face.leader[k, a] >= 0 else 0.0
+    if face.merged:
+        _average(face.leader, out)
+
+
+@njit(cache=True, nogil=True)
+def _value(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, product: FloatArray, room: Room) -> float:
+    """Objective of the column for this tau, but for a constant."""
+    total = 0.0
+    for k in range(x.shape[0]):
+        for a in range(x.shape[1]):
+            total += own.weight[k] * x[k, a] * (0.5 * product[k, a] / own.tau[k] + pairs.covariance[k, a])
+    for a in range(x.shape[1]):
+        m = _gather(pairs.held, a, x, room.new, room.cls)
+        total += pair_value(penalty, room.new, room.cls, m, pairs.factor[a])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _gather(held: BoolArray, a: int, given: FloatArray, out: FloatArray, cls: IntArray) -> int:
+    """Numbers of one pair in the classes that hold it, one after another, and these classes; how many."""
+    m = 0
+    for k in range(given.shape[0]):
+        if held[k, a]:
+            out[m] = given[k, a]
+            cls[m] = k
+            m += 1
+    return m
+
+
+@njit(cache=True, nogil=True)
+def _average(leader: IntArray, values: FloatArray) -> None:
+    """Give all members of a cluster their mean."""
+    n_classes, n = values.shape
+    total, count = np.zeros(n_classes), np.zeros(n_classes)
+    for a in range(n):
+        total[:] = 0.0
+        count[:] = 0.0
+        for k in range(n_classes):
+            if leader[k, a] >= 0:
+                total[leader[k, a]] += values[k, a]
+                count[leader[k, a]] += 1.0
+        for k in range(n_classes):
+            if leader[k, a] >= 0:
+                values[k, a] = total[leader[k, a]] / count[leader[k, a]]
+
+
+@njit(cache=True, nogil=True)
+def _turn(kept: float, inverse: FloatArray, left: FloatArray, direction: FloatArray) -> float:
+    """Make the direction ``inverse * left`` plus a part of itself; its product with `left`."""
+    along = 0.0
+    for k in range(left.shape[0]):
+        for a in range(left.shape[1]):
+            direction[k, a] = inverse[k, a] * left[k, a] + kept * direction[k, a]
+            along += left[k, a] * direction[k, a]
+    return along
