@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -424,6 +425,50 @@ def test_log_constant_variance_and_covariates(counts):
         for batch in (0, 1):
             rows = table[:, 0] == batch
             np.testing.assert_allclose(found.matrices[0][rows, j], gene[rows] - gene[rows].mean(), atol=1e-12)
+
+
+def test_words_are_covariates_too(tmp_path):
+    rng = np.random.default_rng(1)
+    batch = rng.choice(["one", "two", "three"], 30)
+    shift = np.array([{"one": 0.0, "two": 4.0, "three": -2.0}[name] for name in batch])
+    values = rng.standard_normal((30, 2)) + shift[:, None]
+    numbered = enumerate(zip(batch, values.tolist(), strict=True))
+    lines = ["batch,a,b,age", *(f"{name},{a!r},{b!r},{i}" for i, (name, (a, b)) in numbered)]
+    path = tmp_path / "batches.csv"
+    path.write_text("\n".join(lines) + "\n")
+    found = screened(path, "--covariates", "batch", "--drop", "age")
+    assert found.variable_names == ("a", "b")
+    for name in set(batch.tolist()):
+        rows = batch == name
+        expected = values[rows] - values[rows].mean(axis=0)
+        np.testing.assert_allclose(found.matrices[0][rows], expected, atol=1e-12)
+    assert screened(path, "--covariates", "batch,age").variable_names == ("a", "b")
+    with pytest.raises(ValueError, match=r"no column 'bach' \(similar: 'batch'\): correct --covariates"):
+        screened(path, "--covariates", "bach")
+
+
+def test_answers_to_questions_are_told_from_counts(tmp_path):
+    rng = np.random.default_rng(2)
+    answers = rng.integers(1, 6, size=(40, 3))
+    path = tmp_path / "items.csv"
+    lines = ["q1,q2,q3,age", *(",".join(map(str, [*row, 20 + 2 * i])) for i, row in enumerate(answers.tolist()))]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.warns(UserWarning, match="as answers to questions do: --association mixed"):
+        screened(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        screened(path, "--association", "mixed")
+
+
+def test_most_varying_variables_may_have_missing_values(tmp_path):
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal((30, 3)) * [1.0, 9.0, 2.0]
+    rows = [",".join(map(repr, row)) for row in values.tolist()]
+    rows[4] = rows[4].replace(repr(float(values[4, 1])), "")
+    path = tmp_path / "gaps.csv"
+    path.write_text("\n".join(["low,high,middle", *rows]) + "\n")
+    kept = screened(path, "--top-variance", "2", "--missing", "pairwise").variable_names
+    assert kept == ("high", "middle")
 
 
 def test_raw_counts_are_warned_of(counts):

@@ -631,6 +631,7 @@ def test_a_network_without_edges(open_report):
     page = open_report(edgeless_solution())
     assert page.counts() == {"A": 0, "B": 0}
     page.settle()
+    assert page.texts("#shown")[0].startswith("No two variables are joined in any class")
     assert page.table("#hubs") == [["None."]]
     assert page.table("#comparison")[0][-1] == "–"
     page.click("input[value=overlay]")

@@ -105,7 +105,7 @@ class Data:
         from jointglasso.io.wording import count
 
         sizes = dict(zip(self.samples.class_names, self.samples.sizes.tolist(), strict=True))
-        named = [f"{name} {size:,}" for name, size in sizes.items()]
+        named = [f"{name} ({size:,})" for name, size in sizes.items()]
         more = f" and {len(named) - NAMED + 1} more" if len(named) > NAMED else ""
         classes = ", ".join(named[: NAMED - 1] if more else named) + more
         total = count(sum(sizes.values()), "sample")
@@ -130,13 +130,14 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     from jointglasso.io import read_table
 
     files: tuple[Path, ...] = options["file"]
+    beside = None
     if len(files) > 1:
         given = {**_reading(options), "subset": _conditions(options["subset"]) or None}
         table = one_class_each({file: read_table(file, **given) for file in files})
         if options["classes"]:
             table = table.select(classes=split(options["classes"]))
     else:
-        table = read_table(files[0], **_reading(options))
+        table, beside = _read_one(files[0], options)
     classes = split(options["classes"])
     if classes and options["subset"]:  # otherwise the reader has kept them already
         table = table.select(classes=classes)
@@ -145,10 +146,27 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     missing = options["missing"]
     if missing == "drop-variables":
         table, missing = table.drop_missing("variables"), "refuse"
-    table = shape(table, options)
+    table = shape(table, options, beside)
     constant = "refuse" if options["constant"] == "drop" else options["constant"]
     chosen = {name: options[name] for name in ("scale", "association", "weights")}
     return table, {**chosen, "constant": constant, "missing": missing}
+
+
+def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
+    """The table of a file, and its covariates as a data frame where some of them are words, which no variable is."""
+    from jointglasso.io import read_table
+
+    covariates = split(options["covariates"])
+    try:
+        return read_table(file, **_reading(options)), None
+    except ValueError:
+        if not covariates:
+            raise
+    try:
+        without = read_table(file, **_reading({**options, "drop": (*options["drop"], *covariates)}))
+    except ValueError as error:
+        raise ValueError(str(error).replace("correct drop", "correct --covariates")) from None
+    return without, read_beside(options, covariates)
 
 
 def read_beside(options: dict[str, Any], names: Sequence[str]) -> Any:

@@ -35,19 +35,19 @@ def with_shaping(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def shape(table: LabelledTable, options: dict[str, Any]) -> LabelledTable:
-    """Do what the options ask for, in the order in which it makes sense."""
+def shape(table: LabelledTable, options: dict[str, Any], beside: Any = None) -> LabelledTable:
+    """Do what the options ask for, in the order in which it makes sense; `beside` has covariates that are words."""
     table = _rename(table, _words(options["rename"]))
     if options["log"]:
         table = _log(table)
     if options["constant"] == "drop":
         table = _drop_constant(table)
     if covariates := _words(options["covariates"]):
-        table = _without_effects(table, covariates)
+        table = _without_effects(*_apart(table, covariates, beside))
     if options["top_variance"]:
         table = _most_varying(table, options["top_variance"])
     if not options["log"]:
-        _warn_of_counts(table)
+        _warn_of_scale(table, options["association"])
     return table
 
 
@@ -146,44 +146,69 @@ def _most_varying(table: LabelledTable, n: int) -> LabelledTable:
     """Variables of the largest variance within the classes, in the order of the table."""
     if n >= len(table.variable_names):
         return table
-    squares = sum(((table.X[rows] - np.nanmean(table.X[rows], axis=0)) ** 2).sum(axis=0) for rows in _by_class(table))
+    within = sum(len(rows) * np.nanvar(table.X[rows], axis=0) for rows in _by_class(table))
     kept = np.zeros(len(table.variable_names), dtype=bool)
-    kept[np.argsort(-np.nan_to_num(np.asarray(squares)), kind="stable")[:n]] = True
+    kept[np.argsort(-np.nan_to_num(np.asarray(within)), kind="stable")[:n]] = True
     return _keep(table, kept, f"the {n:,} variables that vary most")
 
 
-def _without_effects(table: LabelledTable, covariates: list[str]) -> LabelledTable:
-    """Residuals of the other variables after a regression on the covariates, class by class."""
+def _apart(table: LabelledTable, covariates: list[str], beside: Any) -> tuple[LabelledTable, Any]:
+    """The table without the covariates, and these as a data frame."""
+    import pandas as pd
+
+    if beside is not None:
+        if len(beside) != len(table.X):
+            raise ValueError("--covariates with words cannot go together with --classes and --subset at once.")
+        return table, beside
     names = list(table.variable_names)
     for name in covariates:
         if name not in names:
-            raise ValueError(f"--covariates: there is no column {name!r} with numbers ({nearest(name, names)}).")
-    chosen = np.isin(names, covariates)
-    if np.isnan(table.X[:, chosen]).any():
-        raise ValueError(f"The covariates {listed(covariates)} have missing values: fill them in, or leave them out.")
-    X = table.X[:, ~chosen].copy()
+            raise ValueError(f"--covariates: there is no column {name!r} ({nearest(name, names)}).")
+    columns = pd.DataFrame({name: table.X[:, names.index(name)] for name in covariates})
+    return table.select(variables=[name for name in names if name not in columns]), columns
+
+
+def _without_effects(table: LabelledTable, covariates: Any) -> LabelledTable:
+    """Residuals after a regression on the covariates, class by class; words count as one indicator for each value."""
+    import pandas as pd
+
+    named = listed([str(name) for name in covariates])
+    if covariates.isna().any().any():
+        raise ValueError(f"The covariates {named} have missing values: fill them in, or leave them out.")
+    X = table.X.copy()
     for rows in _by_class(table):
-        design = np.column_stack([np.ones(len(rows)), table.X[np.ix_(rows, np.flatnonzero(chosen))]])
+        coded = pd.get_dummies(covariates.iloc[rows], drop_first=True).to_numpy(dtype=float)
+        design = np.column_stack([np.ones(len(rows)), coded])
         if len(rows) <= design.shape[1] + 1:
-            raise ValueError(f"A class of {len(rows)} samples is too small for {count(len(covariates), 'covariate')}.")
+            raise ValueError(f"A class of {len(rows)} samples is too small for the covariates {named}.")
         for j in range(X.shape[1]):
             there = rows[~np.isnan(X[rows, j])]
             part = design[np.isin(rows, there)] if len(there) < len(rows) else design
             X[there, j] -= part @ np.linalg.lstsq(part, X[there, j], rcond=None)[0]
-    kept = tuple(name for name in names if name not in set(covariates))
-    return replace(table, X=X, variable_names=kept, source=f"{table.source}; effects of {listed(covariates)} taken out")
+    return replace(table, X=X, source=f"{table.source}; effects of {named} taken out")
 
 
-def _warn_of_counts(table: LabelledTable) -> None:
-    """Warn where the values look like raw counts: whole, none negative, and very uneven."""
+def _warn_of_scale(table: LabelledTable, association: str) -> None:
+    """Warn where most variables look like answers to questions, or all values like raw counts."""
     sample = table.X[:: max(1, len(table.X) // 200), :: max(1, table.X.shape[1] // 200)]
     values = sample[np.isfinite(sample)]
-    if len(values) == 0 or values.min() < 0 or (values != np.round(values)).any():
+    if 2 * sum(map(_like_answers, sample.T)) >= sample.shape[1]:
+        if association == "pearson":
+            text = "Most variables take few whole numbers, as answers to questions do: --association mixed correlates "
+            warnings.warn(f"{text}what lies behind such answers.", UserWarning, stacklevel=2)
+    elif len(values) == 0 or values.min() < 0 or (values != np.round(values)).any():
         return
-    if values.max() > 50 and values.max() > 8 * max(1.0, float(np.median(values))):
+    elif values.max() > 50 and values.max() > 8 * max(1.0, float(np.median(values))):
         warnings.warn(
             "The values look like raw counts, whose correlations follow a few large values: --log, or --association "
             "nonparanormal, gives networks of what most samples say.",
             UserWarning,
             stacklevel=2,
         )
+
+
+def _like_answers(column: Any) -> bool:
+    """Whether a variable takes three to nine whole numbers, zero not in most samples as in counts of something rare."""
+    given = column[np.isfinite(column)]
+    few = len(given) >= 30 and 3 <= len(np.unique(given)) <= 9 and np.abs(given).max() <= 20
+    return bool(few and (given == np.round(given)).all() and 2 * (given == 0).sum() < len(given))

@@ -51,6 +51,7 @@ _SWITCHES = {
     "complementary_pairs=False": "leave out --stability",
     "drop those variables,": "drop those variables with --missing drop-variables,",
     "set format to": "set --format to",
+    "no correlation there: drop them,": "no correlation there: drop them with --constant drop,",
 }
 
 _VALUE = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[[^\]]*\]|-?\d(?:[\d.e+-]*\d)?|(?=[\s.,;:)]|$)"""

@@ -35,6 +35,8 @@ def in_common(networks: JointNetworks) -> str:
 
     kinds = kinds_of_pairs(networks)
     pairs = count(sum(kinds.values()), "pair")
+    if not any(kinds.values()):
+        return "No two variables are joined in any class: at these penalties the data show no edge."
     if networks.n_classes == 1:
         return f"{pairs} of {networks.n_variables:,} variables are joined."
     partly = f", {kinds['partly shared']:,} in several" if networks.n_classes > 2 else ""

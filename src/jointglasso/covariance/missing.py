@@ -36,11 +36,15 @@ def _describe(samples: ClassSamples) -> str:
     worst = affected[np.argsort(-by_variable[affected], kind="stable")][:5]
     named = ", ".join(f"{samples.variable_names[i]!r}: {by_variable[i]}" for i in worst)
     more = f" and {len(affected) - len(worst)} more" if len(affected) > len(worst) else ""
-    n_rows = sum(int(np.isnan(X).any(axis=1).sum()) for X in samples.matrices)
+    whole = [int((~np.isnan(X).any(axis=1)).sum()) for X in samples.matrices]
+    total = int(samples.sizes.sum())
+    # Only what would work is proposed: complete samples may be too few for a covariance.
+    complete = f", missing='complete' (keeps the {sum(whole)} complete samples)" if min(whole) >= 2 else ""
     return (
-        f"X holds {int(by_variable.sum())} missing values (NaN) in {n_rows} samples and {len(affected)} variables "
-        f"({named}{more}): fill them in, drop those variables, or set missing='complete' (drops those samples) or "
-        "missing='em' (expects them under the network) or missing='pairwise' (uses the values there are)."
+        f"X holds {int(by_variable.sum())} missing values (NaN) in {total - sum(whole)} of {total} samples and "
+        f"{len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, drop those variables, or "
+        f"set missing='pairwise' (each pair of variables takes the samples that have both){complete} or missing='em' "
+        "(estimates covariances by expectation and maximisation)."
     )
 
 

@@ -15,7 +15,7 @@ from jointglasso.io.draft import Draft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
-from jointglasso.io.wording import nearest
+from jointglasso.io.wording import listed, nearest
 
 
 def read_h5ad(file: Path, options: Options) -> Draft:
@@ -44,8 +44,14 @@ def read_h5ad(file: Path, options: Options) -> Draft:
         samples_named=True,
         annotations=annotations,
         label=options.label if options.labels is None else None,
-        notes=["AnnData", "X" if options.layer is None else f"layer {options.layer!r}"],
+        notes=["AnnData", "X" if options.layer is None else f"layer {options.layer!r}", *_choices(stored, options)],
     )
+
+
+def _choices(stored: Any, options: Options) -> list[str]:
+    """What could tell the classes, where nothing was said of them."""
+    named = [str(name) for name, column in stored.obs.items() if column.dtype.name in ("category", "object", "string")]
+    return [] if options.label or options.labels or not named else [f"labels to choose from: {listed(named)}"]
 
 
 def _declared_bytes(file: Path) -> int:

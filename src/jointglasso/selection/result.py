@@ -151,9 +151,10 @@ class SelectionResult:
         return self.grid.points_of(int(self.grid.column[self.best]))
 
     def _what(self) -> str:
-        edges = ", ".join(
-            f"{count} in {name}" for name, count in zip(self.solution.class_names, self.solution.n_edges, strict=True)
-        )
+        names, counts = self.solution.class_names, self.solution.n_edges
+        edges = ", ".join(f"{count} in {name}" for name, count in zip(names, counts, strict=True))
+        if len(names) > 8:
+            edges = f"{min(counts)} to {max(counts)} in {len(names)} classes"
         return f"Chosen: lambda1 = {self.lambda1:.4g}, lambda2 = {self.lambda2:.4g}; edges: {edges}."
 
     def _why(self) -> str:

@@ -193,7 +193,7 @@ class Painter {
     this.fillNodes(context, panel.absent, state.colours.pale, null);
     for (const [colour, variables] of byGroup(model, panel.present, state)) this.fillNodes(context, variables, colour, ring);
     context.globalAlpha = 1;
-    if (!dimmed && state.showLabels) this.paintLabels(context, this.#named(panel, width, height), this.#labels(panel, width, height));
+    if (!dimmed && state.showLabels) this.paintLabels(context, this.#named(panel, width, height), this.#labels(panel, width, height), panel);
   }
 
   /** Variables of a panel that are in view, those with most edges first. */
@@ -236,12 +236,25 @@ class Painter {
     this.fillNodes(context, chosen, state.colours.focus, state.colours.background);
     const discs = [...chosen, ...around].map((v) => [this.screenX(v), this.screenY(v), this.radius(v)]);
     const labels = new Labels(width, height, discs);
-    this.paintLabels(context, { variables: [...chosen], limit: 4 }, labels, true);
+    this.paintLabels(context, { variables: [...chosen], limit: 4 }, labels, panel, true);
     const byDegree = [...around].sort((a, b) => state.degree[b] - state.degree[a]);
-    this.paintLabels(context, { variables: byDegree, limit: 80 }, labels);
+    this.paintLabels(context, { variables: byDegree, limit: 80 }, labels, panel);
   }
 
-  paintLabels(context, { variables, limit }, labels, always = false) {
+  /** Where the edges of a variable that a panel shows lead to. */
+  #ends(variable, panel) {
+    const { model } = this, ends = [];
+    for (const pair of model.incident[variable]) {
+      const edge = panel.classIndex < 0 ? -1 : model.edgeAt(pair, panel.classIndex);
+      if (edge < 0 ? panel.classIndex >= 0 || !model.pairPasses(pair) : !model.passes[edge]) continue;
+      const other = model.otherEnd(pair, variable);
+      ends.push([this.screenX(other), this.screenY(other)]);
+      if (ends.length >= 24) break; // around a hub every side has edges
+    }
+    return ends;
+  }
+
+  paintLabels(context, { variables, limit }, labels, panel, always = false) {
     const { colours } = this.state;
     context.font = `${always ? "600 " : ""}11px ${getComputedStyle(document.body).fontFamily}`;
     context.textBaseline = "middle";
@@ -253,7 +266,8 @@ class Painter {
     for (const variable of variables) {
       if (painted >= limit) return;
       const text = shorten(this.model.variables[variable], 22);
-      const place = labels.place(this.screenX(variable), this.screenY(variable), this.radius(variable), this.#width(context, text), always);
+      const disc = [this.screenX(variable), this.screenY(variable), this.radius(variable)];
+      const place = labels.place(disc, this.#width(context, text), this.#ends(variable, panel), always);
       if (!place) continue;
       context.strokeText(text, place.x, place.y);
       context.fillText(text, place.x, place.y);
@@ -277,14 +291,21 @@ class Labels {
     this.taken = [];
   }
 
-  place(x, y, radius, textWidth, always) {
+  /** A free place for a name, if possible one that the edges of its variable, which lead to `ends`, do not cross. */
+  place([x, y, radius], textWidth, ends, always) {
     const aside = radius + 3, above = radius + 8, near = 0.7 * radius + 2;
     const places = [
       [x + aside, y], [x - aside - textWidth, y], [x - textWidth / 2, y - above], [x - textWidth / 2, y + above],
       [x + near, y - near - 5], [x + near, y + near + 5], [x - near - textWidth, y - near - 5], [x - near - textWidth, y + near + 5],
     ];
-    if (always) places.unshift(...places.splice(2, 2)); // beside it run its edges
-    let found = places.find(([left, middle]) => this.#free(boxOf(left, middle, textWidth), x, y));
+    let found = null, fewest = Infinity;
+    for (const [left, middle] of places) {
+      const box = boxOf(left, middle, textWidth);
+      if (!this.#free(box, x, y)) continue;
+      const crossings = ends.filter(([endX, endY]) => crosses(box, x, y, endX, endY)).length;
+      if (crossings < fewest) [found, fewest] = [[left, middle], crossings];
+      if (!crossings) break;
+    }
     if (!found && always) found = [Math.min(Math.max(places[0][0], 3), this.width - textWidth - 3), Math.min(Math.max(y, 9), this.height - 9)];
     if (!found) return null;
     this.taken.push(boxOf(...found, textWidth));
@@ -300,6 +321,17 @@ class Labels {
 }
 
 const boxOf = (left, middle, width) => ({ left: left - 2, right: left + width + 2, top: middle - 7, bottom: middle + 7 });
+
+/** Whether the line between two points meets a box: what is left of it after clipping at each side. */
+function crosses(box, x1, y1, x2, y2) {
+  let from = 0, to = 1;
+  for (const [step, room] of [[x1 - x2, x1 - box.left], [x2 - x1, box.right - x1], [y1 - y2, y1 - box.top], [y2 - y1, box.bottom - y1]]) {
+    if (step === 0 && room < 0) return false;
+    if (step < 0) from = Math.max(from, room / step);
+    if (step > 0) to = Math.min(to, room / step);
+  }
+  return from < to;
+}
 
 function shorten(text, length) {
   const letters = Array.from(text);

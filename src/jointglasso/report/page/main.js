@@ -25,7 +25,7 @@ class Page {
 
   #startState() {
     return {
-      mode: "side", colourBy: "sign", colourChosen: false, showIsolated: this.model.nPairs === 0, showLabels: true,
+      mode: "side", colourBy: "sign", colourChosen: false, showIsolated: this.model.nPairs === 0 && this.model.nVariables <= 200, showLabels: true,
       showGroups: Boolean(this.model.groups), compared: [0, this.model.nClasses > 1 ? 1 : 0], shown: [],
       classes: this.model.classes.map(() => true), kinds: KINDS.map(() => true), change: "all",
       strength: this.data.start_strength, difference: 0, stability: 0,
@@ -203,7 +203,8 @@ class Page {
     this.#countKinds();
     const all = this.model.passes.every((passes) => passes);
     const { nPairs } = this.model, pairs = `joined ${nPairs === 1 ? "pair" : "pairs"}`;
-    byId("shown").textContent = all ? `All ${formatCount(nPairs)} ${pairs} shown.`
+    byId("shown").textContent = !this.model.nPairs ? "No two variables are joined in any class: at these penalties the data show no edge."
+      : all ? `All ${formatCount(nPairs)} ${pairs} shown.`
       : `${formatCount(this.model.nPairsShown())} of ${formatCount(nPairs)} ${pairs} shown: ${this.filterWords().join("; ")}.`;
     byId("show-all").hidden = all || this.state.mode === "difference";
     document.querySelectorAll("[data-scope]").forEach((part) => { part.textContent = all ? "All edges are counted." : "Only edges that pass the filters are counted."; });

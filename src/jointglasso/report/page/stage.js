@@ -28,6 +28,7 @@ class Stage {
     this.container.replaceChildren();
     this.panels = wanted.map((classIndex) => this.#makePanel(classIndex));
     this.container.dataset.mode = mode;
+    this.container.classList.toggle("empty", !this.model.nPairs && !this.state.showIsolated);
     this.container.style.setProperty("--columns", columnsFor(wanted.length));
     this.container.style.setProperty("--rows", Math.ceil(wanted.length / columnsFor(wanted.length)));
     this.#measure();
@@ -88,7 +89,7 @@ class Stage {
     const [left, top, right, bottom] = boundsOf(this.model, this.visible);
     if (!(right > left && bottom > top)) return;
     const wanted = (this.width - 2 * margin) / (this.height - 44);
-    this.model.stretch(Math.min(1.8, Math.max(0.6, (wanted * (bottom - top)) / (right - left))));
+    this.model.stretch(Math.min(2.2, Math.max(0.45, (wanted * (bottom - top)) / (right - left))));
   }
 
   zoomMiddle(factor) {
