@@ -152,22 +152,39 @@ def test_gaussian_p_values_are_those_of_a_correlation_test():
     np.testing.assert_allclose(found, [[p]], rtol=1e-10)
 
 
+KNOWN = np.full(3, np.inf)
+
+
 def test_tests_across_classes_agree_with_plain_sums():
     rng = np.random.default_rng(0)
     z, error = rng.normal(size=(7, 3)), rng.uniform(0.1, 0.4, (7, 3))
-    Q, p = across.heterogeneity(z, error)
+    Q, p = across.heterogeneity(z, error, KNOWN)
     for row in range(7):
         weights = 1 / error[row] ** 2
         mean = np.average(z[row], weights=weights)
         np.testing.assert_allclose(Q[row], sum(weights * (z[row] - mean) ** 2))
         np.testing.assert_allclose(p[row], stats.chi2.sf(Q[row], 2))
-    total, _ = across.any_class(z, error)
-    effect, _ = across.common(z, error)
+    total, _ = across.any_class(z, error, KNOWN)
+    effect, p = across.common(z, error, KNOWN)
     np.testing.assert_allclose(total, Q + effect**2)  # Pythagoras
-    two = across.difference_p_values(z[:, :2], error[:, :2], np.array([20.0, 50.0]), gaussian=True)
-    np.testing.assert_allclose(two, across.heterogeneity(z[:, :2], error[:, :2])[1])  # t^2 is Q for two classes
-    welch = across.difference_p_values(z[:, :2], error[:, :2], np.array([20.0, 20.0]), gaussian=False)
-    assert (welch > two).all()
+    np.testing.assert_allclose(p, 2 * stats.norm.sf(np.abs(effect)))
+
+
+def test_estimated_errors_are_paid_for_as_welch_does():
+    """Means of groups by their standard errors: the tests are those of scipy for groups of unequal variance."""
+    rng = np.random.default_rng(1)
+    groups = [rng.normal(0.3 * k, 1 + k, size=6 + 3 * k) for k in range(4)]
+    z = np.array([[group.mean() for group in groups]])
+    error = np.array([[group.std(ddof=1) / np.sqrt(len(group)) for group in groups]])
+    degrees = np.array([len(group) - 1.0 for group in groups])
+    two = stats.ttest_ind(groups[0], groups[1], equal_var=False).pvalue
+    assert across.difference_p_values(z[:, :2], error[:, :2], degrees[:2])[0] == pytest.approx(two)
+    assert across.heterogeneity(z[:, :2], error[:, :2], degrees[:2])[1][0] == pytest.approx(two)
+    four = stats.f_oneway(*groups, equal_var=False).pvalue
+    assert across.heterogeneity(z, error, degrees)[1][0] == pytest.approx(four)
+    alone = stats.ttest_1samp(groups[0], 0.0).pvalue
+    for test in (across.common, across.any_class):
+        assert test(z[:, :1], error[:, :1], degrees[:1])[1][0] == pytest.approx(alone)
 
 
 def test_q_values_are_those_of_scipy_and_small_ones_need_no_others():

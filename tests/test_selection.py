@@ -577,7 +577,7 @@ def test_the_explanation_says_what_why_and_how_clear(data):
     result = jgl.select(*data)
     text = result.explain()
     assert f"lambda1 = {result.lambda1:.4g}" in text
-    assert "smallest joint extended BIC (gamma=0.5)" in text
+    assert "smallest joint extended BIC (gamma=0.55)" in text
     assert "Its neighbours: one step stronger +" in text
     assert "within 10 of its score" in text
     assert "Values are those of the maximum likelihood" in text

@@ -57,7 +57,7 @@ _GRID = [
 ]
 
 _SCORES = [
-    click.option("--gamma", default=0.5, show_default=True, help="Parameter of jbic and ebic, 0 to 1."),
+    click.option("--gamma", type=float, help="Parameter of jbic (0.55) and ebic (0.5), 0 to 1."),
     click.option("--penalised-scores", is_flag=True, help="Information criteria without refitting: quicker, sparser."),
     click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
     click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),

@@ -19,7 +19,9 @@ class JointGraphicalLassoCV(JointModel):
     Parameters
     ----------
     criterion : {"cv", "jbic", "ebic", "bic", "aic", "stars"}
-        Held-out likelihood, information criteria, or StARS; see `jointglasso.select`.
+        Held-out likelihood, information criteria, or StARS; see `jointglasso.select`. Cross-validation, after which
+        the class is named as its kin in scikit-learn are, chooses what predicts best and takes more edges than there
+        are; for a graph take "jbic", the default of `select`.
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
         Points to try; by default they are searched for, unless one of the next three is given:
     n_lambdas, ratios, min_ratio
@@ -54,7 +56,7 @@ class JointGraphicalLassoCV(JointModel):
         n_lambdas: int | None = None,
         ratios: Sequence[float] | None = None,
         min_ratio: float | None = None,
-        gamma: float = 0.5,
+        gamma: float | None = None,
         relaxed: bool = True,
         patience: int | None = 2,
         cv: Any = 5,

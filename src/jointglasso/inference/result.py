@@ -118,7 +118,7 @@ class Inference:
     def heterogeneity_values(self) -> tuple[FloatArray, FloatArray]:
         """P-values and q-values (m,) of the test that a partial correlation is the same in all classes."""
         self._require_classes("Heterogeneity")
-        _, p = tests.heterogeneity(self.estimates.z, self.estimates.error)
+        _, p = tests.heterogeneity(self.estimates.z, self.estimates.error, self._degrees)
         return p, q_values(p, self.n_pairs)
 
     def edges(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
@@ -167,9 +167,7 @@ class Inference:
         for a, b in pairs:
             both = [a, b]
             difference, low, high = tests.difference_interval(found.z[:, both], half[:, both])
-            p = tests.difference_p_values(
-                found.z[:, both], found.error[:, both], found.degrees[both], gaussian=self.gaussian
-            )
+            p = tests.difference_p_values(found.z[:, both], found.error[:, both], self._degrees[both])
             values = (difference, low, high, p, q_values(p, self.n_pairs))
             parts.append(dict(zip(("difference", "low", "high", "p", "q"), values, strict=True)))
         names = {f"class_{n + 1}": [self.class_names[pair[n]] for pair in pairs] for n in (0, 1)}
@@ -181,7 +179,7 @@ class Inference:
         Returns
         -------
         pandas.DataFrame
-            Columns `a`, `b`, `statistic` (chi-square with K - 1 degrees of freedom), `p`, `q`.
+            Columns `a`, `b`, `statistic` (Q, near chi-square with K - 1 degrees of freedom), `p` (Welch), `q`.
         """
         self._require_classes("Heterogeneity")
         return self._across(tests.heterogeneity, fdr)
@@ -192,7 +190,7 @@ class Inference:
         Returns
         -------
         pandas.DataFrame
-            Columns `a`, `b`, `statistic` (normal, with the sign of the effect), `p`, `q`.
+            Columns `a`, `b`, `statistic` (Student's t, with the sign of the effect), `p`, `q`.
         """
         return self._across(tests.common, fdr)
 
@@ -261,13 +259,17 @@ class Inference:
         """(m, K): of the intervals of z."""
         if not check_positive("level", level) < 1.0:
             raise ValueError(f"level={level:g} must be between 0 and 1, such as 0.95.")
-        degrees = np.full(self.n_classes, np.inf) if self.gaussian else self.estimates.degrees
-        return tests.student_quantile(level, degrees) * self.estimates.error
+        return tests.student_quantile(level, self._degrees) * self.estimates.error
+
+    @property
+    def _degrees(self) -> FloatArray:
+        """(K,): degrees of freedom behind standard errors that are estimated, infinite for those that are known."""
+        return np.full(self.n_classes, np.inf) if self.gaussian else self.estimates.degrees
 
     def _across(
-        self, test: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]], fdr: float | None
+        self, test: Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]], fdr: float | None
     ) -> pd.DataFrame:
-        statistic, p = test(self.estimates.z, self.estimates.error)
+        statistic, p = test(self.estimates.z, self.estimates.error, self._degrees)
         return self._table([{"statistic": statistic, "p": p, "q": q_values(p, self.n_pairs)}], {}, fdr)
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:

@@ -1,7 +1,7 @@
 """Tests of one class and across classes, from z = atanh(partial correlation) and its standard error.
 
-`edges` and `differences` refer to Student's t, `heterogeneity`, `any_class` and `common` to chi-square and the normal
-distribution. All take arrays (m, K) and give arrays (m,) or (m, K).
+Standard errors are estimated, with some degrees of freedom in each class: all tests pay for that, by Student's t and
+Welch's F. All take arrays (m, K) and give arrays (m,) or (m, K).
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ def edge_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray, *, gaus
     return p
 
 
-def difference_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray, *, gaussian: bool) -> FloatArray:
-    """Two-sided p-values that two classes (m, 2) have the same partial correlation.
-
-    The degrees are those of Welch and Satterthwaite, infinite for Gaussian standard errors.
-    """
+def difference_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray) -> FloatArray:
+    """Two-sided p-values that two classes (m, 2) have the same partial correlation, by Welch and Satterthwaite."""
     square = error**2
     total = square.sum(axis=1)
-    freedom = np.full(len(z), np.inf) if gaussian else total**2 / (square**2 / degrees).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        freedom = total**2 / (square**2 / degrees).sum(axis=1)
     statistic = np.abs(z[:, 0] - z[:, 1]) / np.sqrt(total)
     p: FloatArray = 2.0 * student_tail(statistic, freedom)
     return p
@@ -50,10 +48,18 @@ def difference_interval(z: FloatArray, half: FloatArray) -> tuple[FloatArray, Fl
     return difference, difference - down, difference + up
 
 
-def heterogeneity(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Statistic Q of K equal partial correlations, and its p-value from chi-square with K - 1 degrees of freedom."""
-    Q = spread(z, error)
-    return Q, stats.chi2.sf(Q, z.shape[1] - 1)
+def heterogeneity(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Statistic Q of K equal partial correlations, and its p-value by Welch's analysis of variance (1951).
+
+    For two classes that is Welch's t-test of their difference, for infinite degrees of freedom chi-square with K - 1.
+    """
+    Q, K = spread(z, error), z.shape[1]
+    share = error**-2 / (error**-2).sum(axis=1, keepdims=True)
+    missing = ((1.0 - share) ** 2 / degrees).sum(axis=1)  # what estimated errors take away; 0 if they are known
+    if not missing.any():
+        return Q, stats.chi2.sf(Q, K - 1)
+    F = Q / (K - 1) / (1.0 + 2.0 * (K - 2) / (K**2 - 1) * missing)
+    return Q, stats.f.sf(F, K - 1, (K**2 - 1) / (3.0 * missing))
 
 
 def spread(z: FloatArray, error: FloatArray) -> FloatArray:
@@ -64,17 +70,27 @@ def spread(z: FloatArray, error: FloatArray) -> FloatArray:
     return Q
 
 
-def any_class(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Statistic of partial correlation 0 in all K classes, and its p-value from chi-square with K degrees."""
-    total = ((z / error) ** 2).sum(axis=1)
+def any_class(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Statistic of partial correlation 0 in all K classes, and its p-value from chi-square with K degrees.
+
+    It is the sum of squares of the normal deviates that have the p-values of Student's t of each class.
+    """
+    tail = student_tail(np.abs(z / error), np.broadcast_to(degrees, z.shape))
+    total = (stats.norm.isf(np.maximum(tail, 1e-300)) ** 2).sum(axis=1)
     return total, stats.chi2.sf(total, z.shape[1])
 
 
-def common(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Statistic of a mean effect over the classes, with its sign, and its two-sided normal p-value."""
+def common(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Statistic of a mean effect over the classes, with its sign, and its two-sided p-value from Student's t.
+
+    The degrees are those of Satterthwaite, for a mean weighted by ``1 / error^2``.
+    """
     weight = 1.0 / error**2
-    statistic = (weight * z).sum(axis=1) / np.sqrt(weight.sum(axis=1))
-    return statistic, 2.0 * stats.norm.sf(np.abs(statistic))
+    total = weight.sum(axis=1)
+    statistic = (weight * z).sum(axis=1) / np.sqrt(total)
+    with np.errstate(divide="ignore"):
+        freedom = total**2 / (weight**2 / degrees).sum(axis=1)
+    return statistic, 2.0 * student_tail(np.abs(statistic), freedom)
 
 
 def student_tail(statistic: FloatArray, degrees: FloatArray) -> FloatArray:

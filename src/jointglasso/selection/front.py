@@ -13,7 +13,7 @@ from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out
-from jointglasso.selection.criteria import CRITERIA, LENIENT, check_gamma
+from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
 from jointglasso.selection.cross_validation import CrossValidated
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
@@ -42,7 +42,7 @@ def select(
     *,
     criterion: str = "jbic",
     grid: Any = None,
-    gamma: float = 0.5,
+    gamma: float | None = None,
     relaxed: bool = True,
     patience: int | None = 2,
     cv: Any = 5,
@@ -79,8 +79,8 @@ def select(
         likelihood, or StARS. "aic" and "bic" choose noise, with a warning.
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
         Points to try instead of the search; "stars" takes `lambda_grid` of the data by default.
-    gamma : float, default 0.5
-        Parameter of the extended criteria, 0 to 1.
+    gamma : float, optional
+        Parameter of the extended criteria, 0 to 1; 0.55 for "jbic" and 0.5 for "ebic" by default.
     relaxed : bool, default True
         Information criteria take the likelihood at its maximum on the support (`refit`), as they are defined; where it
         has none the score is infinite. Components of more than 1,000 variables are not refitted but only scaled, which
@@ -158,7 +158,7 @@ class SelectionSettings:
 
     criterion: str = "jbic"
     grid: Any = None
-    gamma: float = 0.5
+    gamma: float | None = None
     relaxed: bool = True
     patience: int | None = 2
     cv: Any = 5
@@ -174,7 +174,8 @@ class SelectionSettings:
     def checked(self) -> SelectionSettings:
         """Return itself if every option makes sense."""
         check_choice("criterion", self.criterion, (*CRITERIA, "cv", "stars"))
-        check_gamma(self.gamma)
+        if self.gamma is not None:
+            check_gamma(self.gamma)
         check_switch("relaxed", self.relaxed)
         check_positive("beta", self.beta)
         check_count("n_subsamples", self.n_subsamples, 2)
@@ -208,7 +209,8 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     if settings.criterion == "cv":
         evaluate = CrossValidated(data, make_folds(data, settings.cv, settings.random_state), settings.solve)
     else:
-        evaluate = Information(data.source, settings.criterion, settings.gamma, settings.relaxed, settings.solve)
+        gamma = GAMMA.get(settings.criterion, 0.0) if settings.gamma is None else settings.gamma
+        evaluate = Information(data.source, settings.criterion, gamma, settings.relaxed, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
     crew = Crew.of(settings.n_jobs, settings.executor)
     settled = None
