@@ -5,7 +5,7 @@ lower bound from a dual point and an upper bound from the best solution seen, bo
 with each other: no entry may be proved present by one and absent by another. The exit code is 1 if anything does not.
 
     python benchmarks/fuzz.py --seconds 50
-    python benchmarks/fuzz.py --problems 10000 --seed 3
+    python benchmarks/fuzz.py --problems 10000 --seed 3 --processes 16
     python benchmarks/fuzz.py --seed 3 --only 1234        one problem again, in full
 """
 
@@ -16,8 +16,8 @@ import itertools
 import sys
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,12 +111,15 @@ FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "weights": plain,
     "pair weights": common_factor,
     "forbidden pairs": plain,
+    "big groups": common_factor,
 }
 
 
 def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
     """One problem of a family."""
     n_classes, p = int(rng.integers(1, 4)), int(rng.integers(2, 10))
+    if family == "big groups":  # beyond what the kernels for small groups take
+        p = int(rng.integers(50, 60))
     S = FAMILIES[family](rng, n_classes, p)
     S = np.tril(S) + np.tril(S, -1).transpose(0, 2, 1)
     scale = float(np.abs(S[:, ~np.eye(p, dtype=bool)]).max()) if p > 1 else 1.0
@@ -266,6 +269,10 @@ class Tally:
     seconds: float = 0.0
     violations: list[str] = field(default_factory=list)
 
+    def add(self, other: Tally) -> None:
+        for name, amount in vars(other).items():
+            setattr(self, name, getattr(self, name) + amount)
+
 
 def ways(rng: np.random.Generator, n_ways: int) -> Iterator[dict[str, Any]]:
     """How to solve a problem: once plainly, else at random."""
@@ -332,25 +339,50 @@ def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.nd
 
 
 def run(
-    seed: int, penalties: list[str], *, n_problems: int, seconds: float, n_ways: int = 4, first: int = 0
+    seed: int,
+    penalties: list[str],
+    *,
+    n_problems: int,
+    seconds: float,
+    n_ways: int = 4,
+    first: int = 0,
+    stride: int = 1,
 ) -> dict[tuple[str, str], Tally]:
-    """Problems one after another, the families and penalties in turn, until their number or the time is reached."""
+    """Problems one after another, the families and penalties in turn, until their number or the time is reached.
+
+    Of each `stride` problems the first is taken.
+    """
     tallies: dict[tuple[str, str], Tally] = {}
     began = time.perf_counter()
     kinds = list(itertools.product(FAMILIES, penalties))
-    for number in range(first, first + n_problems):
+    for number in range(first, first + n_problems, stride):
         if time.perf_counter() - began > seconds:
             break
         family, penalty = kinds[number % len(kinds)]
         rng = np.random.default_rng([seed, number])
         before = time.perf_counter()
         one = check(draw(family, penalty, rng), rng, n_ways)
-        tally = tallies.setdefault((family, penalty), Tally())
-        tally.seconds += time.perf_counter() - before
-        for name, amount in Counter(vars(one) | {"violations": 0, "seconds": 0}).items():
-            if amount:
-                setattr(tally, name, getattr(tally, name) + amount)
-        tally.violations += [f"problem {number}: {text}" for text in one.violations]
+        one.seconds = time.perf_counter() - before
+        one.violations = [f"problem {number}: {text}" for text in one.violations]
+        tallies.setdefault((family, penalty), Tally()).add(one)
+    return tallies
+
+
+def run_on_processes(
+    n_processes: int, seed: int, penalties: list[str], *, n_problems: int, first: int, **limits: Any
+) -> dict[tuple[str, str], Tally]:
+    """The problems of `run`, dealt out by turns."""
+    tallies: dict[tuple[str, str], Tally] = {}
+    with ProcessPoolExecutor(n_processes) as pool:
+        hands = [
+            pool.submit(
+                run, seed, penalties, n_problems=n_problems - at, first=first + at, stride=n_processes, **limits
+            )
+            for at in range(n_processes)
+        ]
+        for hand in hands:
+            for kind, tally in hand.result().items():
+                tallies.setdefault(kind, Tally()).add(tally)
     return tallies
 
 
@@ -376,6 +408,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first problem")
     parser.add_argument("--only", type=int, default=None, help="number of the only problem")
     parser.add_argument("--penalties", nargs="*", default=None)
+    parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args(arguments)
     seed = int(time.time()) if options.seed is None else options.seed
     if not np.isfinite(options.seconds) and options.problems == 10**9:
@@ -383,7 +416,11 @@ def main(arguments: list[str] | None = None) -> int:
     penalties = options.penalties or solvable_penalties()
     print(f"# seed {seed}, penalties {' '.join(penalties)}, jointglasso {jgl.__version__}", flush=True)
     first, n_problems = (options.first, options.problems) if options.only is None else (options.only, 1)
-    tallies = run(seed, penalties, n_problems=n_problems, seconds=options.seconds, n_ways=options.ways, first=first)
+    limits = {"n_problems": n_problems, "first": first, "seconds": options.seconds, "n_ways": options.ways}
+    alone = options.processes == 1
+    tallies = (
+        run(seed, penalties, **limits) if alone else run_on_processes(options.processes, seed, penalties, **limits)
+    )
     columns = ("problems", "solves", "converged", "no bound", "violations", "seconds")
     print(f"{'family':<18}{'penalty':<12}" + "".join(f"{name:>11}" for name in columns))
     for (family, penalty), t in sorted(tallies.items()):

@@ -4,7 +4,8 @@ Each mutant is one textual change to a copy of the package, in what a certificat
 screening rules or a checkpoint promise. The tests named with it run against the copy; a mutant that they let pass is
 listed with the reason why it may, or makes the script fail.
 
-    python benchmarks/mutants.py                 all of them, some ten minutes
+    python benchmarks/mutants.py                 all of them, some twenty minutes
+    python benchmarks/mutants.py --jobs 16       so many at a time, each in a copy of its own
     python benchmarks/mutants.py reach cuts      those whose names contain one of the words
     python benchmarks/mutants.py --list
 """
@@ -18,13 +19,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 
 ROOT = Path(__file__).resolve().parent.parent
 
 CERTIFICATE, ROUNDING, RECHECK = "certificate.py", "rounding.py", "engine/recheck.py"
+CHECKPOINT, DYNAMIC, SCREEN, FACE = (
+    "engine/checkpoint.py",
+    "screening/dynamic.py",
+    "engine/screen.py",
+    "kernels/column_face.py",
+)
 PROOFS = ("tests/test_recheck.py", "tests/test_rounding.py")
+KEPT = ("tests/test_checkpoint.py",)
+FUSED = ("tests/test_recheck.py", "tests/test_fused.py")
+EXACT = ("tests/test_recheck.py", "tests/test_screening.py", "tests/test_exactness.py")
 
 
 @dataclass(frozen=True)
@@ -158,28 +170,146 @@ MUTANTS = (
         "np.concatenate([joined, classes])",
         "np.concatenate([joined, classes & (len(classes) < 0)])",
     ),
+    Mutant("a checkpoint ignores the data", CHECKPOINT, '"data": fingerprint(source)', '"data": ""', KEPT),
+    Mutant(
+        "a checkpoint ignores the lambdas",
+        CHECKPOINT,
+        "        **{field.name: _plain(",
+        "        **{field.name: 0 if field.name.startswith('lambda') else _plain(",
+        KEPT,
+    ),
+    Mutant("a checkpoint ignores the kind of penalty", CHECKPOINT, "type(penalty).__name__", '"any"', KEPT),
+    Mutant(
+        "a checkpoint ignores the class graph",
+        CHECKPOINT,
+        "isinstance(value, int | float | str) else _digest(np.asarray(value))",
+        "isinstance(value, int | float | str) else 0",
+        KEPT,
+    ),
+    Mutant("a checkpoint ignores the weights", CHECKPOINT, "problem.weights.tolist()", "0", KEPT),
+    Mutant("a checkpoint ignores the diagonal", CHECKPOINT, "problem.penalize_diagonal,", "0,", KEPT),
+    Mutant(
+        "a checkpoint ignores pair weights",
+        CHECKPOINT,
+        "None if problem.pair_weights is None else _digest(*problem.pair_weights.exceptions)",
+        "None",
+        KEPT,
+    ),
+    Mutant(
+        "what was saved is believed",
+        "engine/work.py",
+        "    if not task.unsolved(bounds).any():\n        return task, SolverResult(theta",
+        "    if True:\n        return task, SolverResult(theta",
+        KEPT,
+    ),
+    Mutant(
+        "a snapshot passes for a result",
+        CHECKPOINT,
+        'in ("interrupt", "callback", "max_iter")',
+        'in ("interrupt", "max_iter")',
+        KEPT,
+        "the gap of what is read is computed anew, so that the name of a file is no claim",
+    ),
+    Mutant(
+        "cut covariances without the weights of their classes",
+        RECHECK,
+        "cut[there, k] = -problem.weights[k] * problem",
+        "cut[there, k] = -problem",
+        EXACT,
+    ),
+    Mutant(
+        "cut covariances do not count", RECHECK, "cut[there, k] = -problem", "cut[there, k] = -0.0 * problem", EXACT
+    ),
+    Mutant("pairs that wait are left out", RECHECK, "return self.waiting\n", "return self.waiting[:0]\n", EXACT),
+    Mutant(
+        "a tied pair that is not zero is left out",
+        RECHECK,
+        "            matters |= theta[system.upper[entries]] != 0.0\n",
+        "",
+        FUSED,
+        "at an entry that is not zero the subgradient is at least its l1 part: the threshold itself",
+    ),
+    Mutant(
+        "the reach does not count in what is looked at",
+        RECHECK,
+        "np.abs(self._subgradient(bounds.inverse, entries))) + reach",
+        "np.abs(self._subgradient(bounds.inverse, entries)))",
+        FUSED,
+    ),
+    Mutant("theta has no reach", RECHECK, "np.maximum(r, s) / (1.0 - s), entries", "0.0 * r, entries", FUSED),
+    Mutant("nothing leaks", RECHECK, "(u - wanted) / self.problem.weights)", "0.0 * u)", EXACT),
+    Mutant("leaks without the weights", RECHECK, "(u - wanted) / self.problem.weights)", "u - wanted)", EXACT),
+    Mutant("pairs do not wait", DYNAMIC, "waits = (self.pairs.above", "waits = (False & self.pairs.above", EXACT),
+    Mutant("only positive pairs are joined", DYNAMIC, "[strong], factor) != 0", "[strong], factor) > 0", EXACT),
+    Mutant(
+        "a dynamic screen that is never checked",
+        SCREEN,
+        "        if len(i):\n            self.dynamic.merge",
+        "        if len(i) < 0:\n            self.dynamic.merge",
+        EXACT,
+    ),
+    Mutant(
+        "what rounding kept inside counts as outside the doubt",
+        SCREEN,
+        "(1.0 + (8.0 + self.partition.n_classes) * _EPS)",
+        "1.0",
+        PROOFS,
+    ),
+    Mutant(
+        "the hybrid closure ends after one round",
+        "screening/hybrid.py",
+        "        if not len(chosen):\n",
+        "        if len(chosen) >= 0:\n",
+        ("tests/test_fused.py", "tests/test_screening.py"),
+    ),
+    Mutant(
+        "a face forgets its clusters", FACE, "    if face.merged:\n", "    if False:\n", ("tests/test_column_face.py",)
+    ),
+    Mutant(
+        "a step on a face that is not judged",
+        FACE,
+        "if _value(penalty, pairs, own, moved, there, room) < before:",
+        "if True:",
+        ("tests/test_column_face.py",),
+    ),
 )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", help="parts of names of mutants")
+    parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
     parser.add_argument("--list", action="store_true", help="name them and stop")
     options = parser.parse_args()
     chosen = [m for m in MUTANTS if not options.words or any(word in m.name for word in options.words)]
     if options.list:
         print("\n".join(f"{m.name}: {m.file}" for m in chosen))
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "src")
-        shutil.copytree(ROOT / "src", copy)  # with the compiled kernels and their time stamps
-        wrong = [m.name for m in chosen if not _as_expected(m, copy)]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        copies: Queue[Path] = Queue()
+        for number in range(min(options.jobs, len(chosen))):
+            copies.put(
+                Path(shutil.copytree(ROOT / "src", Path(folder, str(number), "src")))
+            )  # with the compiled kernels
+        wrong = [
+            m.name
+            for m, good in zip(chosen, pool.map(lambda m: _as_expected(m, copies), chosen), strict=True)
+            if not good
+        ]
     print(f"{len(chosen)} mutants, {len(wrong)} not as expected" + "".join(f"\n  {name}" for name in wrong))
     return int(bool(wrong))
 
 
-def _as_expected(mutant: Mutant, source: Path) -> bool:
+def _as_expected(mutant: Mutant, copies: Queue[Path]) -> bool:
     """Whether the tests notice a mutant, or it is known why they do not."""
+    source = copies.get()
+    try:
+        return _noticed(mutant, source)
+    finally:
+        copies.put(source)
+
+
+def _noticed(mutant: Mutant, source: Path) -> bool:
     path = source / "jointglasso" / mutant.file
     text = path.read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:

@@ -81,6 +81,20 @@ def one_class(p: int) -> tuple[np.ndarray, float, float]:
     return paper_covariances("A", p, 1), scaled(p)[0], 0.0
 
 
+def one_factor(p: int, lambda1: float) -> tuple[np.ndarray, float, float]:
+    """Everything is correlated with everything, as returns are: one factor, and pairs of variables beside it."""
+    rng = np.random.default_rng(0)
+    loadings = rng.uniform(0.5, 0.9, p)
+    S = []
+    for _ in range(2):
+        own = rng.standard_normal((300, p))
+        own[:, 1::2] += 0.5 * own[:, : 2 * (p // 2) : 2]
+        loading = np.clip(loadings + 0.1 * rng.standard_normal(p), 0.3, 0.95)
+        samples = loading * rng.standard_normal((300, 1)) + np.sqrt(1.0 - loading**2) * own / own.std(axis=0)
+        S.append(np.corrcoef(samples.T))
+    return np.stack(S), lambda1, 0.3 * lambda1
+
+
 def genes(file: str, p: int) -> tuple[np.ndarray, float, float]:
     return load_genes(file, p), GENE_LAMBDAS[p], 0.1
 
@@ -100,5 +114,7 @@ def catalogue(gene_file: str | None) -> Iterator[Entry]:
         yield Entry(f"group penalty alone, p={p}, K=3", partial(group_alone, p, 3), quick=p == 100, curve=p == 300)
     for p in (300, 1000):
         yield Entry(f"one class, p={p}", partial(one_class, p), quick=p == 300, curve=True)
+    for p, lambda1 in ((300, 0.1), (300, 0.3), (700, 0.1), (700, 0.3)):
+        yield Entry(f"one factor, p={p}, K=2, {lambda1}", partial(one_factor, p, lambda1))
     for p in GENE_LAMBDAS if gene_file else ():
         yield Entry(f"genes, p={p}, K=3", partial(genes, gene_file, p), curve=p in (1000, 2000))
