@@ -4,8 +4,10 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import jointglasso as jgl
+from jointglasso.cli import main
 from jointglasso.screening.largest import lambda_max
 
 PENALTIES = {
@@ -160,3 +162,132 @@ def test_the_first_edge_and_paths_know_what_is_absent():
     for point, solution in zip(points, path, strict=True):
         again = jgl.solve(source, *point, penalty="fused", tol=1e-8)
         assert solution.objective == pytest.approx(again.objective, rel=1e-7)
+
+
+# Shown
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """Chain A - B - C - D with an edge v0 - v1 everywhere and v2 - v0 in A and B only; C lacks v2."""
+    names = [f"v{i}" for i in range(P)]
+    absent = np.array([[i not in held for i in range(P)] for held in HELD.values()])
+    precision = [2.0 * np.eye(P) for _ in HELD]
+    for k, Theta in enumerate(precision):
+        Theta[absent[k]] = np.eye(P)[absent[k]]
+        Theta[0, 1] = Theta[1, 0] = -0.5
+        if k < 2:
+            Theta[0, 2] = Theta[2, 0] = 0.4
+    chain = np.array([[0, 1], [1, 2], [2, 3]])
+    from jointglasso.solution import Sameness
+
+    return jgl.JointNetworks(
+        precision, list(HELD), names, absent=absent, sameness=Sameness.of(precision, chain, absent)
+    )
+
+
+def test_an_edge_is_in_all_classes_that_have_it(networks):
+    edges = networks.edges().set_index(["variable1", "variable2", "class"])
+    assert edges.loc[("v0", "v1", "A"), "kind"] == "shared" and not edges.loc[("v0", "v1", "A"), "differential"]
+    # D has both v0 and v2, but no edge; C lacks v2.
+    assert edges.loc[("v0", "v2", "A"), "kind"] == "partly shared" and edges.loc[("v0", "v2", "A"), "differential"]
+    patterns = networks.patterns()["pattern"].tolist()
+    assert patterns == ["all classes", "A, B | no edge: D | not measured: C"]
+    alone = jgl.JointNetworks(
+        [networks.precision[0], networks.precision[2]], ["A", "C"], networks.variable_names,
+        absent=networks.absent[[0, 2]],
+    )  # fmt: skip
+    table = alone.edges().set_index(["variable1", "variable2", "class"])
+    assert table.loc[("v0", "v2", "A"), "kind"] == "specific" and not table.loc[("v0", "v2", "A"), "differential"]
+
+
+def test_absent_is_an_empty_cell_and_no_difference(networks):
+    degrees = networks.degrees()
+    assert degrees.loc["v2", "C"] is pd.NA and degrees.loc["v3", "A"] == 0
+    partial = networks.partial_correlations("C")
+    assert partial.loc["v2"].isna().all() and partial.loc["v0", "v3"] == 0.0
+    differences = networks.differences("A", "C")
+    assert len(differences) == 0 and len(networks.differences("A", "D")) == 1
+    compared = networks.compare().set_index(["class1", "class2"])
+    assert compared.loc[("A", "C"), "only_first"] == 0 and compared.loc[("A", "D"), "only_first"] == 1
+    assert compared.loc[("A", "C"), "jaccard"] == 1.0
+    assert compared.loc[("A", "C"), "different"] == 0 and compared.loc[("A", "D"), "different"] == 1
+    central = networks.centrality()
+    assert len(central) == sum(map(len, HELD.values()))
+    assert np.array_equal(networks.subnetwork(["v2", "v0"]).absent, networks.absent[:, [2, 0]])
+
+
+def test_pictures_leave_out_what_is_not_measured(networks):
+    figure = jgl.plots.plot_networks(networks, isolated=True)
+    counts = [
+        sum(len(part.get_offsets()) for part in ax.collections if part.get_zorder() in (0.5, 3.0)) for ax in figure.axes
+    ]
+    assert counts == [len(held) for held in HELD.values()]
+    jgl.plots.plot_sameness(networks)
+    jgl.plots.plot_differences(networks, "A", "D")
+
+
+# From samples to networks
+
+
+def tables(n=60, seed=1):
+    rng = np.random.default_rng(seed)
+    out = {}
+    for name, held in HELD.items():
+        X = rng.normal(size=(n, len(held)))
+        X[:, 1] += 0.8 * X[:, 0]
+        out[name] = pd.DataFrame(X, columns=[f"v{i}" for i in held])
+    return out
+
+
+@pytest.mark.filterwarnings("ignore::jointglasso.SelectionWarning")
+@pytest.mark.parametrize(("penalty", "criterion"), [("group", "jbic"), ("fused", "ebic"), ("chain", "cv")])
+def test_penalties_are_chosen_and_edges_refitted_among_what_there_is(penalty, criterion):
+    grid = [(0.3, 0.1), (0.15, 0.05)]
+    found = jgl.select(
+        tables(), variables="union", penalty=penalty, criterion=criterion, grid=grid, relaxed=True, random_state=0
+    )
+    networks = jgl.JointNetworks.from_solution(found.solution)
+    assert networks.absent.sum() == sum(P - len(held) for held in HELD.values())
+    assert sum(found.solution.n_edges) > 0
+    # The refit of a class is the maximum likelihood on its own variables.
+    Theta = found.solution.refit.precision[3].toarray()
+    at = place(found.solution.variable_names, HELD["D"])
+    W, S = np.linalg.inv(Theta[np.ix_(at, at)]), tables()["D"].corr().to_numpy()
+    if penalty == "group":
+        assert np.abs((W - S)[Theta[np.ix_(at, at)] != 0]).max() < 1e-6
+    common = jgl.select(tables(), variables="intersection", grid=grid, penalty=penalty)
+    assert common.solution.variable_names == ("v0", "v1")
+    with pytest.raises(ValueError, match="variables='union'"):
+        jgl.select(tables(), grid=grid)
+
+
+def test_a_table_with_empty_columns_in_a_class_is_such_a_table():
+    stacked = pd.concat(tables(), names=["class", "sample"]).reset_index("class").reset_index(drop=True)
+    y = stacked.pop("class")
+    model = jgl.JointGraphicalLasso(0.2, 0.1, penalty="chain", variables="union").fit(stacked, y)
+    other = jgl.JointGraphicalLasso(0.2, 0.1, penalty="chain")
+    with pytest.raises(ValueError, match="missing"):
+        other.fit(stacked, y)
+    assert model.networks_.absent.sum() == model.solution_.absent.sum() > 0
+    assert np.isfinite(model.score(stacked, y))
+    stable = jgl.edge_stability(stacked, y, lambda1=0.2, lambda2=0.1, n_subsamples=4, variables="union", random_state=0)
+    absent = model.solution_.absent
+    for k, share in enumerate(stable.frequencies):
+        assert not share.toarray()[absent[k]].any()
+
+
+def test_several_files_with_different_columns(tmp_path):
+    files = []
+    for name, table in tables().items():
+        files.append(str(tmp_path / f"{name}.csv"))
+        table.to_csv(files[-1], index=False)
+    out = tmp_path / "out"
+    arguments = ["fit", *files, "--lambda1", "0.2", "--lambda2", "0.1", "--penalty", "fused", "--no-figures"]
+    said = CliRunner().invoke(main, [*arguments, "--variables", "union", "--out", str(out)]).output
+    assert "240 samples of 6 variables in 4 classes" in said and "lacking: A 2, B 2, C 2, D 2" in said
+    assert "joined pairs have one value in all classes" in said
+    solution = jgl.load(out / "solution.jgl")
+    assert solution.absent.sum() == 8 and (out / "patterns.csv").is_file()
+    CliRunner().invoke(main, [*arguments, "--variables", "intersection", "--out", str(tmp_path / "common")])
+    assert jgl.load(tmp_path / "common" / "solution.jgl").variable_names == ("v0", "v1")

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -264,6 +265,22 @@ def test_what_stays_and_what_changes(open_report):
     saved = pd.read_csv(page.download("edges.csv", "All edges"))
     assert saved["same_in"].tolist() == edges["same_in"].tolist()
     assert saved["same_certified"].tolist() == edges["same_certified"].tolist()
+
+
+def test_what_a_class_lacks_is_neither_drawn_nor_counted(open_report):
+    one, two = ring(6, -0.5), ring(6, -0.5, skip=(1, 2, 5))
+    absent = np.zeros((2, 6), dtype=bool)
+    absent[1, 2] = True
+    solution = replace(made_solution([one, two], ("A", "B"), "abcdef"), absent=absent)
+    networks, page = JointNetworks.from_solution(solution), open_report(solution)
+    degrees = pd.read_csv(page.download("degrees.csv", "Degrees"), index_col="variable")
+    assert np.isnan(degrees.loc["c", "B"]) and degrees.loc["c", "A"] == 2
+    compared = networks.compare().iloc[0]
+    page.settle()
+    assert [int(cell) for cell in page.table("#comparison")[0][2:6]] == compared.iloc[2:6].tolist()
+    page.set("#change", "differential")
+    # b - c and c - d exist in A alone; only a - f is missing in a class that could have it.
+    assert page.counts() == {"A": 1, "B": 0} == by_class(networks.edges().query("differential"), networks)
 
 
 def test_tables_follow_the_filters(page, networks):

@@ -35,7 +35,10 @@ _OPTIONS = [
     click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if unclear."),
     click.option("--classes", multiple=True, help="Classes to keep, in this order: A,B,C."),
     click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
-    click.option("--variables", help="Variables to keep: A,B,C, or a file with one name on each line."),
+    click.option(
+        "--variables", help="Variables to keep: A,B,C, or a file with one name on each line; or, where not all classes "
+        "have the same, union or intersection.",
+    ),
     click.option("--drop", multiple=True, help="Columns or rows to leave out: A,B,C."),
     click.option("--names", help="Column that names the rows."),
     click.option("--no-names", is_flag=True, help="No column names the rows."),
@@ -133,7 +136,8 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     beside = None
     if len(files) > 1:
         given = {**_reading(options), "subset": _conditions(options["subset"]) or None}
-        table = one_class_each({file: read_table(file, **given) for file in files})
+        tables = {file: read_table(file, **given) for file in files}
+        table = one_class_each(tables, union=options["variables"] == "union")
         if options["classes"]:
             table = table.select(classes=split(options["classes"]))
     else:
@@ -141,7 +145,8 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     classes = split(options["classes"])
     if classes and options["subset"]:  # otherwise the reader has kept them already
         table = table.select(classes=classes)
-    if options["variables"]:
+    panels = options["variables"] if options["variables"] in ("union", "intersection") else "same"
+    if options["variables"] and panels == "same":
         table = table.select(variables=_variables(options["variables"]))
     missing = options["missing"]
     if missing == "drop-variables":
@@ -149,7 +154,7 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     table = shape(table, options, beside)
     constant = "refuse" if options["constant"] == "drop" else options["constant"]
     chosen = {name: options[name] for name in ("scale", "association", "weights")}
-    return table, {**chosen, "constant": constant, "missing": missing}
+    return table, {**chosen, "constant": constant, "missing": missing, "variables": panels}
 
 
 def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
@@ -211,6 +216,7 @@ def prepare(
         by_name = samples.as_dict()
         samples = ClassSamples([by_name[name] for name in order], tuple(order), samples.variable_names)
     how = {name: value for name, value in preparation.items() if name != "weights"}
+    samples = samples.with_variables(how["variables"])
     ready = prepared(Preparation(**how), samples)
     facts = {
         "source": table.source,
@@ -220,7 +226,16 @@ def prepare(
     }
     read = [{"file": str(file.resolve()), "bytes": file.stat().st_size, "sha256": _sha256(file)} for file in files]
     facts |= read[0] if len(read) == 1 else {"files": read} if read else {}
-    return Data(ready.samples, ready.source, preparation, table.source, facts, ready.notes)
+    return Data(ready.samples, ready.source, preparation, table.source, facts, (*ready.notes, *_lacking(samples)))
+
+
+def _lacking(samples: ClassSamples) -> list[str]:
+    """Which classes do not have all variables, in a sentence."""
+    if samples.absent is None:
+        return []
+    counts = zip(samples.class_names, samples.absent.sum(axis=1).tolist(), strict=True)
+    named = [f"{name} {lacks:,}" for name, lacks in counts if lacks]
+    return [f"Not all classes have all variables; lacking: {', '.join(named[:NAMED])}{' ...' * (len(named) > NAMED)}."]
 
 
 def split(words: Sequence[str]) -> list[str]:

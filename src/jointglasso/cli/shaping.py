@@ -60,26 +60,42 @@ def class_order(table: LabelledTable, options: dict[str, Any]) -> list[str] | No
     return [name for name in wanted if name in table.classes] + [name for name in table.classes if name not in wanted]
 
 
-def one_class_each(tables: dict[Path, LabelledTable]) -> LabelledTable:
-    """One table of several files, each a class named like its file; variables are those that all have."""
+def one_class_each(tables: dict[Path, LabelledTable], *, union: bool = False) -> LabelledTable:
+    """One table of several files, each a class named like its file.
+
+    Variables are those that all have, or all of them; what a file does not have is missing there.
+    """
     from jointglasso.io import LabelledTable
 
     names = _file_classes(list(tables))
     first = next(iter(tables.values()))
     common = [name for name in first.variable_names if all(name in set(t.variable_names) for t in tables.values())]
+    if union:
+        common = list(dict.fromkeys(name for table in tables.values() for name in table.variable_names))
     if not common:
         raise ValueError(f"{listed([path.name for path in tables])} have no variable in common: one file is a class.")
     for path, table in tables.items():
         if table.y is not None:
             raise ValueError(f"{path.name} is one of several files, each a class: leave --label and --labels out.")
-        if left_out := len(table.variable_names) - len(common):
+        left_out = len(table.variable_names) - len(common)
+        if left_out > 0:
             what = f"{count(left_out, 'variable')} of {path.name}"
             warnings.warn(f"{what} left out, which not all files have.", UserWarning, stacklevel=2)
-    parts = [table.select(variables=common) for table in tables.values()]
+    parts = [_on(table, common) for table in tables.values()]
     labels = np.repeat(names, [len(part.X) for part in parts])
     samples = tuple(f"{name}/{sample}" for name, part in zip(names, parts, strict=True) for sample in part.sample_names)
     source = f"{len(parts)} files, each a class: {listed([path.name for path in tables])}"
     return LabelledTable(np.concatenate([part.X for part in parts]), labels, tuple(common), samples, source)
+
+
+def _on(table: LabelledTable, variables: list[str]) -> LabelledTable:
+    """A table with these variables, without values where it does not have one."""
+    position = {name: at for at, name in enumerate(table.variable_names)}
+    X = np.full((len(table.X), len(variables)), np.nan)
+    for at, name in enumerate(variables):
+        if name in position:
+            X[:, at] = table.X[:, position[name]]
+    return replace(table, X=X, variable_names=tuple(variables))
 
 
 def _file_classes(paths: Sequence[Path]) -> list[str]:

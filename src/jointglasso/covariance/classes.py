@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation import label_rows
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.validation import VARIABLES, check_choice, label_rows
 
 #: Name of the only class where no labels are given.
 ONE_CLASS = "all"
@@ -22,6 +22,8 @@ class ClassSamples:
     matrices: list[FloatArray]
     class_names: tuple[str, ...]
     variable_names: tuple[str, ...]
+    absent: BoolArray | None = None
+    """(K, p): variables that a class lacks, whose columns are zero there; None where every class has them all."""
     computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     """Covariances by their `Preparation`, so that whoever is handed the same samples need not compute them again."""
 
@@ -50,7 +52,24 @@ class ClassSamples:
     def take(self, rows: Sequence[IntArray]) -> ClassSamples:
         """Keep some samples of each class, by their position in the class."""
         kept = [X[members] for X, members in zip(self.matrices, rows, strict=True)]
-        return ClassSamples(kept, self.class_names, self.variable_names)
+        return ClassSamples(kept, self.class_names, self.variable_names, self.absent)
+
+    def with_variables(self, variables: str) -> ClassSamples:
+        """Deal with variables that have no value in a class: "union" takes them as absent, "intersection" drops them.
+
+        "same" leaves them as they are, to be told of as missing values.
+        """
+        empty = np.array([np.isnan(X).all(axis=0) for X in self.matrices])
+        if check_choice("variables", variables, VARIABLES) == "same" or not empty.any():
+            return self
+        if variables == "intersection":
+            kept = np.flatnonzero(~empty.any(axis=0))
+            names = tuple(self.variable_names[i] for i in kept)
+            if len(names) < 2:
+                raise ValueError(f"variables='intersection' leaves {len(names)} variables that all classes have.")
+            return ClassSamples([X[:, kept] for X in self.matrices], self.class_names, names)
+        filled = [np.where(lacks, 0.0, X) for X, lacks in zip(self.matrices, empty, strict=True)]
+        return ClassSamples(filled, self.class_names, self.variable_names, empty)
 
     def as_dict(self) -> Mapping[str, FloatArray]:
         """Samples by class name."""

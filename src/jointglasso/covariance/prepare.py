@@ -16,7 +16,7 @@ from jointglasso.covariance.projection import semidefinite_correlation
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.covariance.samples import SampleCovariance, stated_variance
 from jointglasso.covariance.source import CovarianceSource
-from jointglasso.validation import check_choice, check_switch, require_sound_variance
+from jointglasso.validation import VARIABLES, check_choice, check_switch, require_sound_variance
 
 SCALES = ("correlation", "covariance")
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
@@ -84,6 +84,9 @@ class Preparation:
     constant : {"refuse", "isolate"}
         Refuse variables that are constant in a class, or leave them isolated there, with the variance that
         they have on average in the other classes (1 if in none). On the correlation scale they count as variance 1.
+    variables : {"same", "union", "intersection"}
+        What to do with variables that have no value in a class, or that the table of a class does not have: refuse
+        them, take all of them, where a pair exists in the classes that have both, or those that all classes have.
 
     Notes
     -----
@@ -96,6 +99,7 @@ class Preparation:
     association: str = "pearson"
     missing: str = "refuse"
     constant: str = "refuse"
+    variables: str = "same"
 
     def checked(self) -> Preparation:
         """Return itself if every option is known."""
@@ -104,6 +108,7 @@ class Preparation:
         check_choice("association", self.association, ASSOCIATIONS)
         check_choice("missing", self.missing, MISSING)
         check_choice("constant", self.constant, CONSTANT)
+        check_choice("variables", self.variables, VARIABLES)
         if self.association == "mixed" and self.scale == "covariance":
             raise ValueError("association='mixed' is about correlations of latent variables: leave scale out.")
         return self
@@ -130,17 +135,18 @@ class Preparation:
             raise ValueError("missing='em' needs the solver: it is for select, edge_stability and the estimators.")
         location, variance, constant = _moments(samples, self.assume_centered)
         if self.constant == "refuse":
-            _refuse_constant(samples, constant)
+            _refuse_constant(samples, constant if samples.absent is None else constant & ~samples.absent)
         deviation = np.sqrt(stated_variance(variance, constant, samples.sizes))
         incomplete = any(np.isnan(X).any() for X in samples.matrices)
         ordinal = ordinal_variables(samples) if self.association == "mixed" else None
         if ordinal is not None:  # latent variables have mean 0 and variance 1
             location, deviation = np.where(ordinal, 0.0, location), np.where(ordinal, 1.0, deviation)
-        source: CovarianceSource
+        source: DenseCovariance | SampleCovariance
         if self.association in ("spearman", "mixed") or incomplete:
             source, change = self._dense(samples, location, deviation, constant, ordinal)
         else:
             source, change = self._streamed(samples, deviation), np.zeros(samples.n_classes)
+        source.absent = samples.absent
         return {
             "source": source,
             "location": location,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.estimators.likelihood import mean_log_likelihood
 from jointglasso.solution import Solution
-from jointglasso.validation import labelled, readable_table
+from jointglasso.validation import check_choice, labelled, readable_table
 
 #: Parameters of the estimators that say how covariances are computed.
-PREPARATION = ("scale", "assume_centered", "association", "missing", "constant")
+PREPARATION = ("scale", "assume_centered", "association", "missing", "constant", "variables")
 
 #: Parameters that are passed on to `solve`, `pair_weights` and others only where they are set.
 SOLVE = (
@@ -46,7 +47,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         labels = np.full(len(X), ONE_CLASS) if y is None else np.asarray(y)
         self.classes_ = labels[[members[0] for members in rows.values()]]
         samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
-        return samples, list(rows.values())
+        check_choice("variables", self.variables, ("same", "union"))
+        return samples.with_variables(self.variables), list(rows.values())
 
     def _variable_names(self) -> tuple[str, ...]:
         if hasattr(self, "feature_names_in_"):
@@ -133,8 +135,12 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
                 "those samples out, or fit with that class."
             )
         samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
-        samples = handle_missing(samples, self.missing, smallest=0)
         order = [names.index(name) for name in rows]
+        if self.solution_.absent is not None:  # what a class lacks has neither values nor a share in the likelihood
+            lacks = self.solution_.absent[order]
+            filled = [np.where(lack, 0.0, part) for part, lack in zip(samples.matrices, lacks, strict=True)]
+            samples = replace(samples, matrices=filled)
+        samples = handle_missing(samples, self.missing, smallest=0)
         return mean_log_likelihood(
             samples.matrices, [self.location_[k] for k in order], [self.precision_[k] for k in order]
         )
@@ -142,7 +148,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing in ("complete", "pairwise", "em")
+        tags.input_tags.allow_nan = self.missing in ("complete", "pairwise", "em") or self.variables != "same"
         return tags
 
 

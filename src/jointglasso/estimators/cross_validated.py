@@ -33,7 +33,7 @@ class JointGraphicalLassoCV(JointModel):
         How the classes are tied together, as in `JointGraphicalLasso`.
     scale, assume_centered, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs, missing
         As in `JointGraphicalLasso`. `n_jobs` counts columns, folds or subsamples at the same time.
-    association, constant, pair_weights
+    association, constant, variables, pair_weights
         As in `JointGraphicalLasso`.
 
     Attributes
@@ -77,6 +77,7 @@ class JointGraphicalLassoCV(JointModel):
         missing: str = "refuse",
         association: str = "pearson",
         constant: str = "refuse",
+        variables: str = "same",
         pair_weights: Any = None,
     ) -> None:
         self.criterion = criterion
@@ -105,6 +106,7 @@ class JointGraphicalLassoCV(JointModel):
         self.missing = missing
         self.association = association
         self.constant = constant
+        self.variables = variables
         self.pair_weights = pair_weights
 
     def fit(self, X: Any, y: Any = None) -> JointGraphicalLassoCV:

@@ -52,6 +52,9 @@ class JointGraphicalLasso(JointModel):
     constant : {"refuse", "isolate"}
         Refuse variables that are constant in a class, or leave them there without edges and with the mean of their
         variances in the other classes (1 if they vary in none).
+    variables : {"same", "union"}
+        Refuse variables that have no value in a class, or take them as absent there: a pair exists in the classes that
+        have both variables.
     pair_weights : array or None
         Penalty weight of each pair of variables, passed on to `jointglasso.solve`.
 
@@ -114,6 +117,7 @@ class JointGraphicalLasso(JointModel):
         missing: str = "refuse",
         association: str = "pearson",
         constant: str = "refuse",
+        variables: str = "same",
         pair_weights: Any = None,
     ) -> None:
         self.lambda1 = lambda1
@@ -132,6 +136,7 @@ class JointGraphicalLasso(JointModel):
         self.missing = missing
         self.association = association
         self.constant = constant
+        self.variables = variables
         self.pair_weights = pair_weights
 
     def fit(self, X: Any, y: Any = None) -> JointGraphicalLasso:

@@ -29,7 +29,7 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
         strength[:, k] = np.bincount(ends, np.tile(np.abs(value), 2), p)
         influence[:, k] = np.bincount(ends, np.tile(value, 2), p)
         betweenness[:, k] = _betweenness(p, first, second, 1.0 / np.abs(value))
-    return require("pandas", "networks").DataFrame(
+    table = require("pandas", "networks").DataFrame(
         {
             "variable": np.repeat(as_objects(networks.variable_names), K),
             "class": np.tile(as_objects(networks.class_names), p),
@@ -39,6 +39,7 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
             "betweenness": betweenness.ravel(),
         }
     )
+    return table if networks.absent is None else table[~networks.absent.T.ravel()].reset_index(drop=True)
 
 
 def _betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import IntArray
+from jointglasso._typing import BoolArray, IntArray
 
 
 def check_precision(matrices: Any) -> list[Any]:
@@ -68,6 +68,19 @@ def check_beside(name: str, matrices: Any, n_classes: int, n_variables: int) -> 
         if len(values) and not (values.min() >= 0 and values.max() <= 1):
             raise ValueError(f"{name} of class {k} must lie between 0 and 1.")
     return given
+
+
+def check_absent(absent: Any, n_classes: int, n_variables: int) -> BoolArray | None:
+    """Return which variables (K, p) a class lacks, or None where it lacks none."""
+    if absent is None:
+        return None
+    given = np.asarray(absent)
+    if given.dtype != bool or given.shape != (n_classes, n_variables):
+        raise ValueError(
+            f"absent must be a boolean array {(n_classes, n_variables)}, True where a class lacks a variable, not "
+            f"{given.dtype} of shape {given.shape}."
+        )
+    return given if given.any() else None
 
 
 def check_class_names(names: Any, n_classes: int) -> tuple[str, ...]:

@@ -45,9 +45,9 @@ def class_pairs(networks: JointNetworks, class1: str | None, class2: str | None)
 
 
 def values_by_class(networks: JointNetworks) -> FloatArray:
-    """Partial correlations (pairs, K), 0 where there is no edge."""
+    """Partial correlations (pairs, K), 0 where there is no edge and no number where a class lacks a variable."""
     edges = networks.edge_list
-    table = np.zeros((edges.n_pairs, networks.n_classes))
+    table = np.where(edges.has_pair, 0.0, np.nan)
     table[edges.pair, edges.class_index] = edges.partial_correlation
     return table
 
@@ -60,7 +60,7 @@ def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], 
     first, second = names[edges.first[edges.starts]], names[edges.second[edges.starts]]
     parts = []
     for one, two in pairs:
-        differs = np.flatnonzero(values[:, one] != values[:, two])
+        differs = np.flatnonzero(np.abs(values[:, one] - values[:, two]) > 0)  # never of a pair that one lacks
         here, there = values[differs, one], values[differs, two]
         change = np.select([there == 0, here == 0, here * there < 0], [1, 2, 3], default=0)
         columns = {

@@ -31,6 +31,8 @@ class EdgeList:
     partial_correlation: FloatArray
     pair: IntArray
     n_classes: int
+    absent: BoolArray | None = None
+    """(K, p): variables that a class lacks; None where all classes have all of them."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -49,6 +51,18 @@ class EdgeList:
     def classes_of_pair(self) -> IntArray:
         """In how many classes each pair is an edge."""
         return np.bincount(self.pair, minlength=self.n_pairs)
+
+    @cached_property
+    def has_pair(self) -> BoolArray:
+        """(pairs, K): classes that have both variables of each pair."""
+        if self.absent is None:
+            return np.ones((self.n_pairs, self.n_classes), dtype=bool)
+        return ~(self.absent[:, self.first[self.starts]] | self.absent[:, self.second[self.starts]]).T
+
+    @cached_property
+    def in_all(self) -> BoolArray:
+        """Whether each pair is an edge in all the classes that have both of its variables."""
+        return np.asarray(self.classes_of_pair == self.has_pair.sum(axis=1))
 
     @cached_property
     def strength_of_pair(self) -> FloatArray:
@@ -72,9 +86,9 @@ class EdgeList:
     @cached_property
     def kind_of_pair(self) -> IntArray:
         """Code of the kind of each pair, a position in `KINDS`."""
-        kind = np.full(self.n_pairs, PARTLY_SHARED)
-        kind[self.classes_of_pair == 1] = SPECIFIC
-        kind[self.classes_of_pair == self.n_classes] = SHARED  # last: with one class every edge is in all of them
+        kind = np.where(self.in_all, SHARED, PARTLY_SHARED)
+        # Of one class every edge is in all; of several an edge of one is specific, also where no other has the pair.
+        kind[(self.classes_of_pair == 1) & (self.n_classes > 1)] = SPECIFIC
         return kind
 
     @cached_property
@@ -84,8 +98,8 @@ class EdgeList:
 
     @cached_property
     def differential(self) -> BoolArray:
-        """Whether the pair of each edge is missing in some class or changes its sign."""
-        of_pair = (self.kind_of_pair != SHARED) | self.sign_differs
+        """Whether the pair of each edge is missing in some class that has its variables, or changes its sign."""
+        of_pair = ~self.in_all | self.sign_differs
         return of_pair[self.pair]
 
     @cached_property
@@ -96,8 +110,8 @@ class EdgeList:
         return table
 
 
-def edge_list(matrices: Sequence[Any]) -> EdgeList:
-    """Read the edges off K symmetric csc_arrays with positive diagonals."""
+def edge_list(matrices: Sequence[Any], absent: BoolArray | None = None) -> EdgeList:
+    """Read the edges off K symmetric csc_arrays with positive diagonals; `absent` (K, p) is what a class lacks."""
     p = matrices[0].shape[0]
     parts = [_upper_entries(Theta) for Theta in matrices]
     first = np.concatenate([part[0] for part in parts])
@@ -109,7 +123,7 @@ def edge_list(matrices: Sequence[Any]) -> EdgeList:
     order = np.lexsort((class_index, key))
     pair = np.cumsum(np.diff(key[order], prepend=-1) != 0) - 1
     return EdgeList(
-        first[order], second[order], class_index[order], value[order], partial[order], pair, len(matrices)
+        first[order], second[order], class_index[order], value[order], partial[order], pair, len(matrices), absent
     )  # fmt: skip
 
 

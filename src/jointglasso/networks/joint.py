@@ -17,6 +17,7 @@ from jointglasso.networks import convert, tables
 from jointglasso.networks.centrality import centrality_table
 from jointglasso.networks.checks import (
     NameIndex,
+    check_absent,
     check_beside,
     check_class_names,
     check_precision,
@@ -53,11 +54,14 @@ class JointNetworks:
         Selection frequency of each edge, between 0 and 1.
     sameness : Sameness, optional
         In which classes each edge is the same, as a solution with a fused penalty knows it.
+    absent : bool array (K, p), optional
+        Variables that a class lacks. Nothing is said of them there: tables have empty cells, not zeros.
 
     Notes
     -----
     An edge is *shared* when it is in all classes, *partly shared* in at least two, *specific* in one of several. It
-    is *differential* when it is not in all classes or changes its sign between them.
+    is *differential* when it is not in all classes or changes its sign between them. Only the classes that have both
+    variables count.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class JointNetworks:
         certified: Sequence[Any] | None = None,
         stability: Sequence[Any] | None = None,
         sameness: Sameness | None = None,
+        absent: BoolArray | None = None,
     ) -> None:
         self._precision = check_precision(precision)
         self._class_names = check_class_names(class_names, self.n_classes)
@@ -76,6 +81,7 @@ class JointNetworks:
         self._certified = check_beside("certified", certified, self.n_classes, self.n_variables)
         self._stability = check_beside("stability", stability, self.n_classes, self.n_variables)
         self._sameness = sameness
+        self.absent = check_absent(absent, self.n_classes, self.n_variables)
 
     @classmethod
     def from_solution(cls, solution: Solution, *, stability: Sequence[Any] | None = None) -> JointNetworks:
@@ -96,6 +102,7 @@ class JointNetworks:
             certified=getattr(solution, "certified", None),
             stability=stability,
             sameness=getattr(solution, "sameness", None),
+            absent=getattr(solution, "absent", None),
         )
 
     @property
@@ -146,7 +153,7 @@ class JointNetworks:
     @cached_property
     def edge_list(self) -> EdgeList:
         """The edges as arrays of positions and values, for computations."""
-        return edge_list(self._precision)
+        return edge_list(self._precision, self.absent)
 
     @cached_property
     def edge_stability(self) -> FloatArray:
@@ -214,7 +221,7 @@ class JointNetworks:
         Returns
         -------
         dict of pandas.DataFrame by class, or one pandas.DataFrame
-            Symmetric, 1 on the diagonal, 0 where there is no edge.
+            Symmetric, 1 on the diagonal, 0 where there is no edge, NaN where the class lacks a variable.
 
         Examples
         --------
@@ -229,9 +236,7 @@ class JointNetworks:
 
     def degrees(self) -> pd.DataFrame:
         """Count the neighbours of each variable: one row per variable, one column per class."""
-        pandas = require("pandas", "networks")
-        index = pandas.Index(self._variable_names, name="variable", dtype=object)
-        return pandas.DataFrame(self.degree_table, index=index, columns=list(self._class_names))
+        return tables.degree_frame(self)
 
     def hubs(self, n: int = 10, class_name: str | None = None) -> pd.DataFrame:
         """Find the variables with most edges.
@@ -338,6 +343,7 @@ class JointNetworks:
             certified=each(self._certified, keep),
             stability=each(self._stability, keep),
             sameness=None if self._sameness is None else self._sameness.among(keep),
+            absent=None if self.absent is None else self.absent[:, keep],
         )
 
     def strongest(self, n_pairs: int) -> JointNetworks:
@@ -354,6 +360,7 @@ class JointNetworks:
             certified=self._certified,
             stability=self._stability,
             sameness=self._sameness,
+            absent=self.absent,
         )
 
     def compare(self) -> pd.DataFrame:

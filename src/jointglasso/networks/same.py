@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
     from jointglasso.solution import Sameness
 
+#: Codes of a pattern: the class has no edge, or it lacks one of the variables.
+NO_EDGE, LACKS = -1, -2
+
 #: Up to this many classes all are named in a pattern; of more, neighbours in a row become "first – last".
 ALL_NAMED = 6
 
@@ -55,7 +58,8 @@ def same_counts(networks: JointNetworks, one: IntArray, two: IntArray) -> dict[s
     label, sure, joined = same.clusters, same.proved_clusters, edges.signs != 0
     counts = np.zeros((4, len(one)), dtype=np.int64)
     for row, (k, other) in enumerate(zip(one.tolist(), two.tolist(), strict=True)):
-        alike, any_edge = label[:, k] == label[:, other], joined[:, k] | joined[:, other]
+        both = edges.has_pair[:, k] & edges.has_pair[:, other]
+        alike, any_edge = label[:, k] == label[:, other], both & (joined[:, k] | joined[:, other])
         differ = ~alike & same.differ_for_certain(k, other)
         which = (alike, alike & sure[:, k], ~alike, differ)
         counts[:, row] = [(mask & any_edge).sum() for mask in which]
@@ -92,10 +96,12 @@ def pattern_table(networks: JointNetworks) -> pd.DataFrame:
 def pattern_codes(networks: JointNetworks) -> tuple[IntArray, IntArray]:
     """Number of the pattern of each pair of the edge list, and the patterns (n, K), most frequent first.
 
-    A pattern holds the cluster of each class, named by its first class, and -1 where there is no edge.
+    A pattern holds the cluster of each class, named by its first class, `NO_EDGE`, or `LACKS` where a class lacks one
+    of the variables.
     """
     same, edges = compared_pairs(networks), networks.edge_list
-    label = np.where(edges.signs == 0, -1, same.clusters)
+    label = np.where(edges.signs == 0, NO_EDGE, same.clusters)
+    label[~edges.has_pair] = LACKS
     patterns, code, count = np.unique(label, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-count, kind="stable")
     rank = np.empty_like(order)
@@ -112,9 +118,11 @@ def pattern_words(networks: JointNetworks) -> tuple[IntArray, tuple[str, ...]]:
 def _words(pattern: IntArray, names: Sequence[str]) -> str:
     if (pattern == pattern[0]).all():
         return "all classes"
-    shared = [_listed(np.flatnonzero(pattern == k), names) for k in np.unique(pattern[pattern >= 0])]
-    absent = [f"no edge: {_listed(np.flatnonzero(pattern < 0), names)}"] if (pattern < 0).any() else []
-    return " | ".join(shared + absent)
+    parts = [_listed(np.flatnonzero(pattern == k), names) for k in np.unique(pattern[pattern >= 0])]
+    for code, word in ((NO_EDGE, "no edge"), (LACKS, "not measured")):
+        if (pattern == code).any():
+            parts.append(f"{word}: {_listed(np.flatnonzero(pattern == code), names)}")
+    return " | ".join(parts)
 
 
 def _listed(classes: IntArray, names: Sequence[str]) -> str:

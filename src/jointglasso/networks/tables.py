@@ -40,6 +40,16 @@ def edge_columns(networks: JointNetworks) -> dict[str, Any]:
 _MOST_DENSE = 5000
 
 
+def degree_frame(networks: JointNetworks) -> pd.DataFrame:
+    """Table of `JointNetworks.degrees`; empty cells where a class lacks a variable."""
+    pandas = require("pandas", "networks")
+    index = pandas.Index(networks.variable_names, name="variable", dtype=object)
+    table = pandas.DataFrame(networks.degree_table, index=index, columns=list(networks.class_names))
+    if networks.absent is None:
+        return table
+    return table.astype("Int64").mask(networks.absent.T)
+
+
 def partial_correlation_tables(networks: JointNetworks, class_name: str | None) -> Any:
     """Tables of `JointNetworks.partial_correlations`."""
     pandas = require("pandas", "networks")
@@ -55,6 +65,9 @@ def partial_correlation_tables(networks: JointNetworks, class_name: str | None) 
         edges, values = networks.edge_list, np.eye(networks.n_variables)
         values[edges.first[rows], edges.second[rows]] = edges.partial_correlation[rows]
         values[edges.second[rows], edges.first[rows]] = edges.partial_correlation[rows]
+        if networks.absent is not None:
+            lacks = networks.absent[networks.class_index(name)]
+            values[lacks] = values[:, lacks] = np.nan
         found[name] = pandas.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
     return found if class_name is None else found[str(class_name)]
 
@@ -110,25 +123,28 @@ def neighbour_table(networks: JointNetworks, position: int, rows: IntArray) -> p
     return require("pandas", "networks").DataFrame({"variable": variable, **columns})
 
 
-def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray]:
-    """Numbers (K, K) of edges two classes have in common, and of those with different signs."""
-    signs = networks.edge_list.signs
-    common = np.rint(np.abs(signs).T @ np.abs(signs)).astype(np.int64)
+def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray, IntArray]:
+    """Numbers (K, K) of edges two classes have in common, of those with different signs, and of the first's edges.
+
+    Only pairs that both classes have are counted.
+    """
+    edges = networks.edge_list
+    joined = np.abs(edges.signs)
+    common = np.rint(joined.T @ joined).astype(np.int64)
     # A pair with equal signs adds 1 to the product, one with different signs -1.
-    flips = (common - np.rint(signs.T @ signs).astype(np.int64)) // 2
-    return common, flips
+    flips = (common - np.rint(edges.signs.T @ edges.signs).astype(np.int64)) // 2
+    return common, flips, np.rint(joined.T @ edges.has_pair).astype(np.int64)
 
 
-def _jaccard(common: IntArray) -> FloatArray:
-    size = np.diagonal(common)
-    union = size[:, None] + size[None, :] - common
+def _jaccard(common: IntArray, size: IntArray) -> FloatArray:
+    union = size + size.T - common
     return np.divide(common, union, out=np.full(common.shape, np.nan), where=union > 0)
 
 
 def comparison(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.compare`."""
-    common, flips = overlaps(networks)
-    size, index = np.diagonal(common), _jaccard(common)
+    common, flips, size = overlaps(networks)
+    index = _jaccard(common, size)
     pairs = list(combinations(range(networks.n_classes), 2))
     one = np.array([pair[0] for pair in pairs], dtype=np.int64)
     two = np.array([pair[1] for pair in pairs], dtype=np.int64)
@@ -138,8 +154,8 @@ def comparison(networks: JointNetworks) -> pd.DataFrame:
             "class1": names[one],
             "class2": names[two],
             "common": common[one, two],
-            "only_first": size[one] - common[one, two],
-            "only_second": size[two] - common[one, two],
+            "only_first": (size - common)[one, two],
+            "only_second": (size - common)[two, one],
             "sign_flips": flips[one, two],
             "jaccard": index[one, two],
             **same_counts(networks, one, two),
@@ -150,4 +166,5 @@ def comparison(networks: JointNetworks) -> pd.DataFrame:
 def jaccard_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.jaccard`."""
     names = list(networks.class_names)
-    return require("pandas", "networks").DataFrame(_jaccard(overlaps(networks)[0]), index=names, columns=names)
+    common, _, size = overlaps(networks)
+    return require("pandas", "networks").DataFrame(_jaccard(common, size), index=names, columns=names)

@@ -95,7 +95,9 @@ def plot_networks(
     colours = node_colours(grouping, part.n_variables)
     for k, ax in enumerate(panels):
         draw_edges(ax, part, k, places, colour)
-        _draw_nodes(ax, places, radii[:, k], part.degree_table[:, k] > 0, colours)
+        there = np.ones(part.n_variables, dtype=bool) if part.absent is None else ~part.absent[k]
+        joined = part.degree_table[there, k] > 0
+        _draw_nodes(ax, places[there], radii[there, k], joined, colours[there])
         ax.set_title(_title(part, networks, k), fontsize=10, color=INK)
     chosen, must = _chosen_labels(labels, part, networks, shown)
     size = 7.5 if len(chosen) <= 30 else 6.0

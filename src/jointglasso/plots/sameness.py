@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso._typing import IntArray
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.same import compared_pairs, pattern_codes
+from jointglasso.networks.same import LACKS, compared_pairs, pattern_codes
 from jointglasso.plots.canvas import BLUE, FAINT, INK, class_style, finish, new_figure, plain, tidy
 from jointglasso.validation import check_count
 
@@ -59,8 +59,10 @@ def plot_sameness(networks: JointNetworks, *, top: int = 12, path: str | os.Path
 def _draw_patterns(ax: Any, networks: JointNetworks, patterns: IntArray) -> None:
     n = networks.n_classes
     for row, pattern in enumerate(patterns):
-        whole = bool((pattern == pattern[0]).all())
+        whole = len(np.unique(pattern[pattern != LACKS])) == 1
         for k, cluster in enumerate(pattern.tolist()):
+            if cluster == LACKS:
+                continue
             face = "white" if cluster < 0 else FAINT if whole else class_style(cluster, n)[0]
             edge = "#CCCCCC" if cluster < 0 else face
             ax.scatter(k, row, marker="s", s=min(90.0, 2600.0 / n), facecolors=[face], edgecolors=[edge])

@@ -86,6 +86,7 @@ def network_payload(
         "pairs": _pairs(networks.edge_list),
         "edges": _edges(networks.edge_list, _stability(networks, None), certified),
         "same": _same(networks),
+        "absent": None if networks.absent is None else [np.flatnonzero(row).tolist() for row in networks.absent],
         "diagonal": [matrix.diagonal().tolist() for matrix in networks.precision],
         "facts": [],
         "verdict": {"good": True, "text": ""},
@@ -125,6 +126,7 @@ def _pairs(edges: EdgeList) -> dict[str, list[int]]:
         "second": edges.second[edges.starts].tolist(),
         "count": edges.classes_of_pair.tolist(),
         "kind": edges.kind_of_pair.tolist(),
+        "in_all": edges.in_all.astype(int).tolist(),
         "sign_differs": edges.sign_differs.astype(int).tolist(),
     }
 

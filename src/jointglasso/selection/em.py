@@ -49,6 +49,7 @@ def prepared(preparation: Preparation, samples: ClassSamples) -> PreparedSamples
         variable_names=samples.variable_names,
         sample_sizes=effective_sizes(samples),
     )
+    source.absent = samples.absent
     return PreparedSamples(
         source, rough.samples, location, deviation, preparation.scale, preparation.association, rough.largest_change
     )

@@ -57,6 +57,7 @@ def select(
     association: str = "pearson",
     missing: str = "refuse",
     constant: str = "refuse",
+    variables: str = "same",
     weights: Any = WEIGHTS,
     penalize_diagonal: bool = False,
     max_seconds: float | None = 120.0,
@@ -104,7 +105,7 @@ def select(
     executor : None, "threads" or object with ``submit``, optional
         Who works on the columns and points: threads by default; else any executor of `concurrent.futures`, such as a
         ProcessPoolExecutor. The result is the same.
-    scale, assume_centered, association, missing, constant
+    scale, assume_centered, association, missing, constant, variables
         How covariances are computed from samples, see `jointglasso.covariance.prepare.Preparation`. In folds and
         subsamples, variables that happen to be constant are isolated, whatever `constant` says.
     weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
@@ -132,7 +133,7 @@ def select(
     RefitWarning
         If the likelihood has no maximum on the chosen edges, so that a ridge was needed.
     """
-    preparation = Preparation(scale, assume_centered, association, missing, constant).checked()
+    preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
     settings = SelectionSettings(
         criterion=criterion,
         grid=grid,

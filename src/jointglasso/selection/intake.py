@@ -15,7 +15,7 @@ from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.classes import ClassSamples, rows_by_class
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.selection.em import prepared
-from jointglasso.validation import column_names, labelled, readable_table
+from jointglasso.validation import column_names, joined_variables, labelled, readable_table
 
 
 @dataclass(frozen=True)
@@ -51,27 +51,28 @@ def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
         if y is not None:
             raise ValueError("y is given although X is a covariance source, which knows its classes: leave y out.")
         return SelectionData(X, None, [], preparation)
-    samples, rows = read_samples(X, y)
+    samples, rows = read_samples(X, y, preparation.variables)
     ready = prepared(preparation, samples)
     return SelectionData(ready.source, samples, rows, preparation, ready.notes)
 
 
-def read_samples(X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:
+def read_samples(X: Any, y: Any, variables: str = "same") -> tuple[ClassSamples, list[IntArray]]:
     """Samples by class of a table with labels or a dict of tables, and the rows of the table in each class.
 
-    The rows of a dict count through its tables, one after another.
+    The rows of a dict count through its tables, one after another. `variables`: as in `Preparation`.
     """
     if isinstance(X, Mapping):
         if y is not None:
             raise ValueError("y is given although the tables in X are already by class: leave y out.")
-        X, y, names = _stack(X)
+        X, y, names = _stack(X) if variables == "same" else _stack_by_name(X, variables)
     elif not isinstance(X, ClassSamples):
         X, y = labelled(X, y)
         X, names = read_table(X)
     if isinstance(X, ClassSamples):
         ends = np.cumsum([0, *X.sizes])
-        return X, [np.arange(first, last) for first, last in pairwise(ends)]
-    return ClassSamples.from_labels(X, y, names), list(rows_by_class(len(X), y).values())
+        return X.with_variables(variables), [np.arange(first, last) for first, last in pairwise(ends)]
+    samples = ClassSamples.from_labels(X, y, names).with_variables(variables)
+    return samples, list(rows_by_class(len(X), y).values())
 
 
 def read_table(X: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
@@ -101,7 +102,7 @@ def _stack(tables: Mapping[Any, Any]) -> tuple[FloatArray, list[str], tuple[str,
                 odd = sorted(set(names) ^ set(reference))
                 raise ValueError(
                     f"Class {str(label)!r} has other variables than the first class ({odd[:3]}): keep only those that "
-                    "every class has."
+                    "every class has (variables='intersection'), or let classes lack some (variables='union')."
                 )
             array = array[:, [names.index(name) for name in reference]]
         parts.append(array)
@@ -109,3 +110,15 @@ def _stack(tables: Mapping[Any, Any]) -> tuple[FloatArray, list[str], tuple[str,
     if len({part.shape[1] for part in parts}) > 1:
         raise ValueError(f"The classes have {[part.shape[1] for part in parts]} variables: give all the same ones.")
     return np.vstack(parts), labels, reference
+
+
+def _stack_by_name(tables: Mapping[Any, Any], variables: str) -> tuple[FloatArray, list[str], tuple[str, ...]]:
+    """The same for tables with different columns; what a table does not have is missing."""
+    read = {str(label): read_table(table) for label, table in tables.items()}
+    names, places = joined_variables({label: columns for label, (_, columns) in read.items()}, variables)
+    parts = []
+    for (array, _), place in zip(read.values(), places, strict=True):
+        part = np.full((len(array), len(names)), np.nan)
+        part[:, place >= 0] = array[:, place[place >= 0]]
+        parts.append(part)
+    return np.vstack(parts), [label for label, (array, _) in read.items() for _ in range(len(array))], tuple(names)

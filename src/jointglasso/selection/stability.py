@@ -92,6 +92,7 @@ def edge_stability(
     association: str = "pearson",
     missing: str = "refuse",
     constant: str = "refuse",
+    variables: str = "same",
     weights: Any = "sqrt_sample_size",
     penalize_diagonal: bool = False,
     **options: Any,
@@ -110,9 +111,9 @@ def edge_stability(
         Share of the samples of each class in a subsample, two samples at least.
     complementary_pairs : bool, default True
         Draw subsamples in pairs without a common sample; needs ``fraction <= 0.5``, and four samples in every class.
-    random_state, n_jobs, callback, executor, scale, assume_centered, association, missing, constant, weights
+    random_state, n_jobs, callback, executor, scale, assume_centered, association, missing, constant, variables
         As in `select`.
-    penalize_diagonal, **options
+    weights, penalize_diagonal, **options
         As in `select`.
 
     Returns
@@ -120,7 +121,7 @@ def edge_stability(
     EdgeStability
         Frequencies aligned with the classes, and the error bound of stability selection.
     """
-    data = read_data(X, y, Preparation(scale, assume_centered, association, missing, constant).checked())
+    data = read_data(X, y, Preparation(scale, assume_centered, association, missing, constant, variables).checked())
     parts = _parts(data, check_count("n_subsamples", n_subsamples), fraction, complementary_pairs, random_state)
     samples = data.require_samples("Edge stability")
     counter = EdgeCounter(samples.n_classes, samples.n_variables)

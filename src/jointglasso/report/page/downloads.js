@@ -43,7 +43,7 @@ class Downloads {
     const pairs = this.page.stage.allPairs.filter((pair) => model.pairPasses(pair) && model.difference(pair, shown) !== 0);
     pairs.sort((a, b) => Math.abs(model.difference(b, shown)) - Math.abs(model.difference(a, shown)));
     return [header, ...pairs.map((pair) => [model.variables[model.first[pair]], model.variables[model.second[pair]],
-      ...shown.map((k) => model.valueAt(pair, k)), model.difference(pair, shown), ...(tests ? [tests.p[pair], tests.q[pair]] : [])])];
+      ...shown.map((k) => (model.hasPair(pair, k) ? model.valueAt(pair, k) : "")), model.difference(pair, shown), ...(tests ? [tests.p[pair], tests.q[pair]] : [])])];
   }
 
   edgeRows(keep) {
@@ -63,7 +63,7 @@ class Downloads {
 
   degreeRows() {
     const { model, state: { shown, degreeByClass } } = this;
-    return [["variable", ...shown.map((k) => model.classes[k])], ...model.variables.map((name, v) => [name, ...shown.map((k) => degreeByClass[k][v])])];
+    return [["variable", ...shown.map((k) => model.classes[k])], ...model.variables.map((name, v) => [name, ...shown.map((k) => (model.has(v, k) ? degreeByClass[k][v] : ""))])];
   }
 
   comparisonRows() {

@@ -133,7 +133,7 @@ class Page {
       { label: "Variable", value: (pair) => model.variables[model.first[pair]], cell: (pair) => link(model.first[pair]) },
       { label: "and variable", value: (pair) => model.variables[model.second[pair]], cell: (pair) => link(model.second[pair]) },
       { label: "Edge", value: (pair) => this.#presence(pair), cell: (pair) => this.#presence(pair) },
-      ...shown.map((k) => number(model.classes[k], (pair) => model.valueAt(pair, k), (pair) => signedValue(model, model.edgeAt(pair, k)))),
+      ...shown.map((k) => number(model.classes[k], (pair) => model.valueAt(pair, k), (pair) => valueCell(model, pair, k))),
       ...this.#tested(number),
       number(shown.length === 2 ? `${model.classes[shown[0]]} − ${model.classes[shown[1]]}` : "Difference",
         (pair) => Math.abs(model.difference(pair, shown)), (pair) => differenceText(model.difference(pair, shown), shown.length)),
@@ -152,8 +152,9 @@ class Page {
     const { model, state } = this;
     if (model.flips[pair]) return "sign changes";
     const held = state.shown.filter((k) => model.edgeAt(pair, k) >= 0);
-    if (held.length === state.shown.length) return state.shown.length === 2 ? "in both" : "in all";
-    return held.length === 1 ? `only ${model.classes[held[0]]}` : `in ${held.length} of ${state.shown.length}`;
+    if (model.inAll[pair] && (held.length > 1 || state.shown.length === 1)) return state.shown.length === 2 ? "in both" : "in all";
+    const measured = state.shown.filter((k) => model.hasPair(pair, k)).length;
+    return held.length === 1 ? `only ${model.classes[held[0]]}` : `in ${held.length} of ${measured}`;
   }
 
   // Following the state

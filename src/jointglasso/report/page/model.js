@@ -17,9 +17,12 @@ class Model {
     this.second = Uint32Array.from(data.pairs.second);
     this.kindOfAll = Uint8Array.from(data.pairs.kind);
     this.flipsOfAll = Uint8Array.from(data.pairs.sign_differs);
+    this.inAllOfAll = Uint8Array.from(data.pairs.in_all);
     // The same among the classes that are shown.
     this.kind = Uint8Array.from(this.kindOfAll);
     this.flips = Uint8Array.from(this.flipsOfAll);
+    this.inAll = Uint8Array.from(this.inAllOfAll);
+    this.lacking = data.absent && data.absent.map((variables) => new Set(variables));
     this.start = runningSum(data.pairs.count);
     this.edgeClass = Uint16Array.from(data.edges.class);
     this.precision = Float64Array.from(data.edges.precision);
@@ -60,12 +63,21 @@ class Model {
 
   /** Whether a pair is missing in one of the classes shown or changes its sign between them. */
   isDifferential(pair) {
-    return this.kind[pair] !== SHARED || this.flips[pair] === 1;
+    return !this.inAll[pair] || this.flips[pair] === 1;
   }
 
   /** The same for all classes, whatever is shown. */
   differsAnywhere(pair) {
-    return this.kindOfAll[pair] !== SHARED || this.flipsOfAll[pair] === 1;
+    return !this.inAllOfAll[pair] || this.flipsOfAll[pair] === 1;
+  }
+
+  /** Whether a class has a variable, and both variables of a pair. */
+  has(variable, classIndex) {
+    return !this.lacking || !this.lacking[classIndex].has(variable);
+  }
+
+  hasPair(pair, classIndex) {
+    return this.has(this.first[pair], classIndex) && this.has(this.second[pair], classIndex);
   }
 
   /** Edge of a pair in a class, or -1. */
@@ -107,11 +119,11 @@ class Model {
     return edge < 0 ? 0 : this.partial[edge];
   }
 
-  /** Difference of the partial correlation between two classes, or its range over more of them, absent counting as 0. */
+  /** Difference of the partial correlation between two classes, or its range over more of them, no edge counting as 0. */
   difference(pair, classIndices) {
-    const values = classIndices.map((k) => this.valueAt(pair, k));
+    const values = classIndices.filter((k) => this.hasPair(pair, k)).map((k) => this.valueAt(pair, k));
     if (values.length === 2) return values[0] - values[1];
-    return values.length ? Math.max(...values) - Math.min(...values) : 0;
+    return values.length > 1 ? Math.max(...values) - Math.min(...values) : 0;
   }
 
   /**
@@ -123,7 +135,7 @@ class Model {
   apply(filter) {
     const shown = this.classes.map((_, k) => k).filter((k) => filter.classes[k]);
     for (let pair = 0; pair < this.nPairs; pair++) {
-      const strongest = this.#look(pair, filter.classes, shown.length);
+      const strongest = this.#look(pair, filter.classes, shown);
       const passes = filter.kinds[this.kind[pair]]
         && (filter.change !== "differential" || this.isDifferential(pair))
         && (filter.change !== "sign" || this.flips[pair])
@@ -139,7 +151,7 @@ class Model {
   }
 
   /** Find the kind of a pair among the classes shown; returns its largest size there. */
-  #look(pair, classes, nShown) {
+  #look(pair, classes, shown) {
     let count = 0, positive = 0, strongest = 0;
     for (let edge = this.start[pair]; edge < this.start[pair + 1]; edge++) {
       if (!classes[this.edgeClass[edge]]) continue;
@@ -147,7 +159,8 @@ class Model {
       positive += this.partial[edge] > 0;
       strongest = Math.max(strongest, Math.abs(this.partial[edge]));
     }
-    this.kind[pair] = count === nShown ? SHARED : count === 1 ? SPECIFIC : PARTLY_SHARED;
+    this.inAll[pair] = count === (this.lacking ? shown.filter((k) => this.hasPair(pair, k)).length : shown.length) ? 1 : 0;
+    this.kind[pair] = count === 1 && shown.length > 1 ? SPECIFIC : this.inAll[pair] ? SHARED : PARTLY_SHARED;
     this.flips[pair] = positive > 0 && positive < count ? 1 : 0;
     return strongest;
   }
@@ -199,6 +212,7 @@ class Model {
   #compare(signs, one, two) {
     const row = { one, two, common: 0, onlyFirst: 0, onlySecond: 0, signFlips: 0 };
     for (let pair = 0; pair < this.nPairs; pair++) {
+      if (this.lacking && !(this.hasPair(pair, one) && this.hasPair(pair, two))) continue;
       const a = signs[one][pair], b = signs[two][pair];
       if (a && b) row.common++;
       else if (a) row.onlyFirst++;

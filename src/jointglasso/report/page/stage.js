@@ -58,8 +58,9 @@ class Stage {
       panel.buckets = makeBuckets(model, this.allPairs, panel.classIndex, state);
       panel.nShown = panel.buckets.reduce((sum, bucket) => sum + bucket.pairs.length, 0);
       panel.degree = panel.classIndex < 0 ? state.degree : state.degreeByClass[panel.classIndex];
-      panel.present = visible.filter((variable) => panel.degree[variable] > 0);
-      panel.absent = visible.filter((variable) => panel.degree[variable] === 0);
+      const known = panel.classIndex < 0 ? visible : visible.filter((variable) => model.has(variable, panel.classIndex));
+      panel.present = known.filter((variable) => panel.degree[variable] > 0);
+      panel.absent = known.filter((variable) => panel.degree[variable] === 0);
       const noun = panel.classIndex < 0 ? ["pair", "pairs"] : ["edge", "edges"];
       panel.count.textContent = `${panel.nShown.toLocaleString("en")} ${noun[panel.nShown === 1 ? 0 : 1]}`;
     }

@@ -105,7 +105,7 @@ class SortableTable {
 function pairValues(model, pair) {
   const rows = model.classes.map((name, k) => {
     const edge = model.edgeAt(pair, k);
-    const cells = [make("td", { text: name }), make("td", { className: "number" }, [signedValue(model, edge)])];
+    const cells = [make("td", { text: name }), make("td", { className: "number" }, [model.hasPair(pair, k) ? signedValue(model, edge) : "not measured"])];
     if (model.stability) cells.push(make("td", { className: "number quiet", text: edge < 0 ? "" : `stability ${formatShare(model.stability[edge])}` }));
     if (model.certified) cells.push(make("td", { className: "quiet", text: edge >= 0 && model.certified[edge] ? "proved" : "" }));
     if (model.same && edge >= 0) cells.push(make("td", { className: "quiet", text: sameText(model, edge) }));
@@ -129,6 +129,11 @@ function signedValue(model, edge) {
   return make("span", { className: value < 0 ? "negative" : "positive", text: formatSigned(value) });
 }
 
+/** The same for a class; nothing where it lacks one of the variables. */
+function valueCell(model, pair, classIndex) {
+  return model.hasPair(pair, classIndex) ? signedValue(model, model.edgeAt(pair, classIndex)) : "";
+}
+
 /** Number of edges of a variable in all classes, as a small table. */
 function variableValues(model, degreeByClass, variable) {
   const rows = model.classes.map((name, k) =>
@@ -146,15 +151,15 @@ function shownPairs(model, variable) {
 function neighbourList(model, variable, onChoose) {
   const items = shownPairs(model, variable).map((pair) => {
     const other = model.otherEnd(pair, variable);
-    const squares = model.classes.map((name, k) => classSquare(model, name, model.edgeAt(pair, k)));
+    const squares = model.classes.map((name, k) => classSquare(model, name, model.edgeAt(pair, k), model.hasPair(pair, k)));
     const strip = make("span", { className: "strip", attributes: { "aria-hidden": "true" } }, squares);
     return make("li", {}, [makeButton(model.variables[other], () => onChoose(other), "link"), strip]);
   });
   return make("ul", { className: "neighbours scroll" }, items);
 }
 
-function classSquare(model, name, edge) {
-  const square = make("i", { attributes: { title: edge < 0 ? `${name}: no edge` : `${name}: ${formatSigned(model.partial[edge])}` } });
+function classSquare(model, name, edge, measured) {
+  const square = make("i", { attributes: { title: edge < 0 ? `${name}: ${measured ? "no edge" : "not measured"}` : `${name}: ${formatSigned(model.partial[edge])}` } });
   if (edge < 0) return square;
   square.className = model.partial[edge] < 0 ? "negative" : "positive";
   square.style.opacity = 0.3 + 0.7 * Math.sqrt(Math.abs(model.partial[edge]) / model.strongest);
@@ -167,7 +172,7 @@ function neighbourTable(model, variable, onChoose) {
   const head = make("tr", {}, [make("th", { text: "Neighbour" }), ...model.classes.map((name) => make("th", { className: "number", text: name }))]);
   const rows = pairs.map((pair) => {
     const other = model.otherEnd(pair, variable);
-    const cells = model.classes.map((_, k) => make("td", { className: "number" }, [signedValue(model, model.edgeAt(pair, k))]));
+    const cells = model.classes.map((_, k) => make("td", { className: "number" }, [valueCell(model, pair, k)]));
     return make("tr", {}, [make("td", {}, [makeButton(model.variables[other], () => onChoose(other), "link")]), ...cells]);
   });
   return make("div", { className: "scroll tall" }, [make("table", {}, [make("thead", {}, [head]), make("tbody", {}, rows)])]);
