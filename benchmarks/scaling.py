@@ -1,9 +1,12 @@
-"""Strong scaling of `select` and of one solve: threads, processes and Dask workers beside one core.
+"""Scaling of `select` and of one solve, in threads, processes and Dask workers; plans against the truth.
 
     python benchmarks/scaling.py --workers 2 --variables 500
+    python benchmarks/scaling.py --workers 16 --plan 100000 --simulate 1000000 64
 
 Every way is timed in turn, several times over; the fastest time of each counts. Efficiency is the time on one core
-divided by the time with so many workers, and by their number. All ways must give the same bits, or the script fails.
+divided by the time with so many workers, and by their number; for weak scaling the problem grows with them. All ways
+must give the same bits, or the script fails. `--plan P` foretells a solve of P variables by `jgl.plan(workers=...)` and
+then does it on so many workers; `--simulate P N` only foretells one on N workers.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from typing import Any
 import numpy as np
 
 import jointglasso as jgl
+from genome_scale import module_samples
+from jointglasso.screening.percolation import critical_correlation
 
 
 @contextmanager
@@ -91,16 +96,76 @@ def measure(name: str, work: Callable[..., Any], how: dict[str, dict[str, Any]],
         print(f"{name:<28} {label:<16} {min(taken):8.2f} s  efficiency {alone / min(taken) / n:.0%}", flush=True)
 
 
+def measure_weak(
+    name: str, one: Callable[..., Any], many: Callable[..., Any], how: dict[str, dict[str, Any]], repeats: int
+) -> None:
+    """Time one share of the work on one core, and as many shares as there are workers on all of them."""
+    best: dict[str, float] = {}
+    for label, arguments in how.items():
+        work, taken = one if label == "one core" else many, []
+        for _ in range(repeats):
+            with cores_for(label):
+                began = time.perf_counter()
+                work(**arguments)
+                taken.append(time.perf_counter() - began)
+        best[label] = min(taken)
+        efficiency = best["one core"] / best[label]
+        print(f"{name:<28} {label:<16} {best[label]:8.2f} s  efficiency {efficiency:.0%} (weak)", flush=True)
+
+
+def modules(p: int) -> tuple[jgl.SampleCovariance, float, float]:
+    """The modules design, three classes of 200 samples, and penalties at which it falls into groups."""
+    lambda2 = 0.1
+    lambda1 = 1.05 * critical_correlation(200, p) - lambda2 + 0.08
+    return jgl.SampleCovariance(module_samples(p, 200, 3), correlation=True, device="cpu"), lambda1, lambda2
+
+
+def foretell(p: int, n_workers: int) -> tuple[jgl.SampleCovariance, float, float, jgl.ClusterPlan]:
+    """Print a plan for a cluster, and how long it took to make."""
+    source, lambda1, lambda2 = modules(p)
+    began = time.perf_counter()
+    plan = jgl.plan(source, lambda1, lambda2, workers=n_workers)
+    print(f"p={p}, made in {time.perf_counter() - began:.1f} s:\n{plan}", flush=True)
+    return source, lambda1, lambda2, plan
+
+
+def against_the_truth(p: int, n_workers: int) -> None:
+    """Foretell a solve, then do it."""
+    from distributed import Client, LocalCluster
+
+    source, lambda1, lambda2, plan = foretell(p, n_workers)
+    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        jgl.solve(*modules(2000), executor=client)  # kernels are loaded
+        began = time.perf_counter()
+        solution = jgl.solve(source, lambda1, lambda2, executor=client)
+        seconds = time.perf_counter() - began
+    stages = {stage: round(spent, 2) for stage, spent in solution.timings.items()}
+    print(f"p={p} on {n_workers} workers: {seconds:.1f} s {stages}")
+    print(f"foretold over true: {plan.seconds / seconds:.2f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--variables", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--plan", type=int)
+    parser.add_argument("--simulate", type=int, nargs=2)
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; the same bits from every way or an error")
+    if given.plan or given.simulate:
+        jgl.warm_kernels()
+        if given.plan:
+            against_the_truth(given.plan, given.workers)
+        if given.simulate:
+            foretell(*given.simulate)
+        return
     with ways(given.workers) as how:
         measure(f"select, p={given.variables}, 5 folds", selection(given.variables), how, given.repeats)
         measure(f"solve, p={4 * given.variables}", solves(4 * given.variables), how, given.repeats)
+        weak = solves(4 * given.variables * given.workers)
+        measure_weak(f"solve, p={4 * given.variables} a worker", solves(4 * given.variables), weak, how, given.repeats)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 import jointglasso as jgl
 from jointglasso import _memory
+from jointglasso.engine import cluster_plan
 from jointglasso.engine.items import work_items
 from jointglasso.engine.planning import plan_of
 from jointglasso.engine.room import dense_groups, group_memory, share_out, work_memory
+from jointglasso.penalties import GroupPenalty
 from jointglasso.screening import Partition
+from jointglasso.screening.pairs import scan_pairs
 
 
 def correlated(p=120, n=60, K=2, seed=0):
@@ -261,3 +267,39 @@ def test_batches_are_limited(monkeypatch, name, limit):
     found = items.work_items(blocks, together=False)
     assert len(found) == 10
     assert max(len(item) for item in found) == 5
+
+
+def test_a_plan_for_a_cluster_counts_pairs_groups_and_memory():
+    """Modules of 20 variables: what a few tiles and groups say of the whole is known here."""
+    data = jgl.datasets.make_joint_ggm("modules", 3000, 2, n_samples=40, n_blocks=150, random_state=0)
+    source = jgl.SampleCovariance(list(data.samples), correlation=True)
+    penalties = 0.62, 0.05
+    found = jgl.plan(source, *penalties, workers=4, memory=2.0**30)
+    above = scan_pairs(source, GroupPenalty(*penalties), np.ones(2))
+    assert 0.4 * len(above.rows) < found.n_pairs < 2.5 * len(above.rows)
+    strong = above.rows[above.strong], above.columns[above.strong]
+    _, group = connected_components(coo_array((np.ones(len(strong[0])), strong), shape=(3000, 3000)))
+    assert 2 <= found.largest_group <= np.bincount(group).max() and found.followed_to_its_end
+    assert found.fits and found.worker_memory > 20 * 3000 * 80
+    assert found.solve_seconds >= 0 and 0 < found.scan_seconds <= found.seconds < 60
+    twice = jgl.plan(source, *penalties, workers=8, memory=2.0**20)
+    assert not twice.fits and "too little" in str(twice)
+
+
+def test_a_plan_for_a_cluster_says_what_it_cannot_know(monkeypatch):
+    monkeypatch.setattr(cluster_plan, "_FOLLOWED", 10)
+    draw = np.random.default_rng(0)
+    source = jgl.SampleCovariance([draw.normal(size=(30, 1)) + draw.normal(size=(30, 60))], correlation=True)
+    assert "a group of more than 10 variables was met" in str(jgl.plan(source, 0.2, 0.0, workers=2))
+    with pytest.raises(TypeError, match="is made from samples"):
+        jgl.plan(np.eye(3)[None], 0.2, 0.0, workers=2)
+    with pytest.raises(ValueError, match="workers"):
+        jgl.plan(source, 0.2, 0.0, workers=0)
+
+
+def test_some_variables_of_a_source():
+    draw = np.random.default_rng(0)
+    source = jgl.SampleCovariance([draw.normal(size=(30, 9)), draw.normal(size=(20, 9))], correlation=True)
+    some = np.array([7, 2, 5])
+    for k in range(2):
+        assert_allclose(source.among(some).block(k, np.arange(3)), source.block(k, some), rtol=1e-12)

@@ -24,6 +24,7 @@ _HOME = {
     "CovarianceSource": "covariance",
     "DenseCovariance": "covariance",
     "SampleCovariance": "covariance",
+    "ClusterPlan": "engine",
     "NotEnoughMemory": "engine",
     "Plan": "engine",
     "plan": "engine",
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         SampleCovariance as SampleCovariance,
     )
     from jointglasso.engine import (
+        ClusterPlan as ClusterPlan,
         NotEnoughMemory as NotEnoughMemory,
         Plan as Plan,
         plan as plan,

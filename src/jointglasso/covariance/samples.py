@@ -197,6 +197,22 @@ class SampleCovariance:
         samples = samples_by_class(adata, groupby, layer, classes)
         return cls(samples, correlation=correlation, variable_names=distinct_names(adata.var_names))
 
+    def among(self, variables: IntArray) -> SampleCovariance:
+        """The same covariances of some of the variables."""
+        return SampleCovariance(
+            [Z[variables].T * np.sqrt(Z.shape[1]) for Z in self._scaled],
+            assume_centered=True,
+            isolate_constant=self._isolate_constant,
+            device="cpu",
+            class_names=self.class_names,
+            variable_names=[self._variable_names[i] for i in variables],
+        )
+
+    @property
+    def in_files(self) -> bool:
+        """Whether the samples lie in files, where workers elsewhere can read them."""
+        return self._files is not None
+
     @property
     def n_classes(self) -> int:
         return len(self._scaled)

@@ -1,7 +1,8 @@
 """From a checked problem to a certified solution."""
 
+from jointglasso.engine.cluster_plan import ClusterPlan
 from jointglasso.engine.execute import solve
 from jointglasso.engine.path import solve_path
 from jointglasso.engine.planning import NotEnoughMemory, Plan, plan
 
-__all__ = ["NotEnoughMemory", "Plan", "plan", "solve", "solve_path"]
+__all__ = ["ClusterPlan", "NotEnoughMemory", "Plan", "plan", "solve", "solve_path"]

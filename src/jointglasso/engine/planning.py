@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._display import readable_bytes, readable_seconds
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import available_memory
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
 from jointglasso.engine.items import group_sums
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
@@ -27,7 +29,7 @@ from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import GroupSolver
-from jointglasso.validation import check_choice
+from jointglasso.validation import check_choice, check_count, check_positive
 
 #: Bytes that are taken without a look at what there is: the look takes as long as a small solve.
 _NO_QUESTION = 2.0**26
@@ -64,8 +66,8 @@ class Plan:
         groups = "1 independent group" if self.n_groups == 1 else f"{self.n_groups} independent groups"
         return (
             f"{groups}, largest block {self.partition.largest} of "
-            f"{self.partition.n_variables} variables; about {_readable_bytes(self.memory)} and "
-            f"{_readable_seconds(self.seconds)}"
+            f"{self.partition.n_variables} variables; about {readable_bytes(self.memory)} and "
+            f"{readable_seconds(self.seconds)}"
         )
 
 
@@ -85,17 +87,28 @@ def plan(
     pair_weights: Any = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
-) -> Plan:
-    """Screen only, and estimate what the solve would take.
+    workers: int | None = None,
+    cores: int = 1,
+    memory: float | None = None,
+) -> Any:
+    """Screen only, and estimate what the solve would take; for a cluster, foretell it without screening.
 
     Parameters
     ----------
     S, lambda1, lambda2, penalty, class_graph, weights, penalize_diagonal, pair_weights, screening, solver
         As in `jointglasso.solve`. Dynamic screening may merge blocks later; the plan is that of its first round.
+    workers : int, optional
+        Plan for so many workers of a Dask cluster whose cores are like those of this machine. `S` is then a
+        `SampleCovariance`, and no more than a few tiles and groups of the problem are computed: some seconds for a
+        million variables.
+    cores : int, default 1
+        Threads of each worker.
+    memory : float, optional
+        Bytes that each worker has, to be compared with what it needs.
 
     Returns
     -------
-    Plan
+    Plan, or ClusterPlan where `workers` is given
     """
     check_choice("screening", screening, SCREENING)
     method = choose_method(solver)
@@ -103,6 +116,21 @@ def plan(
         S, lambda1, lambda2, penalty=penalty, class_graph=class_graph, weights=weights,
         penalize_diagonal=penalize_diagonal, pair_weights=pair_weights,
     )  # fmt: skip
+    if workers is not None:
+        from jointglasso.engine.execute import solve
+
+        check_count("workers", workers, 1)
+        check_count("cores", cores, 1)
+        options: dict[str, Any] = {
+            "penalty": penalty, "class_graph": class_graph, "weights": weights, "penalize_diagonal": penalize_diagonal,
+            "screening": screening, "solver": solver,
+        }  # fmt: skip
+        return plan_on_cluster(
+            problem,
+            ClusterSize(workers, cores, None if memory is None else check_positive("memory", memory)),
+            lambda source, executor: solve(source, lambda1, lambda2, executor=executor, **options),
+            lambda partition: _memory_of(partition, None, method),
+        )
     screen = Screen(problem, screening)
     return plan_of(screen.partition, screen.pairs, method)
 
@@ -157,7 +185,7 @@ def out_of_memory(
     room = available_memory() or 0.0
     if screen is None:
         return NotEnoughMemory(
-            f"The scan of the covariances found more pairs than fit into memory, of which {_readable_bytes(room)} are "
+            f"The scan of the covariances found more pairs than fit into memory, of which {readable_bytes(room)} are "
             "left: raise lambda1, or use a machine with more memory."
         )
     needed = _memory_of(screen.partition, screen.pairs, method)
@@ -166,8 +194,8 @@ def out_of_memory(
 
 def _refusal(problem: JointProblem, screen: Screen, method: GroupSolver, needed: float, room: float) -> NotEnoughMemory:
     return NotEnoughMemory(
-        f"Solving blocks of up to {screen.partition.largest} variables needs about {_readable_bytes(needed)}, and "
-        f"{_readable_bytes(room)} are available: {_what_would_fit(problem, screen, method, room)}use a machine with "
+        f"Solving blocks of up to {screen.partition.largest} variables needs about {readable_bytes(needed)}, and "
+        f"{readable_bytes(room)} are available: {_what_would_fit(problem, screen, method, room)}use a machine with "
         "more memory, or raise max_memory if you know better."
     )
 
@@ -219,17 +247,3 @@ def _factorization_rate() -> float:
             invert_factor_in_place(work)
             best = min(best, time.perf_counter() - began)
     return available_cores() * float(b) ** 3 / best
-
-
-def _readable_bytes(amount: float) -> str:
-    for unit in ("bytes", "KiB", "MiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} GiB"
-
-
-def _readable_seconds(amount: float) -> str:
-    if amount < 120:
-        return f"{amount:.1g} s" if amount < 10 else f"{amount:.0f} s"
-    return f"{amount / 60:.0f} min" if amount < 7200 else f"{amount / 3600:.1f} h"

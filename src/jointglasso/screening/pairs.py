@@ -25,8 +25,8 @@ TILE = 512
 _CANDIDATES = 20_000
 
 #: Multiplications from which a scan gains by workers elsewhere, to which the samples must go first; and those of one
-#: piece of it, a few seconds of a core.
-_WORTH_SENDING, _PIECE_ELSEWHERE = 2e11, 1e11
+#: piece of it, about a second of a core.
+_WORTH_SENDING, _PIECE_ELSEWHERE = 2e11, 4e10
 
 #: Columns of a part of a `PairTable`.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
@@ -79,13 +79,13 @@ def scan_pairs(
     for, are dropped at once. `share` has workers elsewhere do a long scan of samples: of it only the pairs come back.
     """
     p = source.n_variables
-    scan = _TileScan(source, penalty, weights, pair_weights, strong_only)
-    if isinstance(source, StreamedSource) and share is not None and (stretches := _stretches(source)):
-        parts = share(scan_stretch, stretches, scan)
+    scan = TileScan(source, penalty, weights, pair_weights, strong_only)
+    if isinstance(source, StreamedSource) and share is not None and (pieces := stretches(source)):
+        parts = share(scan_stretch, pieces, scan)
     elif isinstance(source, StreamedSource):
         i, j = scan.candidates(source)
-        pieces = [slice(first, first + _CANDIDATES) for first in range(0, max(1, len(i)), _CANDIDATES)]
-        parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), pieces)
+        some = [slice(first, first + _CANDIDATES) for first in range(0, max(1, len(i)), _CANDIDATES)]
+        parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), some)
     else:
         parts = map_on_threads(scan.exact, list(_tiles(p)))
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -102,7 +102,7 @@ def _tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[sl
         number += n - row
 
 
-def _stretches(source: Any) -> list[tuple[int, int]]:
+def stretches(source: Any) -> list[tuple[int, int]]:
     """Stretches of tiles that are worth a journey; none where the scan is short or a device does it."""
     n_rows = -(-source.n_variables // TILE)
     n_tiles = n_rows * (n_rows + 1) // 2
@@ -113,7 +113,7 @@ def _stretches(source: Any) -> list[tuple[int, int]]:
     return [(first, min(first + step, n_tiles)) for first in range(0, n_tiles, step)]
 
 
-def scan_stretch(stretch: tuple[int, int], scan: _TileScan, tell: Any = None) -> _Columns:
+def scan_stretch(stretch: tuple[int, int], scan: TileScan, tell: Any = None) -> _Columns:
     """Pairs that matter in a stretch of tiles; done by a worker elsewhere."""
     source: Any = scan.source
     found = [scan.possible(source, *tile) for tile in _tiles(source.n_variables, *stretch)]
@@ -124,7 +124,7 @@ def scan_stretch(stretch: tuple[int, int], scan: _TileScan, tell: Any = None) ->
     return columns
 
 
-class _TileScan:
+class TileScan:
     """Scan of one tile in all classes; each thread owns its scratch arrays."""
 
     def __init__(
