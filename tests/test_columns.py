@@ -1,17 +1,21 @@
 """Sweeps over the columns of a big group: they climb the dual problem and end at its solution."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.covariance import as_source
+from jointglasso.kernels import column_batches
 from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening.groups import class_blocks
+from jointglasso.solvers import columns
 from jointglasso.solvers.base import SolverTask, diagonal_start
 from jointglasso.solvers.columns import ColumnAscent, suits_columns
 
@@ -306,6 +310,51 @@ def test_theta_of_its_own_columns_is_theta(labels):
     theta[system.diagonal] = 1.0 + rng.random(len(system.members))
     task = SolverTask(system, GroupPenalty(0.1, 0.1), 0.1, np.ones(1), 1e-6, 0.0, 10, theta)
     ascent = ColumnAscent.begin(task, theta)
-    np.testing.assert_array_equal(ascent.columns.precision, theta[system.diagonal])
-    np.testing.assert_array_equal(ascent.columns.theta[system.diagonal], 0.0)
+    np.testing.assert_array_equal(ascent.precision, theta[system.diagonal])
     np.testing.assert_allclose(ascent.theta(), theta, rtol=1e-14)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("labels", [None, [[0] * 90, [0] * 40 + [1] * 50, [*range(30), *[30] * 60]]])
+def test_w_is_definite_after_every_batch(monkeypatch, n_threads, labels):
+    """Big batches, and pairs inside them that are far outside their dual ball."""
+    monkeypatch.setattr(columns, "_FEWEST", 45)
+    S = correlated(p=90, strength=0.95)
+    task = make_task(S, 0.05, 0.02, 0.05, labels=None if labels is None else np.array(labels), n_threads=n_threads)
+    nobody = np.zeros(task.system.n_pairs, dtype=bool)
+    ascent = ColumnAscent.begin(task, task.start, strong=nobody)  # as if no pair were strong
+    assert len(ascent.cuts) == 3
+    for _ in range(15):
+        ascent.sweep()
+        assert factorize(task.system, ascent.W.astype(float)).definite.all()
+
+
+@pytest.mark.parametrize("strength", [0.4, 0.9])
+def test_the_number_of_threads_makes_no_difference(strength):
+    def swept(n_threads):
+        task = make_task(correlated(p=150, strength=strength), 0.2, 0.1, 0.2, n_threads=n_threads)
+        ascent = ColumnAscent.begin(task, task.start)
+        return [(ascent.sweep(), ascent.rough_gap) for _ in range(6)], ascent.theta(), ascent.W
+
+    alone, together = swept(1), swept(2)
+    assert alone[0] == together[0]
+    np.testing.assert_array_equal(alone[1], together[1])
+    np.testing.assert_array_equal(alone[2], together[2])
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 30), share=st.floats(0.0, 0.6), most=st.integers(1, 9))
+def test_no_two_columns_of_a_batch_are_tied(seed, n, share, most):
+    rng = np.random.default_rng(seed)
+    half = np.triu(rng.random((n, n)) < share, 1)
+    tied = half | half.T
+    start, other = np.concatenate([[0], np.cumsum(tied.sum(axis=1))]), np.nonzero(tied)[1]
+    colour = column_batches.colours(start, other, most)
+    assert np.bincount(colour).max() <= most and not tied[colour[:, None] == colour].any()
+    directed = half if seed % 2 else half.T  # one of the two columns of a pair may have it alone
+    start, other = np.concatenate([[0], np.cumsum(directed.sum(axis=1))]), np.nonzero(directed)[1]
+    cuts = column_batches.cut_batches(start, other, most)
+    assert cuts[0] == 0 and cuts[-1] == n and np.diff(cuts).min() >= 1 and np.diff(cuts).max() <= most
+    for a, b in pairwise(cuts):
+        assert not tied[a:b, a:b].any()
+        assert b == n or b - a == most or tied[a : b + 1, b].any()

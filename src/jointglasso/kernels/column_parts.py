@@ -8,7 +8,9 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import njit
+from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_homogeneous
+from jointglasso.kernels.pair_types import Blocks, Columns
 
 
 class Room(NamedTuple):
@@ -71,3 +73,16 @@ def add_multiple(factor: float, row: FloatArray, out: FloatArray) -> None:
     if factor != 0.0:
         for c in range(row.shape[0]):
             out[c] += factor * row[c]
+
+
+@njit(cache=True, nogil=True)
+def columns_of(blocks: Blocks, chosen: IntArray, theta: FloatArray, columns: Columns) -> None:
+    """Write the columns of theta of the chosen blocks, zero before, and its diagonal."""
+    for block in chosen:
+        Theta = block_of(theta, blocks.offset, blocks.size, block)
+        out = block_of(columns.theta, blocks.offset, blocks.size, block)
+        for i in range(blocks.size[block]):
+            columns.precision[blocks.member_start[block] + i] = Theta[i, i]
+            for j in range(blocks.size[block]):
+                if Theta[i, j] != 0.0 and j != i:
+                    out[i, j] = Theta[i, j]

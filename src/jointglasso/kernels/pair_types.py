@@ -79,3 +79,41 @@ class Columns(NamedTuple):
     """Row j of a block: the column of its variable j off the diagonal, as that column sees it."""
     precision: FloatArray
     """Diagonal of Theta, in the order of the members."""
+
+
+class Stack(NamedTuple):
+    """The class blocks of one big group; its variables, and so the rows of the blocks, in the order of the sweeps."""
+
+    block_of: IntArray
+    slot_of: IntArray
+    """(K, U): block of each variable in each class and place there, -1: in none."""
+    variable: IntArray
+    """Variable of each member of the blocks."""
+    offset: IntArray
+    size: IntArray
+    member_start: IntArray
+    weight: FloatArray
+    """Of the class of each block."""
+    S: Any
+    """Covariances in single precision."""
+    factor: Any
+    """Weight of each pair at its places, infinite where it is forbidden; empty where all are 1."""
+
+
+class SparseColumns(NamedTuple):
+    """Columns of Theta off the diagonal, as each column sees itself: CSR over the variables."""
+
+    start: IntArray
+    other: IntArray
+    value: FloatArray
+    """(n, K): in all classes."""
+
+
+class Ascent(NamedTuple):
+    """What a sweep over the columns of a big group changes."""
+
+    W: Any
+    """In single precision."""
+    precision: FloatArray
+    """Diagonal of Theta, in the order of the members."""
+    columns: SparseColumns

@@ -1,6 +1,6 @@
 """Block coordinate ascent on the dual problem of groups of up to some hundred variables, compiled from end to end.
 
-As in `kernels.columns`, but with all of a matrix at hand: no rows that are written later. Two or three sweeps bring
+As in `kernels.columns`, but one column after another, with all of a matrix at hand. Two or three sweeps bring
 most groups within their gap; Newton's method looks after the rest.
 """
 
@@ -12,8 +12,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.column_parts import Own, Room, add_multiple, make_room, own_step, rescale
-from jointglasso.kernels.columns import columns_of
+from jointglasso.kernels.column_parts import Own, Room, add_multiple, columns_of, make_room, own_step, rescale
 from jointglasso.kernels.group_state import block_of, cholesky
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
 from jointglasso.kernels.pair_types import Blocks, Columns, Places

@@ -46,12 +46,18 @@ Product = Callable[[FloatArray], FloatArray]
 
 
 def solve_big_group(
-    task: SolverTask, start: FloatArray, *, work_limit: float = np.inf, sweeps: bool = False
+    task: SolverTask,
+    start: FloatArray,
+    *,
+    work_limit: float = np.inf,
+    sweeps: bool = False,
+    strong: BoolArray | None = None,
 ) -> tuple[FloatArray, Bounds, int, str]:
     """Iterate from `start`: the solution, its bounds, the iterations taken, and what ended them.
 
     The last is "work" when the products with the Hessian cost more than `work_limit` times the cubed block sizes. With
-    `sweeps`, sweeps over the columns come first; they count as iterations.
+    `sweeps`, sweeps over the columns come first; they count as iterations, and `strong` are the pairs outside the dual
+    ball, where the caller has them.
     """
     allowed = work_limit * float((task.system.size.astype(float) ** 3).sum())
     work = 0.0
@@ -59,7 +65,7 @@ def solve_big_group(
     blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
     workers = Workers(task.n_threads)
     with blas:
-        state, swept = _approach(task, start, workers) if sweeps else (_State.begin(task, start, workers), 0)
+        state, swept = _approach(task, start, workers, strong) if sweeps else (_State.begin(task, start, workers), 0)
         for number in range(swept, task.max_iter + 1):
             working = state.working_set()
             bounds = state.near_bounds(working)
@@ -81,13 +87,13 @@ def solve_big_group(
         return state.theta, state.bounds(), number, "rounding"
 
 
-def _approach(task: SolverTask, start: FloatArray, workers: Workers) -> tuple[_State, int]:
+def _approach(task: SolverTask, start: FloatArray, workers: Workers, strong: BoolArray | None) -> tuple[_State, int]:
     """Sweep over the columns until Newton's method has little or nothing left to do; also the number of sweeps."""
     system = task.system
     state = _State.at(task, start, workers) if task.warm else None
     if state is not None and state.near_bounds(state.working_set()) is not None:
         return state, 0
-    ascent = ColumnAscent.begin(task, start, None if state is None else state.W)
+    ascent = ColumnAscent.begin(task, start, None if state is None else state.W, strong)
     # The objective of the point that is known best: at first that of the diagonal start.
     variance = system.optimal_variance(task.diagonal_penalty)
     objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
@@ -105,7 +111,7 @@ def _approach(task: SolverTask, start: FloatArray, workers: Workers) -> tuple[_S
             task.keep(ascent.theta)
             continue
         wanted = _NEXT_LOOK * ascent.rough_gap
-        state = _better(state, ascent, workers)
+        state = _better(task, state, ascent, workers)
         if state is not None:
             objective = state.objective
             if state.near_bounds(state.working_set()) is not None:
@@ -113,15 +119,15 @@ def _approach(task: SolverTask, start: FloatArray, workers: Workers) -> tuple[_S
             if np.isfinite(state.expected_gap):
                 wanted *= limit / max(state.expected_gap, limit)
     if not looked:
-        state = _better(state, ascent, workers)
+        state = _better(task, state, ascent, workers)
     return (_State.begin(task, start, workers) if state is None else state), number
 
 
-def _better(state: _State | None, ascent: ColumnAscent, workers: Workers) -> _State | None:
+def _better(task: SolverTask, state: _State | None, ascent: ColumnAscent, workers: Workers) -> _State | None:
     """The state at the columns' Theta, if that is definite and better than what there is."""
     if not np.isfinite(ascent.change):
         return state
-    found = _State.at(ascent.task, ascent.theta(), workers)
+    found = _State.at(task, ascent.theta(), workers)
     return state if found is None or (state is not None and found.objective > state.objective) else found
 
 

@@ -3,19 +3,28 @@
 Block coordinate ascent on the dual problem (the graphical lasso's own method, for K classes): one sweep reads as many
 rows of W as Theta has non-zeros, where one iteration of Newton's method factors and inverts it, and its progress hardly
 suffers from badly conditioned data, which make Newton's first steps short. See `kernels.columns`.
+
+Columns without a pair between them are visited together, on all threads, from the same W (`kernels.column_batches`).
+The variables are put into an order in which such batches lie side by side: by the strong pairs first, by the non-zero
+ones when these are known. Batches do not depend on the number of threads, and so the result does not.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from jointglasso._typing import FloatArray
-from jointglasso.blocks import BlockSystem
+from jointglasso._threads import Workers
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import log_determinants
-from jointglasso.kernels.pair_types import Columns, Places
+from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
+from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
 
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last
@@ -24,6 +33,15 @@ _ROUGHEST, _PRECISION = 1e-2, 0.1
 
 #: Change that the first sweep is expected to make from a start that carries knowledge.
 _WARM_CHANGE = 0.03
+
+#: A batch holds this part of the columns, but not fewer and not more than so many.
+_PART, _FEWEST, _MOST = 40, 32, 256
+
+#: Batches, in units of those that the last colouring gave, at which the variables are coloured anew.
+_TOO_MANY = 1.5
+
+#: Pieces into which a batch is cut for each thread; columns of a batch from which on its own pairs are shared out, too.
+_PIECES, _WORTH_SHARING = 2, 64
 
 
 def suits_columns(task: SolverTask) -> bool:
@@ -39,66 +57,356 @@ def suits_columns(task: SolverTask) -> bool:
     return bool((system.pair_factor > 0.0).all())
 
 
-@dataclass
-class ColumnAscent:
-    """W, positive definite and dual feasible, with the columns that it gives Theta."""
+class ClassBlocksInStorage(Protocol):
+    """The class blocks of one group, one after another."""
 
-    task: SolverTask
-    places: Places
-    columns: Columns
-    """W is in single precision: a sweep waits for memory, and the certificate looks at Theta alone."""
-    change: float = 1.0
-    """Relative change of W in the last sweep; infinite if W is no longer definite."""
-    rough_gap: float = np.inf
-    """Gap that goes with this change, up to a factor that differs from problem to problem."""
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def block_class(self) -> IntArray: ...
+    @property
+    def block_weight(self) -> FloatArray: ...
+    @property
+    def size(self) -> IntArray: ...
+    @property
+    def offset(self) -> IntArray: ...
+    @property
+    def member_start(self) -> IntArray: ...
+    @property
+    def members(self) -> IntArray: ...
+
+
+@dataclass(frozen=True)
+class Order:
+    """The members of the blocks in some order of the variables."""
+
+    blocks: ClassBlocksInStorage
+    variable: IntArray
+    """Variable of each member, ascending within a block."""
+    member: IntArray
+    """Member of the blocks, as these store them, behind each member."""
 
     @classmethod
-    def begin(cls, task: SolverTask, start: FloatArray, inverse: FloatArray | None = None) -> ColumnAscent:
-        """Columns as in `start`; W as in its inverse if that is given, else from S."""
-        from jointglasso.kernels.columns import columns_of
+    def by(cls, blocks: ClassBlocksInStorage, rank: IntArray) -> Order:
+        """The order in which the members of a block have ascending ranks, those of their variables."""
+        block = np.repeat(np.arange(len(blocks.size)), blocks.size)
+        member = np.lexsort((rank, block))
+        return cls(blocks, rank[member], member)
 
+    @property
+    def slots(self) -> list[IntArray]:
+        """Place in the blocks' own order, for each block."""
+        return [self.member[a:b] - a for a, b in pairwise(self.blocks.member_start)]
+
+    def places(self) -> tuple[IntArray, IntArray]:
+        """(K, U): block of each variable in each class and its place there, -1: in none."""
+        blocks = self.blocks
+        block = np.repeat(np.arange(len(blocks.size)), blocks.size)
+        block_of = np.full((blocks.n_classes, int(self.variable.max(initial=-1)) + 1), -1, dtype=np.int64)
+        slot_of = np.full_like(block_of, -1)
+        block_of[blocks.block_class[block], self.variable] = block
+        slot_of[blocks.block_class[block], self.variable] = np.arange(len(block)) - blocks.member_start[block]
+        return block_of, slot_of
+
+
+def as_columns(n_variables: int, row: IntArray, other: IntArray, value: FloatArray) -> SparseColumns:
+    """Columns with the given numbers (n, K), each of them once, sorted."""
+    order = sparse.coo_array((np.arange(len(row)), (row, other)), shape=(n_variables, n_variables)).tocsr()
+    order.sort_indices()
+    return SparseColumns(order.indptr.astype(np.int64), order.indices.astype(np.int64), value[order.data])
+
+
+@dataclass
+class ColumnAscent:
+    """W, positive definite and dual feasible, with the columns that it gives Theta.
+
+    W and S are in single precision: a sweep waits for memory, and the certificate looks at Theta alone.
+    """
+
+    blocks: ClassBlocksInStorage
+    penalty: PairPenalty
+    workers: Workers
+    order: IntArray
+    """Variable, by its number within the group, at each place in the order of the sweeps."""
+    arranged: Order
+    stack: Stack
+    ascent: Ascent
+    cuts: IntArray
+    """Where the batches of the next sweep begin, if the variables have just been coloured; else empty."""
+    change: float = 1.0
+    """Relative change of W in the last sweep; not finite if W is lost."""
+    rough_gap: float = np.inf
+    """Gap that goes with this change, up to a factor that differs from problem to problem."""
+    n_batches: int = 0
+    """As the last colouring by pairs that are not zero gave them."""
+    _room: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def begin(
+        cls, task: SolverTask, start: FloatArray, inverse: FloatArray | None = None, strong: BoolArray | None = None
+    ) -> ColumnAscent:
+        """Columns as in `start`; W as in its inverse if that is given, else from S.
+
+        `strong` marks the pairs outside the dual ball, where the caller has them.
+        """
         system = task.system
+        _, local = np.unique(system.members, return_inverse=True)
+        entries = np.flatnonzero(system.gather(start))
+        pair = np.repeat(np.arange(system.n_pairs), np.diff(system.pair_start))[entries]
+        pairs, at = np.unique(pair, return_inverse=True)
+        value = np.zeros((len(pairs), system.n_classes))
+        value[at, system.entry_class[entries]] = start[system.upper[entries]]
+        ties = pairs
+        if inverse is None:
+            if strong is None:
+                strong = ~task.penalty.inside(system.weigh(system.gather(system.S)), system.entries(task.penalty))
+            ties = np.union1d(pairs, np.flatnonzero(strong))
+        (i, j), (r, s) = ([local[m] for m in system.entry_members(system.pair_start[some])] for some in (pairs, ties))
         W = _point_near_covariance(task) if inverse is None else _point_near_inverse(task, inverse)
-        columns = Columns(W, np.zeros_like(start), np.empty(len(system.members)))
-        columns_of(system.compiled, np.arange(system.n_blocks), start, columns)
-        return cls(task, _places(system), columns, change=1.0 if inverse is None else _WARM_CHANGE)
+        columns = as_columns(
+            int(local.max()) + 1, np.concatenate([i, j]), np.concatenate([j, i]), np.concatenate([value, value])
+        )
+        ascent = Ascent(W, start[system.diagonal], columns)
+        blocks = system.compiled
+        return cls.over(
+            system, task.penalty, local, ascent, (blocks.S.astype(np.float32), blocks.factor), (r, s),
+            1.0 if inverse is None else _WARM_CHANGE, task.n_threads,
+        )  # fmt: skip
+
+    @classmethod
+    def over(
+        cls,
+        blocks: ClassBlocksInStorage,
+        penalty: PairPenalty,
+        local: IntArray,
+        ascent: Ascent,
+        given: tuple[NDArray[np.float32], FloatArray],
+        ties: tuple[IntArray, IntArray],
+        change: float,
+        n_threads: int,
+    ) -> ColumnAscent:
+        """Of what the blocks store: W, the diagonal of Theta and its columns, the covariances and weights `given`.
+
+        `local` is the number of each member's variable within the group, and `ties` are pairs of such numbers that may
+        not be in one batch in the first sweep.
+        """
+        n_variables = int(local.max()) + 1
+        arranged = Order.by(blocks, local)
+        stack = Stack(
+            *arranged.places(), arranged.variable, blocks.offset, blocks.size, blocks.member_start,
+            blocks.block_weight, *given,
+        )  # fmt: skip
+        nothing = np.empty(0, dtype=np.int64)
+        itself = cls(
+            blocks, penalty, Workers(n_threads), np.arange(n_variables), arranged, stack, ascent, nothing, change
+        )
+        itself._reorder(sparse.coo_array((np.ones(len(ties[0]), dtype=bool), ties), shape=(n_variables, n_variables)))
+        return itself
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.order)
+
+    @property
+    def _most(self) -> int:
+        """Columns of a batch."""
+        return min(max(self.n_variables // _PART, _FEWEST), _MOST)
 
     @property
     def W(self) -> NDArray[np.float32]:
-        """The dual point in flat storage."""
-        W: NDArray[np.float32] = self.columns.W
+        """The dual point as the blocks store it."""
+        W = self.ascent.W.copy()
+        self._rearrange([W], [np.argsort(slots) for slots in self.arranged.slots])
         return W
+
+    @property
+    def precision(self) -> FloatArray:
+        """Diagonal of Theta, in the order of the members of the blocks."""
+        precision = np.empty_like(self.ascent.precision)
+        precision[self.arranged.member] = self.ascent.precision
+        return precision
 
     def sweep(self) -> float:
         """Visit every column once; the relative change of W."""
-        from jointglasso.kernels.columns import ascend_columns
+        from jointglasso.kernels.column_batches import close_batch, sweep_alone
 
-        system, penalty = self.task.system, self.task.penalty
-        unit = penalty.scale / float(system.block_weight.max())
+        self._arrange_batches()
+        unit = self.penalty.scale / float(self.blocks.block_weight.max())
         tolerance = min(_ROUGHEST, _PRECISION * self.change) * unit
-        self.change, self.rough_gap = ascend_columns(
-            penalty.pair, self.places, system.compiled, tolerance, penalty.room(system.n_classes), self.columns
-        )
+        old, n_classes, sums = self.ascent.columns, self.blocks.n_classes, np.zeros(3)
+        room = 2 * len(old.other) + 16 * self.n_variables
+        new = SparseColumns(np.zeros_like(old.start), np.empty(room, dtype=np.int64), np.empty((room, n_classes)))
+        visited, done = self._visited(), 0
+        while done < len(self.cuts) - 1:
+            if self.workers.n_threads == 1:
+                visiting = self._hands(0), visited
+                done += sweep_alone(
+                    self.penalty.pair, self.cuts[done:], self.stack, self.ascent, tolerance, visiting, new, sums
+                )
+                if done == len(self.cuts) - 1:
+                    break
+                batch = self._batch(done)
+            else:
+                batch = self._batch(done)
+                self._visit(batch, tolerance, visited)
+            new = _with_room(new, batch, old, visited)
+            close_batch(self.stack, batch, self.ascent, visited, new, sums)
+            done += 1
+        n = new.start[-1]
+        columns = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
+        self.ascent = Ascent(self.ascent.W, self.ascent.precision, columns)
+        self.change, self.rough_gap = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
         return self.change
 
     def theta(self) -> FloatArray:
         """Theta in flat storage, the mean of what its two columns say of an entry; it need not be definite yet."""
-        from jointglasso.kernels.columns import theta_of
-
-        theta = np.zeros_like(self.columns.theta)
-        theta_of(self.task.system.compiled, self.columns, theta)
+        blocks = self.blocks
+        theta = np.zeros(int(blocks.offset[-1]))
+        slot = np.arange(len(blocks.members)) - np.repeat(blocks.member_start[:-1], blocks.size)
+        size = np.repeat(blocks.size, blocks.size)
+        base = np.repeat(blocks.offset[:-1], blocks.size)
+        theta[base + slot * (size + 1)] = self.precision
+        for k in range(blocks.n_classes):
+            Theta = self.class_theta(k).tocoo()
+            kept = Theta.data != 0.0
+            row, column = (self._member[k, end[kept]] for end in (Theta.row, Theta.col))
+            theta[base[row] + slot[row] * size[row] + slot[column]] = Theta.data[kept]
         return theta
 
+    def class_theta(self, k: int) -> Any:
+        """Theta of a class off the diagonal, as a sparse matrix over the variables of the group."""
+        start, other, value = self.ascent.columns
+        row = np.repeat(self.order, np.diff(start))
+        own = sparse.coo_array((0.5 * value[:, k], (row, self.order[other])), shape=(self.n_variables,) * 2).tocsr()
+        return (own + own.T).tocsr()
 
-def _places(system: BlockSystem) -> Places:
-    """Where the variables of a group are in each class."""
-    variables, local = np.unique(system.members, return_inverse=True)
-    block_of = np.full((system.n_classes, len(variables)), -1, dtype=np.int64)
-    slot_of = np.full_like(block_of, -1)
-    block = system.diagonal_block
-    block_of[system.block_class[block], local] = block
-    slot_of[system.block_class[block], local] = np.arange(len(block)) - system.member_start[block]
-    return Places(block_of, slot_of, np.ascontiguousarray(local, dtype=np.int64))
+    @property
+    def _member(self) -> IntArray:
+        """(K, U): member of the blocks that is a variable of the group in each class; -1: none."""
+        member = np.full((self.blocks.n_classes, self.n_variables), -1, dtype=np.int64)
+        block = np.repeat(np.arange(len(self.blocks.size)), self.blocks.size)
+        member[self.blocks.block_class[block], self.order[self.arranged.variable]] = self.arranged.member
+        return member
+
+    def _arrange_batches(self) -> None:
+        """Cut the columns into batches; colour them anew where that promises fewer of them."""
+        from jointglasso.kernels.column_batches import cut_batches
+
+        if len(self.cuts) and self.n_batches == 0:  # just coloured by pairs of which many will be zero
+            self.n_batches = 1
+            return
+        start, other, _ = self.ascent.columns
+        self.cuts = cut_batches(start, other, self._most)
+        if len(self.cuts) > _TOO_MANY * self.n_batches + 1:
+            shape = self.n_variables, self.n_variables
+            self._reorder(sparse.csr_array((np.ones(len(other), dtype=bool), other, start), shape=shape))
+            self.n_batches = len(self.cuts)
+
+    def _reorder(self, ties: Any) -> None:
+        """Colour the variables, put them into the order of their colours, and make a batch of each."""
+        from jointglasso.kernels.column_batches import colours
+
+        both = (ties + ties.T).tocsr()
+        colour = colours(both.indptr.astype(np.int64), both.indices.astype(np.int64), self._most)
+        self.cuts = np.concatenate([[0], np.cumsum(np.bincount(colour))])
+        order = np.argsort(colour, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        again = Order.by(self.blocks, rank[self.arranged.variable])
+        self._rearrange([self.ascent.W, self.stack.S, self.stack.factor], again.slots)
+        start, other, value = self.ascent.columns
+        columns = as_columns(len(rank), rank[np.repeat(np.arange(len(rank)), np.diff(start))], rank[other], value)
+        self.ascent = Ascent(self.ascent.W, self.ascent.precision[again.member], columns)
+        self.order = self.order[order]
+        self.arranged = Order(self.blocks, again.variable, self.arranged.member[again.member])
+        block_of, slot_of = self.arranged.places()
+        self.stack = self.stack._replace(block_of=block_of, slot_of=slot_of, variable=self.arranged.variable)
+
+    def _rearrange(self, flats: list[Any], slots: list[IntArray]) -> None:
+        """Put the rows and columns of each block, of several flat vectors, into another order, in place."""
+        from jointglasso.kernels.column_batches import reorder_block
+
+        def one(number: int) -> None:
+            flat, block = flats[number // len(slots)], number % len(slots)
+            if len(flat):
+                matrix = flat[self.blocks.offset[block] : self.blocks.offset[block + 1]].reshape(len(slots[block]), -1)
+                reorder_block(matrix.copy(), slots[block], matrix)
+
+        self.workers.map(one, range(len(flats) * len(slots)))
+
+    def _visit(self, batch: Any, tolerance: float, visited: Any) -> None:
+        """Visit the columns of a batch, on threads, and make one matrix of them."""
+        from jointglasso.kernels.column_batches import mirror_rows, settle_columns
+        from jointglasso.kernels.columns import visit_columns
+
+        pair, stack, ascent, m = self.penalty.pair, self.stack, self.ascent, batch.end - batch.begin
+        pieces = min(m, _PIECES * self.workers.n_threads)
+        hands = [self._hands(piece) for piece in range(pieces)]
+        # The longest columns first, dealt out like cards; who solves a column makes no difference to it.
+        dealt = np.argsort(-np.diff(ascent.columns.start[batch.begin : batch.end + 1]), kind="stable")
+
+        def visit(piece: int) -> None:
+            which = dealt[piece::pieces].copy()
+            visit_columns(pair, which, stack, batch, ascent, tolerance, hands[piece], visited)
+
+        parts = pieces if m >= _WORTH_SHARING else 1
+
+        def settle(piece: int) -> None:
+            first, last = (int(m * np.sqrt(part / parts)) for part in (piece, piece + 1))
+            settle_columns(pair, first, last, stack, batch, ascent, hands[piece], visited)
+
+        self.workers.map(visit, range(pieces))
+        self.workers.run(mirror_rows, self._shares, stack, batch, ascent.W)
+        self.workers.map(settle, range(parts))
+
+    @cached_property
+    def _shares(self) -> IntArray:
+        """Members of the blocks shared out to the threads."""
+        return np.linspace(0, len(self.blocks.members), self.workers.n_threads + 1).astype(np.int64)
+
+    def _batch(self, number: int) -> Any:
+        from jointglasso.kernels.column_batches import batch_places
+        from jointglasso.kernels.columns import Batch
+
+        begin, end = int(self.cuts[number]), int(self.cuts[number + 1])
+        lo, hi = (np.empty(len(self.blocks.size), dtype=np.int64) for _ in range(2))
+        batch_places(self.stack, begin, end, lo, hi)
+        return Batch(begin, end, lo, hi)
+
+    def _visited(self) -> Any:
+        """Room for what is found out about the columns of a batch."""
+        from jointglasso.kernels.columns import Visited
+
+        n_classes, most, n = self.blocks.n_classes, self._most, self.n_variables
+        pairs = np.empty((most, n), dtype=np.int64), np.empty((most, n, n_classes))
+        shift = np.zeros((n_classes, most, most))
+        return Visited(
+            np.zeros(most, dtype=np.int64), *pairs, np.ones((most, n_classes)), np.zeros((most, 3)), shift,
+            np.zeros(most, dtype=bool),
+        )  # fmt: skip
+
+    def _hands(self, number: int) -> Any:
+        """Room in which a thread visits columns; it stays."""
+        from jointglasso.kernels.columns import make_hands
+
+        n_classes = self.blocks.n_classes
+        while len(self._room) <= number:
+            widest, room = int(self.blocks.size.max()), self.penalty.room(n_classes)
+            self._room.append(make_hands(n_classes, self.n_variables, widest, room))
+        return self._room[number]
+
+
+def _with_room(new: SparseColumns, batch: Any, old: SparseColumns, visited: Any) -> SparseColumns:
+    """With room for the columns of a batch."""
+    from jointglasso.kernels.column_batches import batch_pairs
+
+    needed = int(new.start[batch.begin]) + batch_pairs(batch, old, visited)
+    if needed <= len(new.other):
+        return new
+    n = new.start[batch.begin]
+    other, value = np.empty(2 * needed, dtype=np.int64), np.empty((2 * needed, new.value.shape[1]))
+    other[:n], value[:n] = new.other[:n], new.value[:n]
+    return SparseColumns(new.start, other, value)
 
 
 def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:

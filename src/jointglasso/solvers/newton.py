@@ -111,7 +111,9 @@ class Newton:
         sweeps = suits_columns(task) and (dense or not task.absolute)
         if sweeps or not dense:
             limit = ADMM_WORK if task.room_for_admm else np.inf
-            theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=limit, sweeps=sweeps)
+            theta, bounds, taken, stopped_by = solve_big_group(
+                task, theta, work_limit=limit, sweeps=sweeps, strong=strong
+            )
             if stopped_by != "work":
                 name = "columns, newton" if sweeps else "newton"
                 return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))

@@ -1,0 +1,275 @@
+"""Batches of columns that are visited from the same W, and how they become one matrix again.
+
+Let C be the variables of a batch and R the others. No two columns of C have a non-zero entry between them, so that the
+new columns are w_j = -W_RR b_j with b_j = t_j / tau_j on R, and the new W is definite if and only if the Schur
+complement of W_RR is. Its diagonal is 1 / tau_j. A pair i, j of C gets the value b_i' W_RR b_j that a visit one after
+the other would give it: then nothing is off the diagonal, and W is definite. Only where that value lies outside the
+dual ball it is drawn towards the nearest point inside, as far as the diagonal still outweighs what that puts beside it;
+if a pair stays outside, the next sweep sees it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import njit
+from jointglasso.kernels.columns import Batch, Hands, Visited, visit_columns
+from jointglasso.kernels.pair import Penalty, pair_inside, pair_subgradient, pair_threshold
+from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
+
+#: Most that the scaled sum of a row off the diagonal of the Schur complement may be, its diagonal being 1.
+_DOMINATED = 0.9
+
+
+@njit(cache=True, nogil=True)
+def colours(start: IntArray, other: IntArray, most: int) -> IntArray:
+    """Colours of the variables of a symmetric graph, no two neighbours alike, at most `most` of each: first fit."""
+    n = start.shape[0] - 1
+    order = np.argsort(start[:-1] - start[1:], kind="mergesort")
+    colour = np.full(n, -1)
+    filled = np.zeros(n + 1, np.int64)
+    barred = np.full(n + 1, -1)
+    lowest = 0
+    for j in order:
+        for e in range(start[j], start[j + 1]):
+            if colour[other[e]] >= 0:
+                barred[colour[other[e]]] = j
+        c = lowest
+        while barred[c] == j or filled[c] >= most:
+            c += 1
+        colour[j] = c
+        filled[c] += 1
+        while filled[lowest] >= most:
+            lowest += 1
+    return colour
+
+
+@njit(cache=True, nogil=True)
+def cut_batches(start: IntArray, other: IntArray, most: int) -> IntArray:
+    """Where batches begin, and the end: at most `most` consecutive variables, no two of them tied."""
+    n = start.shape[0] - 1
+    cuts = np.empty(n + 1, np.int64)
+    cuts[0] = 0
+    count = 1
+    begin = 0
+    tied_in = np.full(n, -1)
+    for j in range(n):
+        tied = tied_in[j] == begin or j - begin >= most
+        for e in range(start[j], start[j + 1]):
+            tied = tied or begin <= other[e] < j
+        if tied:
+            begin = j
+            cuts[count] = j
+            count += 1
+        for e in range(start[j], start[j + 1]):
+            tied_in[other[e]] = begin
+    cuts[count] = n
+    return cuts[: count + 1].copy()
+
+
+@njit(cache=True, nogil=True)
+def batch_places(stack: Stack, begin: int, end: int, lo: IntArray, hi: IntArray) -> None:
+    """Places lo..hi-1 of the variables begin..end-1 in each block."""
+    lo[:] = 0
+    hi[:] = 0
+    for j in range(begin, end):
+        for k in range(stack.block_of.shape[0]):
+            block = stack.block_of[k, j]
+            if block >= 0:
+                if lo[block] == hi[block]:
+                    lo[block] = stack.slot_of[k, j]
+                hi[block] = stack.slot_of[k, j] + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def settle_columns(
+    penalty: Penalty,
+    first: int,
+    last: int,
+    stack: Stack,
+    batch: Batch,
+    ascent: Ascent,
+    hands: Hands,
+    visited: Visited,
+) -> None:
+    """Give the pairs of the columns first..last-1 of a batch with those before them their values, in both rows.
+
+    The columns of the batch must be in all other rows.
+    """
+    n_classes = stack.block_of.shape[0]
+    W, zero, one = ascent.W, np.zeros(n_classes), np.ones(n_classes)
+    for d in range(first, last):
+        visited.shifted[d] = False
+        if visited.n_pairs[d] < 0:
+            continue
+        for k in range(n_classes):
+            block = stack.block_of[k, batch.begin + d]
+            if block >= 0:
+                implied = hands.y[k, : batch.hi[block] - batch.lo[block]]
+                implied[:] = 0.0
+                for a in range(visited.n_pairs[d]):
+                    x = visited.value[d, a, k]
+                    if x != 0.0:
+                        base = stack.offset[block] + stack.slot_of[k, visited.other[d, a]] * stack.size[block]
+                        _subtract(x / visited.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
+        for c in range(d):
+            if visited.n_pairs[c] >= 0:
+                _settle_pair(penalty, c, d, stack, batch, W, (hands, zero, one), visited)
+
+
+@njit(cache=True, nogil=True)
+def _subtract(factor: float, row: FloatArray, out: FloatArray) -> None:
+    for i in range(out.shape[0]):
+        out[i] -= factor * row[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _settle_pair(
+    penalty: Penalty,
+    c: int,
+    d: int,
+    stack: Stack,
+    batch: Batch,
+    W: FloatArray,
+    room: tuple[Hands, FloatArray, FloatArray],
+    visited: Visited,
+) -> None:
+    """Write a pair inside the batch into both of its rows, and note how far it was drawn."""
+    i, j, (hands, zero, one) = batch.begin + c, batch.begin + d, room
+    u, new, cls = hands.room.a, hands.room.new, hands.room.cls
+    held = 0
+    v = 1.0
+    outside = False
+    for k in range(stack.block_of.shape[0]):
+        block = stack.block_of[k, i]
+        if block >= 0 and block == stack.block_of[k, j]:
+            at = stack.offset[block] + stack.slot_of[k, j] * stack.size[block] + stack.slot_of[k, i]
+            u[held] = stack.weight[block] * (hands.y[k, stack.slot_of[k, i] - batch.lo[block]] - stack.S[at])
+            cls[held] = k
+            if stack.factor.shape[0] > 0:
+                v = stack.factor[at]
+            outside = outside or abs(u[held]) > v * pair_threshold(penalty, k)
+            held += 1
+    outside = outside and not pair_inside(penalty, u, cls, held, v, hands.room.real, hands.room.whole)
+    if outside:
+        pair_subgradient(penalty, zero, u, one, cls, held, v, new, hands.room.real, hands.room.whole)
+        visited.shifted[d] = True
+    for e in range(held):
+        k = cls[e]
+        block = stack.block_of[k, i]
+        visited.shift[k, d, c] = (new[e] - u[e]) / stack.weight[block] if outside else 0.0
+        value = hands.y[k, stack.slot_of[k, i] - batch.lo[block]] + visited.shift[k, d, c]
+        base, b = stack.offset[block], stack.size[block]
+        W[base + stack.slot_of[k, i] * b + stack.slot_of[k, j]] = value
+        W[base + stack.slot_of[k, j] * b + stack.slot_of[k, i]] = value
+
+
+@njit(cache=True, nogil=True)
+def _outweigh(stack: Stack, batch: Batch, W: FloatArray, visited: Visited) -> None:
+    """Take back a part of what pairs were drawn where it could outweigh the diagonal of the Schur complement."""
+    n_classes, m = stack.block_of.shape[0], batch.end - batch.begin
+    apart = np.zeros((n_classes, m))
+    for k in range(n_classes):
+        for d in range(m):
+            for c in range(d if visited.shifted[d] else 0):
+                size = abs(visited.shift[k, d, c]) * np.sqrt(visited.tau[c, k] * visited.tau[d, k])
+                apart[k, c] += size
+                apart[k, d] += size
+    for k in range(n_classes):
+        for d in range(m):
+            for c in range(d if visited.shifted[d] else 0):
+                most = max(apart[k, c], apart[k, d])
+                if visited.shift[k, d, c] != 0.0 and most > _DOMINATED:
+                    i, j = batch.begin + c, batch.begin + d
+                    base, b = stack.offset[stack.block_of[k, i]], stack.size[stack.block_of[k, i]]
+                    back = (1.0 - _DOMINATED / most) * visited.shift[k, d, c]
+                    W[base + stack.slot_of[k, i] * b + stack.slot_of[k, j]] -= back
+                    W[base + stack.slot_of[k, j] * b + stack.slot_of[k, i]] -= back
+
+
+@njit(cache=True, nogil=True)
+def mirror_rows(first: int, last: int, stack: Stack, batch: Batch, W: FloatArray) -> None:
+    """Copy the rows of a batch into its columns, for the members first..last-1 of all blocks."""
+    for block in range(stack.size.shape[0]):
+        lo, hi, b = batch.lo[block], batch.hi[block], stack.size[block]
+        if lo < hi:
+            rows = W[stack.offset[block] : stack.offset[block + 1]].reshape((b, b))
+            for i in range(max(0, first - stack.member_start[block]), min(b, last - stack.member_start[block])):
+                if i < lo or i >= hi:
+                    rows[i, lo:hi] = rows[lo:hi, i]
+
+
+@njit(cache=True, nogil=True)
+def close_batch(
+    stack: Stack, batch: Batch, ascent: Ascent, visited: Visited, new: SparseColumns, sums: FloatArray
+) -> None:
+    """Make sure of W, give Theta its new diagonal, append the columns to the sparse ones, add up the changes."""
+    m = batch.end - batch.begin
+    if visited.shifted[:m].any():
+        _outweigh(stack, batch, ascent.W, visited)
+    old = ascent.columns
+    n = new.start[batch.begin]
+    for c in range(m):
+        j = batch.begin + c
+        count = visited.n_pairs[c]
+        if count >= 0:
+            sums += visited.sums[c]
+            new.other[n : n + count] = visited.other[c, :count]
+            new.value[n : n + count] = visited.value[c, :count]
+            for k in range(stack.block_of.shape[0]):
+                block = stack.block_of[k, j]
+                if block >= 0:
+                    ascent.precision[stack.member_start[block] + stack.slot_of[k, j]] = visited.tau[c, k]
+        else:
+            count = old.start[j + 1] - old.start[j]
+            new.other[n : n + count] = old.other[old.start[j] : old.start[j + 1]]
+            new.value[n : n + count] = old.value[old.start[j] : old.start[j + 1]]
+        n += count
+        new.start[j + 1] = n
+
+
+@njit(cache=True, nogil=True)
+def batch_pairs(batch: Batch, old: SparseColumns, visited: Visited) -> int:
+    """Pairs of the columns of a batch."""
+    n = 0
+    for c in range(batch.end - batch.begin):
+        j = batch.begin + c
+        n += visited.n_pairs[c] if visited.n_pairs[c] >= 0 else old.start[j + 1] - old.start[j]
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep_alone(
+    penalty: Penalty,
+    cuts: IntArray,
+    stack: Stack,
+    ascent: Ascent,
+    tolerance: float,
+    visiting: tuple[Hands, Visited],
+    new: SparseColumns,
+    sums: FloatArray,
+) -> int:
+    """A sweep on one thread, batch by batch as on several; the batch for which there was no room, or the end."""
+    hands, visited = visiting
+    lo, hi = np.zeros_like(stack.size), np.zeros_like(stack.size)
+    for n in range(cuts.shape[0] - 1):
+        batch_places(stack, cuts[n], cuts[n + 1], lo, hi)
+        batch = Batch(cuts[n], cuts[n + 1], lo, hi)
+        m = cuts[n + 1] - cuts[n]
+        visit_columns(penalty, np.arange(m), stack, batch, ascent, tolerance, hands, visited)
+        mirror_rows(0, stack.variable.shape[0], stack, batch, ascent.W)
+        settle_columns(penalty, 0, m, stack, batch, ascent, hands, visited)
+        if new.start[cuts[n]] + batch_pairs(batch, ascent.columns, visited) > new.other.shape[0]:
+            return n
+        close_batch(stack, batch, ascent, visited, new, sums)
+    return cuts.shape[0] - 1
+
+
+@njit(cache=True, nogil=True)
+def reorder_block(block: FloatArray, order: IntArray, out: FloatArray) -> None:
+    """``out = block[order][:, order]``."""
+    for i in range(order.shape[0]):
+        row = block[order[i]]
+        for j in range(order.shape[0]):
+            out[i, j] = row[order[j]]
