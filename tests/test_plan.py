@@ -303,3 +303,13 @@ def test_some_variables_of_a_source():
     some = np.array([7, 2, 5])
     for k in range(2):
         assert_allclose(source.among(some).block(k, np.arange(3)), source.block(k, some), rtol=1e-12)
+
+
+def test_groups_correlated_throughout_are_planned_with_more_seconds():
+    draw = np.random.default_rng(0)
+    factor = [draw.standard_normal((200, 120)) + 1.5 * draw.standard_normal((200, 1)) for _ in range(2)]
+    dense = jgl.plan(jgl.SampleCovariance(factor, correlation=True), 0.2, 0.05)
+    place = np.arange(120)
+    sparse = jgl.plan(np.stack([0.6 ** np.abs(place[:, None] - place)] * 2), 0.2, 0.05)
+    assert dense.group_largest[0] == sparse.group_largest[0] == 120
+    assert dense.seconds > 3.0 * sparse.seconds

@@ -37,6 +37,10 @@ _NO_QUESTION = 2.0**26
 #: Time to solve a group, in factorizations with inversion of its blocks (docs/performance.md).
 FACTORIZATIONS = 60.0
 
+#: Time to solve a group that is correlated throughout, on one core, in factorizations of its blocks times their sizes: the
+#: columns of its solution have some fifty to a hundred non-zeros whatever its size.
+DENSE_FACTORIZATIONS = 8e4
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -139,12 +143,17 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver) 
     """Estimate what the groups of a partition will take."""
     blocks = partition.class_blocks
     order = blocks.by_cost
-    memory = group_memory(blocks, method, dense_groups(blocks, pairs))
+    dense = dense_groups(blocks, pairs)
+    memory = group_memory(blocks, method, dense)
+    seconds = FACTORIZATIONS * group_sums(blocks, 3) / _factorization_rate()
+    if pairs is not None and method.name == "auto":
+        one_core = DENSE_FACTORIZATIONS * group_sums(blocks, 2) * available_cores() / _factorization_rate()
+        seconds = np.where(dense, np.maximum(seconds, one_core), seconds)
     return Plan(
         partition=partition,
         group_largest=blocks.group_largest[order],
         group_memory=memory[order],
-        group_seconds=FACTORIZATIONS * group_sums(blocks, 3)[order] / _factorization_rate(),
+        group_seconds=seconds[order],
         memory=float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs),
     )
 
