@@ -37,8 +37,8 @@ _NO_QUESTION = 2.0**26
 #: Time to solve a group, in factorizations with inversion of its blocks (docs/performance.md).
 FACTORIZATIONS = 60.0
 
-#: Time to solve a group that is correlated throughout, on one core, in factorizations of its blocks times their sizes: the
-#: columns of its solution have some fifty to a hundred non-zeros whatever its size.
+#: Time to solve a group that is correlated throughout, on one core, in factorizations of its blocks times their sizes:
+#: the columns of its solution have some fifty to a hundred non-zeros whatever its size.
 DENSE_FACTORIZATIONS = 8e4
 
 
