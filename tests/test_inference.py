@@ -47,7 +47,7 @@ def upper(matrix):
 
 
 def test_the_support_step_is_the_stated_problem(data, residuals):
-    s = np.sqrt(np.log(12) / 100)
+    s = np.sqrt(max(np.log(12), 2 * np.log(12 / 5)) / 100)
     weights = np.sqrt(np.array([80, 120]) / 100)
     plain = jgl.solve(
         data.source, (1 - OMEGA) * s, OMEGA * s, weights=weights, penalize_diagonal=False, screening="none", tol=1e-8

@@ -166,7 +166,7 @@ class Preparation:
         }
         if self.association == "pearson":
             return SampleCovariance(samples.matrices, assume_centered=self.assume_centered, **options)
-        scored = [NormalScores(X)(X) * d for X, d in zip(samples.matrices, deviation, strict=True)]
+        scored = [NormalScores(X).own * d for X, d in zip(samples.matrices, deviation, strict=True)]
         return SampleCovariance(scored, **options)
 
     def _dense(
@@ -203,7 +203,7 @@ class Preparation:
         if self.association == "pearson":
             return X - location
         if self.association in ("nonparanormal", "mixed"):
-            return NormalScores(X)(X)
+            return NormalScores(X).own
         ranked = ranks(X)
         return ranked - np.nanmean(ranked, axis=0)
 

@@ -15,7 +15,8 @@ from jointglasso._typing import FloatArray
 
 def ranks(X: FloatArray) -> FloatArray:
     """Ranks within each column, ties averaged; missing values stay missing and have no rank."""
-    return np.asarray(rankdata(X, axis=0, nan_policy="omit"), dtype=float)
+    policy = "omit" if np.isnan(X).any() else "propagate"  # "omit" goes column by column
+    return np.asarray(rankdata(X, axis=0, nan_policy=policy), dtype=float)
 
 
 def latent_from_spearman(rho: FloatArray) -> FloatArray:
@@ -36,15 +37,21 @@ class NormalScores:
     ----------
     X : array (n, p)
         The table that defines the distribution; NaN where missing.
+
+    Attributes
+    ----------
+    own : array (n, p)
+        Scores of the table itself.
     """
 
     def __init__(self, X: FloatArray) -> None:
         self._sorted = np.sort(X, axis=0)  # NaN last
         self._count = (~np.isnan(X)).sum(axis=0)
-        raw = self._raw(X)
+        raw = self._raw(X) if (self._count < len(X)).any() else _normal(ranks(X), len(X))
         self._mean = np.nanmean(raw, axis=0)
         deviation = np.nanstd(raw, axis=0)
         self._deviation = np.where(deviation > 0, deviation, 1.0)
+        self.own: FloatArray = (raw - self._mean) / self._deviation
 
     def __call__(self, X: FloatArray) -> FloatArray:
         """Scores of samples, those of the table or new ones, under the table's distribution."""
@@ -57,10 +64,15 @@ class NormalScores:
             column, known = X[:, j], self._sorted[:n, j]
             below = np.searchsorted(known, column, side="left")
             upto = np.searchsorted(known, column, side="right")
-            share = ((below + upto) / 2.0 + 0.5) / (n + 1.0)
-            delta = winsorisation(int(n))
-            out[:, j] = np.where(np.isnan(column), np.nan, ndtri(np.clip(share, delta, 1.0 - delta)))
+            out[:, j] = np.where(np.isnan(column), np.nan, _normal((below + upto) / 2.0 + 0.5, int(n)))
         return out
+
+
+def _normal(rank: FloatArray, n: int) -> FloatArray:
+    """Winsorised normal quantiles of ranks among n."""
+    delta = winsorisation(n)
+    quantiles: FloatArray = ndtri(np.clip(rank / (n + 1.0), delta, 1.0 - delta))
+    return quantiles
 
 
 def winsorisation(n: int) -> float:

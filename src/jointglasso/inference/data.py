@@ -94,9 +94,10 @@ def read_inference_data(
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
     if any(np.isnan(X).any() for X in samples.matrices):
         return _imputed(samples, sizes, beside[0], association)
-    prepared = Preparation(association=association)(samples)
-    scores = [prepared.scores(k, X) for k, X in enumerate(samples.matrices)]
-    data = InferenceData(prepared.source, scores, sizes, beside[0])
+    source: Any = Preparation(association=association)(samples).source
+    # A `SampleCovariance` holds the scores already, variables in rows and of length 1.
+    scores = [source.content(k)[0].T * np.sqrt(n) for k, n in enumerate(samples.sizes.tolist())]
+    data = InferenceData(source, scores, sizes, beside[0])
     if data.subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
     return data

@@ -72,8 +72,8 @@ def infer(
         Take its non-zero entries as the support instead of the support step. The sparser it is, the more coverage is
         lost.
     strength : float, optional
-        Factor c of the penalty ``c sqrt(log p / mean n)`` of the support step: 1 by default, or more where that would
-        tie more than a thousand variables together.
+        Factor c of the penalty ``c sqrt(max(log p, 2 log(p / 5)) / mean n)`` of the support step: 1, or more where it
+        would tie more than a thousand variables together.
     keep : {"auto", "all"} or float
         Pairs that the tables hold: all of them, those with a p-value up to a number in some test, or all up to two
         million pairs and beyond that those with small p-values.

@@ -227,8 +227,8 @@ class Inference:
         return (
             f"Partial correlations{scores} between {len(self.variable_names)} variables in {classes} were estimated "
             "by desparsified maximum likelihood on the support of a joint graphical lasso (group penalty, lambda = "
-            f"sqrt(log p / n), omega = 1/2), with {errors}{between if self.n_classes > 1 else ''}, and false discovery "
-            f"rates by the procedure of Benjamini and Hochberg (threshold {fdr:g}; jointglasso {__version__})."
+            f"sqrt(max(log p, 2 log(p / 5)) / n)), with {errors}{between if self.n_classes > 1 else ''}, and false "
+            f"discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso {__version__})."
         )
 
     def __repr__(self) -> str:

@@ -81,7 +81,7 @@ def _standardised(preparation: Preparation, samples: ClassSamples) -> tuple[Prep
     if preparation.association == "pearson":
         margins = zip(rough.samples.matrices, rough.location, rough.deviation, strict=True)
         return rough, [(X - m) / d for X, m, d in margins]
-    return rough, [NormalScores(X)(X) for X in rough.samples.matrices]
+    return rough, [NormalScores(X).own for X in rough.samples.matrices]
 
 
 def _dense(source: CovarianceSource) -> FloatArray:
