@@ -87,7 +87,7 @@ def modules(arguments: argparse.Namespace) -> None:
         bare = seconds = np.inf
         for _ in range(arguments.repeats):  # in turns, the best of each: the machine is shared, noise only adds
             began = time.perf_counter()
-            source = jgl.SampleCovariance(samples, correlation=True)
+            source = jgl.SampleCovariance(samples, scale="correlation")
             solution = jgl.solve(source, lambda1, lambda2)
             seconds = min(seconds, time.perf_counter() - began)
             bare = min(bare, bare_products(source))
@@ -110,7 +110,7 @@ def tumours(path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def tcga(arguments: argparse.Namespace) -> None:
     jgl.warm_kernels()
     X, y, _ = tumours(arguments.file)
-    source = jgl.SampleCovariance.from_labels(X, y, correlation=True)
+    source = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
     p = source.n_variables
     began = time.perf_counter()
     curve = jgl.component_curve(source, 0.1)
@@ -155,11 +155,11 @@ def run(source: jgl.SampleCovariance, lambda1: float, lambda2: float, tol: float
 def path(arguments: argparse.Namespace) -> None:
     jgl.warm_kernels()
     if arguments.file is None:
-        source = jgl.SampleCovariance(module_samples(arguments.p, 200, 3), correlation=True)
+        source = jgl.SampleCovariance(module_samples(arguments.p, 200, 3), scale="correlation")
     else:
         X, y, _ = tumours(arguments.file)
         chosen = np.sort(np.argsort(-X.var(axis=0))[: arguments.p])
-        source = jgl.SampleCovariance.from_labels(X[:, chosen], y, correlation=True)
+        source = jgl.SampleCovariance.from_labels(X[:, chosen], y, scale="correlation")
     top = jgl.component_curve(source, 0.2).lambda_max
     lambdas = [(lam, 0.2 * lam) for lam in np.geomspace(0.99 * top, arguments.lowest * top, arguments.points)]
     began = time.perf_counter()

@@ -35,7 +35,7 @@ def main() -> None:
         lambda2 = 0.1
         lambda1 = 1.05 * critical_correlation(200, p) - lambda2 + 0.08
         samples = module_samples(p, 200, 3)
-        sources = {name: jgl.SampleCovariance(samples, correlation=True, device=name) for name in devices}
+        sources = {name: jgl.SampleCovariance(samples, scale="correlation", device=name) for name in devices}
         del samples
         first, scan, edges = {}, dict.fromkeys(devices, np.inf), {}
         for name, source in sources.items():

@@ -57,7 +57,7 @@ def main() -> None:
     arguments = parser.parse_args()
     describe_machine()
     items._SAVED_BATCH_COST = 1.0  # every group a piece of its own: many files, many moments to be killed at
-    source = jgl.SampleCovariance(module_samples(arguments.p, 200, 3), correlation=True)
+    source = jgl.SampleCovariance(module_samples(arguments.p, 200, 3), scale="correlation")
     lambdas = (0.28, 0.1)
     draw = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as scratch:

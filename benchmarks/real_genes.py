@@ -28,7 +28,7 @@ def load(path: str, p: int) -> np.ndarray:
     complete = np.isfinite(X).all(axis=0)
     X, y = X[tumour][:, complete], y[tumour]
     chosen = np.sort(np.argsort(-X.var(axis=0))[:p])
-    source = jgl.SampleCovariance.from_labels(X[:, chosen], y, correlation=True)
+    source = jgl.SampleCovariance.from_labels(X[:, chosen], y, scale="correlation")
     return np.stack([source.block(k, np.arange(len(chosen))) for k in range(source.n_classes)])
 
 

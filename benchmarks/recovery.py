@@ -104,7 +104,7 @@ def default(X: np.ndarray, y: np.ndarray) -> Graphs:
 
 def earlier(X: np.ndarray, y: np.ndarray) -> Graphs:
     """The default of version 0.1."""
-    source = jgl.SampleCovariance.from_labels(X, y, correlation=True)
+    source = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
     grid = jgl.lambda_grid(source, ratios=(0.1, 0.3, 0.6, 1.0, 2.0), min_ratio=0.05)
     found = jgl.select(X, y, criterion="ebic", grid=grid, weights="equal", penalize_diagonal=True)
     return edges(found.precision)

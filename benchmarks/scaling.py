@@ -51,7 +51,7 @@ def selection(p: int) -> Callable[..., Any]:
     """`select` over a 10 x 5 grid with 5 folds."""
     data = jgl.datasets.make_joint_ggm("modules", p, 2, n_samples=100, n_blocks=p // 20, random_state=0)
     X = {f"class {k}": samples for k, samples in enumerate(data.samples)}
-    source = jgl.SampleCovariance(list(data.samples), correlation=True)
+    source = jgl.SampleCovariance(list(data.samples), scale="correlation")
     grid = jgl.lambda_grid(source, n_lambdas=10, min_ratio=0.3)
     return lambda **how: jgl.select(X, criterion="cv", cv=5, grid=grid, random_state=0, **how).records["score"]
 
@@ -60,7 +60,7 @@ def solves(p: int) -> Callable[..., Any]:
     """One solve with many groups of some size."""
     draw = np.random.default_rng(0)
     common = [draw.standard_normal((100, p // 50)).repeat(50, axis=1) for _ in range(2)]
-    source = jgl.SampleCovariance([draw.standard_normal((100, p)) + 1.2 * f for f in common], correlation=True)
+    source = jgl.SampleCovariance([draw.standard_normal((100, p)) + 1.2 * f for f in common], scale="correlation")
     return lambda **how: jgl.solve(source, 0.42, 0.05, **how).objective
 
 

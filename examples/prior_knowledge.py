@@ -10,7 +10,7 @@ samples = {name: draw.standard_normal((40, 6)) for name in ("tumour", "normal")}
 for X in samples.values():
     X[:, 1] += 0.5 * X[:, 0]  # TP53 - MDM2
     X[:, 2] += 0.9 * X[:, 0]  # TP53 - CDKN1A
-source = jgl.SampleCovariance(samples, correlation=True, variable_names=names)
+source = jgl.SampleCovariance(samples, scale="correlation", variable_names=names)
 
 weights = {
     ("TP53", "MDM2"): 0.2,  # well established: a fifth of the penalty

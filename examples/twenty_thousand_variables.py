@@ -15,7 +15,7 @@ for name in ("control", "early", "late"):
     X = draw.standard_normal((200, 20_000))
     X[:, :5_000] += 1.2 * draw.standard_normal((200, 500)).repeat(10, axis=1)  # 500 modules of 10
     samples[name] = X
-source = jgl.SampleCovariance(samples, correlation=True)
+source = jgl.SampleCovariance(samples, scale="correlation")
 
 curve = jgl.component_curve(source, ratio=0.3)
 print(curve)

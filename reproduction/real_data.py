@@ -71,7 +71,7 @@ def load_real_data(settings: Settings) -> RealData:
     kept = [name for name, keep in zip(names, varying, strict=True) if keep]
     source = SampleCovariance(
         {name: X[:, varying] for name, X in by_class.items()},
-        correlation=not settings.covariances,
+        scale="covariance" if settings.covariances else "correlation",
         variable_names=kept,
     )
     where = ", ".join(path.name for path in settings.data)
@@ -94,7 +94,9 @@ def _embedded(settings: Settings) -> RealData:
     table, n_variables = load_rppa(), QUICK_VARIABLES if settings.quick else None
     by_class = {name: table.X[table.y == name, :n_variables] for name in EMBEDDED_CLASSES}
     names = table.variable_names[:n_variables]
-    source = SampleCovariance(by_class, correlation=not settings.covariances, variable_names=names)
+    source = SampleCovariance(
+        by_class, scale="covariance" if settings.covariances else "correlation", variable_names=names
+    )
     origin = _origin(source, "the TCGA proteins inside the package, which are not the paper's data")
     return RealData(source, origin, _SCALE_NOTES[settings.covariances])
 

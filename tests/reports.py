@@ -30,7 +30,7 @@ def protein_solution(n_variables=40, lambda1=0.25, lambda2=0.05, penalty="group"
     """Real data: the first proteins of six cancers."""
     table = jgl.datasets.load_rppa()
     part = table.select(table.variable_names[:n_variables])
-    return jgl.solve(part.to_source(correlation=True), lambda1, lambda2, penalty=penalty)
+    return jgl.solve(part.to_source(scale="correlation"), lambda1, lambda2, penalty=penalty)
 
 
 def made_solution(precision, class_names, variable_names, *, converged=True, certified=None, parameters=None):

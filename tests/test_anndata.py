@@ -38,7 +38,7 @@ def test_the_module_is_ours_and_the_package_the_real_one():
 
 def test_fit_solves_the_problem_of_from_labels():
     adata, solution = fitted()
-    source = jgl.SampleCovariance.from_labels(adata.X, adata.obs["condition"], correlation=True)
+    source = jgl.SampleCovariance.from_labels(adata.X, adata.obs["condition"], scale="correlation")
     direct = jgl.solve(source, 0.2, 0.1)
     assert solution.class_names == direct.class_names == tuple(adata.obs["condition"].unique())
     assert solution.objective == pytest.approx(direct.objective)
@@ -123,7 +123,7 @@ def test_constant_genes_do_no_harm_without_scaling():
     adata = table()
     adata.X[:, 8] = 0.0
     with pytest.warns(jgl.RefitWarning, match="no maximum"):
-        _, solution = fitted(adata, correlation=False)
+        _, solution = fitted(adata, scale="covariance")
     assert len(solution.variable_names) == 12
 
 

@@ -33,7 +33,7 @@ def many_pieces(monkeypatch):
 
 
 def source_of(**options):
-    return jgl.SampleCovariance(module_samples(**options), correlation=True)
+    return jgl.SampleCovariance(module_samples(**options), scale="correlation")
 
 
 def assert_same(first, second):
@@ -316,7 +316,7 @@ def test_a_checkpoint_that_cannot_be_begun_is_an_error_at_once(tmp_path, monkeyp
 def common_factor(p=60, n=80):
     draw = np.random.default_rng(0)
     X = [draw.standard_normal((n, p)) + 1.2 * draw.standard_normal((n, 1)) for _ in range(2)]
-    return jgl.SampleCovariance(X, correlation=True)
+    return jgl.SampleCovariance(X, scale="correlation")
 
 
 class Killed(Exception):
@@ -364,7 +364,7 @@ def test_batches_of_groups_leave_snapshots_as_well(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
     draw = np.random.default_rng(0)
     X = [np.hstack([draw.standard_normal((400, 40)) + 1.5 * draw.standard_normal((400, 1)) for _ in range(3)])]
-    source, lambdas = jgl.SampleCovariance(X, correlation=True), (0.3, 0.0)
+    source, lambdas = jgl.SampleCovariance(X, scale="correlation"), (0.3, 0.0)
     whole = jgl.solve(source, *lambdas)
     assert whole.methods == {"admm": 3}
     written = []
@@ -391,7 +391,7 @@ def test_big_groups_leave_snapshots_to_go_on_from(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
     draw = np.random.default_rng(0)
     X = [draw.standard_normal((80, 100)) + 0.7 * draw.standard_normal((80, 1)) for _ in range(2)]
-    source = jgl.SampleCovariance(X, correlation=True)
+    source = jgl.SampleCovariance(X, scale="correlation")
     whole = jgl.solve(source, 0.2, 0.05, tol=1e-8, solver="newton")
 
     def stop(iteration):

@@ -202,7 +202,7 @@ def test_select_by_every_criterion(table, criterion):
     options = ("--folds", 3, "--subsamples", 3, "--seed", 1)
     found = answer("select", table, "--label", "state", *SMALL_GRID, "--criterion", criterion, *options)
     data = jgl.io.read_table(table, label="state")
-    source = jgl.SampleCovariance.from_labels(data.X, data.y, correlation=True)
+    source = jgl.SampleCovariance.from_labels(data.X, data.y, scale="correlation")
     grid = jgl.lambda_grid(source, n_lambdas=4, ratios=(0.3, 1), min_ratio=0.2, weights="sqrt_sample_size")
     same = jgl.select(data.X, data.y, grid=grid, criterion=criterion, cv=3, n_subsamples=3, random_state=1)
     assert (found["best"], found["lambda1"]) == (same.best, pytest.approx(same.lambda1))
@@ -293,9 +293,9 @@ def test_embedded_proteins_are_a_table_like_those_read_from_files():
     table = jgl.datasets.load_rppa()
     assert isinstance(table, jgl.io.LabelledTable)
     assert len(table.sample_names) == len(set(table.sample_names)) == 2498
-    source = table.select(table.variable_names[:5], ["OV", "LGG"]).to_source(correlation=True)
+    source = table.select(table.variable_names[:5], ["OV", "LGG"]).to_source(scale="correlation")
     assert source.class_names == ("LGG", "OV") and source.variable_names == table.variable_names[:5]
-    same = jgl.SampleCovariance.from_labels(table.X, table.y, correlation=True).block(2, np.arange(5))
+    same = jgl.SampleCovariance.from_labels(table.X, table.y, scale="correlation").block(2, np.arange(5))
     np.testing.assert_array_equal(source.block(0, np.arange(5)), same)
 
 

@@ -29,7 +29,7 @@ def source_of(kind: str) -> tuple[jgl.CovarianceSource, list[np.ndarray]]:
     if kind == "dense":
         return jgl.DenseCovariance(EXPECTED[False]), EXPECTED[False]
     correlation = kind == "correlation"
-    return jgl.SampleCovariance(SAMPLES, correlation=correlation), EXPECTED[correlation]
+    return jgl.SampleCovariance(SAMPLES, scale="correlation" if correlation else "covariance"), EXPECTED[correlation]
 
 
 KINDS = ["dense", "samples", "correlation"]
@@ -117,7 +117,7 @@ def test_divisor_is_the_number_of_samples_and_each_class_has_its_own_mean():
 
 
 def test_correlations_have_unit_diagonal_exactly():
-    source = jgl.SampleCovariance(SAMPLES, correlation=True)
+    source = jgl.SampleCovariance(SAMPLES, scale="correlation")
     assert (source.diagonal(1) == 1.0).all()
 
 
@@ -149,7 +149,7 @@ def test_a_column_with_one_other_value_is_not_constant():
 def test_tiny_variance_is_kept_in_correlations():
     X = SAMPLES[0].copy()
     X[:, 2] *= 1e-120
-    close(jgl.SampleCovariance([X], correlation=True).block(0, np.arange(9)), EXPECTED[True][0])
+    close(jgl.SampleCovariance([X], scale="correlation").block(0, np.arange(9)), EXPECTED[True][0])
 
 
 # Labels
@@ -186,7 +186,7 @@ def test_labels_with_a_data_frame_keep_the_column_names():
 
 def test_labels_pass_on_correlation_and_names():
     source = jgl.SampleCovariance.from_labels(
-        SAMPLES[0][:, :2], ["a"] * 10 + ["b"] * 15, correlation=True, variable_names=["u", "v"]
+        SAMPLES[0][:, :2], ["a"] * 10 + ["b"] * 15, scale="correlation", variable_names=["u", "v"]
     )
     assert source.variable_names == ("u", "v")
     close(source.block(0, np.arange(2)), np.corrcoef(SAMPLES[0][:10, :2].T))
@@ -234,7 +234,7 @@ def test_float64_matrices_are_not_copied():
 
 def test_samples_are_copied_before_they_are_centred():
     X = SAMPLES[0].copy()
-    jgl.SampleCovariance([X], correlation=True)
+    jgl.SampleCovariance([X], scale="correlation")
     np.testing.assert_array_equal(X, SAMPLES[0])
 
 
@@ -275,9 +275,12 @@ def assert_same_numbers(found, expected):
 @pytest.mark.parametrize("correlation", [False, True])
 @pytest.mark.parametrize("kind", SPARSE + ON_DISK)
 def test_tables_of_any_kind_give_the_same_bits(kind, correlation, tmp_path):
-    expected = jgl.SampleCovariance.from_labels(COUNTS, LABELS, correlation=correlation)
+    scale = "correlation" if correlation else "covariance"
+    expected = jgl.SampleCovariance.from_labels(COUNTS, LABELS, scale=scale)
     table = stored(kind, COUNTS, tmp_path)
-    assert_same_numbers(jgl.SampleCovariance.from_labels(table, LABELS, correlation=correlation), expected)
+    assert_same_numbers(
+        jgl.SampleCovariance.from_labels(table, LABELS, scale="correlation" if correlation else "covariance"), expected
+    )
 
 
 @pytest.mark.parametrize("kind", SPARSE + ON_DISK)
@@ -380,9 +383,9 @@ def test_anndata_in_memory_or_on_disk(form, backed, tmp_path):
     cells(form(COUNTS), layers={"twice": form(2 * COUNTS)}).write_h5ad(tmp_path / "cells.h5ad")
     adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed=backed)
     for layer, factor in ((None, 1), ("twice", 2)):
-        found = jgl.SampleCovariance.from_anndata(adata, "tissue", layer=layer, correlation=True)
+        found = jgl.SampleCovariance.from_anndata(adata, "tissue", layer=layer, scale="correlation")
         expected = jgl.SampleCovariance.from_labels(
-            factor * COUNTS, LABELS, correlation=True, variable_names=adata.var_names
+            factor * COUNTS, LABELS, scale="correlation", variable_names=adata.var_names
         )
         assert_same_numbers(found, expected)
     some = jgl.SampleCovariance.from_anndata(adata, "tissue", classes=["c", "a"])
@@ -477,8 +480,23 @@ def test_a_source_of_somebody_else_is_screened():
 @pytest.mark.parametrize("screening", SCREENING)
 @pytest.mark.parametrize("correlation", [False, True])
 def test_samples_and_their_matrices_have_the_same_solution(screening, correlation):
-    source = jgl.SampleCovariance(SAMPLES, correlation=correlation)
+    source = jgl.SampleCovariance(SAMPLES, scale="correlation" if correlation else "covariance")
     found = jgl.solve(source, 0.3, 0.1, screening=screening, solver="admm", tol=1e-8)
     expected = jgl.solve(EXPECTED[correlation], 0.3, 0.1, screening=screening, solver="admm", tol=1e-8)
     assert found.objective == pytest.approx(expected.objective, rel=1e-7)
     assert found.partition == expected.partition
+
+
+@pytest.mark.parametrize("old", [{"correlation": True}, {"isolate_constant": True}])
+def test_old_words_are_refused_with_the_new_ones(old):
+    ((word, _),) = old.items()
+    new = {"correlation": "scale='correlation'", "isolate_constant": "constant='isolate'"}[word]
+    with pytest.raises(TypeError, match=rf"{word}= is no longer an argument of SampleCovariance\S*: write {new}"):
+        jgl.SampleCovariance(SAMPLES, **old)
+
+
+def test_old_words_are_refused_by_every_door():
+    table = jgl.io.LabelledTable(SAMPLES[0], None, tuple("abcdefghi"), tuple(map(str, range(len(SAMPLES[0])))), "table")
+    for door in (lambda **k: jgl.SampleCovariance.from_labels(SAMPLES[0], None, **k), table.to_source):
+        with pytest.raises(TypeError, match="write scale='correlation' or scale='covariance'"):
+            door(correlation=True)

@@ -14,7 +14,7 @@ from jointglasso.screening.percolation import critical_correlation, noise_percol
 def module_samples(p=60, n=40, K=3, seed=0):
     draw = np.random.default_rng(seed)
     factor = draw.standard_normal((K, n, p // 6)).repeat(6, axis=2)
-    return jgl.SampleCovariance(list(0.7 * factor + draw.standard_normal((K, n, p))), correlation=True)
+    return jgl.SampleCovariance(list(0.7 * factor + draw.standard_normal((K, n, p))), scale="correlation")
 
 
 @pytest.mark.parametrize("rule", ["strong", "hybrid", "class", "global"])
@@ -108,7 +108,7 @@ def test_critical_correlation_at_the_limits():
 def test_noise_does_percolate_there():
     n, p = 60, 1500
     X = np.random.default_rng(3).standard_normal((n, p))
-    curve = jgl.component_curve(jgl.SampleCovariance([X], correlation=True), 0.0, lambda_min=0.3)
+    curve = jgl.component_curve(jgl.SampleCovariance([X], scale="correlation"), 0.0, lambda_min=0.3)
     assert curve.percolation == pytest.approx(critical_correlation(n, p), rel=1e-3)
     assert curve.partition(1.1 * curve.percolation).largest < 0.05 * p
     assert curve.partition(0.9 * curve.percolation).largest > 0.5 * p
@@ -150,7 +150,7 @@ def test_bad_options(options, sentence):
 def test_few_samples_leave_room_below_the_first_edge_and_no_bound_is_stated_that_was_not_computed():
     """Noise of a few samples is above lambda1 in some class almost everywhere; strong pairs tell how far one can go."""
     rng = np.random.default_rng(0)
-    source = jgl.SampleCovariance([rng.normal(size=(9, 900)), rng.normal(size=(8, 900))], correlation=True)
+    source = jgl.SampleCovariance([rng.normal(size=(9, 900)), rng.normal(size=(8, 900))], scale="correlation")
     curve = jgl.component_curve(source, 0.3, n_lambdas=12, max_pairs=10_000)
     weak = jgl.component_curve(source, 0.3, n_lambdas=12, max_pairs=10_000, rule="hybrid")
     assert curve.floor < 0.97 * curve.lambda_max

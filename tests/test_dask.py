@@ -108,8 +108,8 @@ def files_of(samples, folder, kind):
 def test_the_scan_of_samples_is_shared_out(client, kind, tmp_path, monkeypatch):
     """Wherever the samples lie the workers find the same pairs; files travel as the place where they lie."""
     samples = jgl.datasets.make_joint_ggm("modules", 1100, 2, n_samples=30, n_blocks=110, random_state=1).samples
-    here = jgl.solve(jgl.SampleCovariance(samples, correlation=True), 0.62, 0.05)
-    source = jgl.SampleCovariance(files_of(samples, tmp_path, kind), correlation=True)
+    here = jgl.solve(jgl.SampleCovariance(samples, scale="correlation"), 0.62, 0.05)
+    source = jgl.SampleCovariance(files_of(samples, tmp_path, kind), scale="correlation")
     assert (len(pickle.dumps(source)) < 100_000) == (kind in ("mapped", "h5py", "zarr"))
     monkeypatch.setattr(pairs, "_WORTH_SENDING", 0.0)
     monkeypatch.setattr(pairs, "_PIECE_ELSEWHERE", 3e7)

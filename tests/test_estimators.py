@@ -284,7 +284,8 @@ def test_grid_search_finds_penalties_by_the_score():
 def test_missing_values_are_counted_and_named():
     X, y = chain_data()
     X[5, 1] = X[1, 1] = X[2, 4] = np.nan
-    with pytest.raises(ValueError, match=r"3 missing values \(NaN\) in 3 samples and 2 variables \('x1': 2, 'x4': 1\)"):
+    words = r"3 missing values \(NaN\) in 3 of 140 samples and 2 of 6 variables \('x1': 2, 'x4': 1\)"
+    with pytest.raises(ValueError, match=words):
         jgl.JointGraphicalLasso().fit(X, y)
     complete = jgl.JointGraphicalLasso(missing="complete").fit(X, y)
     expected = jgl.JointGraphicalLasso().fit(np.delete(X, [1, 2, 5], 0), np.delete(y, [1, 2, 5]))
@@ -380,7 +381,7 @@ def test_the_chosen_model_is_the_plain_one_at_the_chosen_penalties(criterion):
 
 def test_given_points_are_the_only_ones_tried():
     X, y = chain_data()
-    model = jgl.JointGraphicalLassoCV(grid=[(0.3, 0.1), (0.1, 0.1)], cv=3, random_state=0).fit(X, y)
+    model = jgl.JointGraphicalLassoCV(criterion="cv", grid=[(0.3, 0.1), (0.1, 0.1)], cv=3, random_state=0).fit(X, y)
     assert (model.lambda1_, model.lambda2_) in [(0.3, 0.1), (0.1, 0.1)]
     assert len(model.selection_.grid) == 2
 

@@ -64,10 +64,10 @@ def samples(p=530, seed=0):
     return X
 
 
-def assert_same_table(X, penalty, pair_weights=None, correlation=False):
+def assert_same_table(X, penalty, pair_weights=None, scale="covariance"):
     tables = []
     for where in ("cpu", "cuda"):
-        source = jgl.SampleCovariance(X, correlation=correlation, isolate_constant=True, device=where)
+        source = jgl.SampleCovariance(X, scale=scale, constant="isolate", device=where)
         problem = make_problem(source, 1.0, 1.0, penalty="group", weights=[1.0, 2.0, 0.5], pair_weights=pair_weights)
         tables.append(scan_pairs(source, penalty, problem.weights, problem.pair_weights))
     for name in PairTable.__dataclass_fields__:
@@ -81,9 +81,9 @@ def weights_of_some_pairs():
 
 def test_the_device_finds_the_pairs_of_the_processor(device):
     device()
-    assert_same_table(samples(), GroupPenalty(0.5, 0.2), correlation=True)
+    assert_same_table(samples(), GroupPenalty(0.5, 0.2), scale="correlation")
     assert_same_table(samples(), GroupPenalty(8.0, 0.2))
-    assert_same_table(samples(), GroupPenalty(0.5, 0.2), weights_of_some_pairs(), correlation=True)
+    assert_same_table(samples(), GroupPenalty(0.5, 0.2), weights_of_some_pairs(), scale="correlation")
 
 
 def test_a_device_without_memory_is_left_for_the_processor(device):
@@ -92,7 +92,7 @@ def test_a_device_without_memory_is_left_for_the_processor(device):
 
     device(empty=refuse)
     with pytest.warns(RuntimeWarning, match="Screening runs on the processor: the device has too little memory"):
-        assert_same_table(samples(), GroupPenalty(0.5, 0.2), correlation=True)
+        assert_same_table(samples(), GroupPenalty(0.5, 0.2), scale="correlation")
 
 
 def test_products_of_fewer_bits_are_refused(device):
@@ -102,7 +102,7 @@ def test_products_of_fewer_bits_are_refused(device):
 
     device(matmul=short)
     with pytest.warns(RuntimeWarning, match="less exact than single precision"):
-        assert_same_table(samples(), GroupPenalty(0.5, 0.2), correlation=True)
+        assert_same_table(samples(), GroupPenalty(0.5, 0.2), scale="correlation")
 
 
 def test_auto_takes_the_device_for_long_scans_only(device, monkeypatch):
@@ -126,6 +126,6 @@ def test_what_is_missing_is_named(device):
 @pytest.mark.skipif(not gpu.available(), reason="no CUDA device")
 def test_on_the_device_itself():
     X = samples(20_000)
-    assert_same_table(X, GroupPenalty(0.6, 0.2), correlation=True)
+    assert_same_table(X, GroupPenalty(0.6, 0.2), scale="correlation")
     assert_same_table(X, GroupPenalty(40.0, 0.2))
-    assert_same_table(X, GroupPenalty(0.6, 0.2), weights_of_some_pairs(), correlation=True)
+    assert_same_table(X, GroupPenalty(0.6, 0.2), weights_of_some_pairs(), scale="correlation")

@@ -648,7 +648,7 @@ def test_missing_report_counts(table):
 def test_to_source_keeps_the_order_of_classes(tmp_path, correlation):
     text = "g1,g2,kind\n1,2,z\n2,1,z\n3,3,z\n4,1,b\n5,3,b\n7,4,b\n"
     table = read_text(tmp_path, text, label="kind")
-    source = table.to_source(correlation=correlation)
+    source = table.to_source(scale="correlation" if correlation else "covariance")
     assert (source.class_names, source.variable_names) == (("z", "b"), ("g1", "g2"))
     for k, name in enumerate(source.class_names):
         part = table.X[table.y == name].T

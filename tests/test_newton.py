@@ -283,7 +283,7 @@ def test_limits_that_shrink_with_the_objective_are_met(seed):
 def one_factor(p, strength, n=60, n_classes=2, seed=0):
     draw = np.random.default_rng(seed)
     samples = [draw.standard_normal((n, p)) + strength * draw.standard_normal((n, 1)) for _ in range(n_classes)]
-    return jgl.SampleCovariance(samples, correlation=True)
+    return jgl.SampleCovariance(samples, scale="correlation")
 
 
 @pytest.mark.parametrize("p", [30, 80])
@@ -345,7 +345,7 @@ def test_many_small_groups_on_threads_give_the_same_as_on_one(monkeypatch):
 
     draw = np.random.default_rng(0)
     factor = draw.standard_normal((2, 50, 60)).repeat(10, axis=2)
-    source = jgl.SampleCovariance(list(1.2 * factor + draw.standard_normal((2, 50, 600))), correlation=True)
+    source = jgl.SampleCovariance(list(1.2 * factor + draw.standard_normal((2, 50, 600))), scale="correlation")
     serial = jgl.solve(source, 0.5, 0.1)
     monkeypatch.setattr(solver, "_WORTH_THREADS", 0.0)
     threaded = jgl.solve(source, 0.5, 0.1)

@@ -146,8 +146,8 @@ def test_samples_too_small_to_be_squared(door, size):
 @pytest.mark.parametrize("size", [1e-140, 1e140])
 def test_samples_just_big_or_small_enough(size):
     with warnings.catch_warnings(action="error"):
-        source = jgl.SampleCovariance.from_labels(size * X, Y, correlation=True)
-    plain = jgl.SampleCovariance.from_labels(X, Y, correlation=True)
+        source = jgl.SampleCovariance.from_labels(size * X, Y, scale="correlation")
+    plain = jgl.SampleCovariance.from_labels(X, Y, scale="correlation")
     np.testing.assert_allclose(source.tile(0, slice(4), slice(4)), plain.tile(0, slice(4), slice(4)), rtol=1e-13)
 
 

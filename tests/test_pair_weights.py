@@ -418,7 +418,7 @@ def test_streamed_screen_over_several_tiles_equals_the_exact_one(correlation):
     rng = np.random.default_rng(3)
     p = 1100
     samples = [rng.standard_normal((25, p)) * rng.uniform(0.5, 2.0, p) for _ in range(2)]
-    source = jgl.SampleCovariance(samples, correlation=correlation)
+    source = jgl.SampleCovariance(samples, scale="correlation" if correlation else "covariance")
     S = np.stack([source.block(k, np.arange(p)) for k in range(2)])
     i, j = rng.integers(0, p, size=(2, 4000))
     i, j = i[i != j], j[i != j]
@@ -495,7 +495,7 @@ def test_solving_with_sparse_weights_of_many_variables_builds_no_square_array():
     """Single precision tiles and a block system, but nothing of the size of p x p numbers."""
     p, rng = 3000, np.random.default_rng(5)
     X = [rng.standard_normal((12, p)) for _ in range(2)]
-    source = jgl.SampleCovariance(X, correlation=True)
+    source = jgl.SampleCovariance(X, scale="correlation")
     i, j = np.arange(0, p - 1, 2), np.arange(1, p, 2)
     weights = jgl.PairWeights(i, j, np.where(i % 4 == 0, 0.2, np.inf), p)
     jgl.solve(source, 0.95, 0.1, pair_weights=weights)

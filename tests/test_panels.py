@@ -134,12 +134,12 @@ def test_samples_and_their_covariances_give_the_same(tmp_path):
     }
     by_class = {name: frame.corr() for name, frame in frames.items()}
     for penalty in ("group", "chain"):
-        source = jgl.SampleCovariance(frames, correlation=True, variables="union")
+        source = jgl.SampleCovariance(frames, scale="correlation", variables="union")
         streamed = jgl.solve(source, 0.2, 0.1, penalty=penalty)
         dense = jgl.solve(jgl.DenseCovariance(by_class, variables="union"), 0.2, 0.1, penalty=penalty)
         assert streamed.objective == pytest.approx(dense.objective, rel=1e-7)
         assert np.array_equal(streamed.absent, dense.absent)
-    common = jgl.SampleCovariance(frames, correlation=True, variables="intersection")
+    common = jgl.SampleCovariance(frames, scale="correlation", variables="intersection")
     assert common.variable_names == ("v0", "v1") and common.absent is None
     with pytest.raises(ValueError, match="variables='union'"):
         jgl.SampleCovariance(frames)

@@ -13,7 +13,7 @@ LAMBDAS = [(scale, 0.3 * scale) for scale in (0.6, 0.45, 0.3, 0.2)]
 def module_samples(p=40, n=30, K=3, seed=0):
     draw = np.random.default_rng(seed)
     factor = draw.standard_normal((K, n, p // 5)).repeat(5, axis=2)
-    return jgl.SampleCovariance(list(factor + draw.standard_normal((K, n, p))), correlation=True)
+    return jgl.SampleCovariance(list(factor + draw.standard_normal((K, n, p))), scale="correlation")
 
 
 @pytest.mark.parametrize("screening", ["dynamic", "hybrid", "global", "class", "none"])

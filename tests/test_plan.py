@@ -29,7 +29,7 @@ def correlated(p=120, n=60, K=2, seed=0):
     draw = np.random.default_rng(seed)
     return jgl.SampleCovariance(
         [draw.standard_normal((n, p)) + draw.standard_normal((n, 1)) * np.linspace(0, 1, p) for _ in range(K)],
-        correlation=True,
+        scale="correlation",
     )
 
 
@@ -165,7 +165,7 @@ draw = np.random.default_rng(0)
 def source(p):
     common = 1.0 if {dense} else 0.0
     X = [draw.standard_normal((150, p)) + common * draw.standard_normal((150, 1)) for _ in range(2)]
-    return jgl.SampleCovariance(X, correlation=True)
+    return jgl.SampleCovariance(X, scale="correlation")
 import warnings
 warnings.simplefilter("ignore")
 jgl.solve(source(60), *{lambdas}, solver={solver!r}, max_iter=12)  # what is loaded and compiled once is no part of it
@@ -224,7 +224,7 @@ def test_dense_groups_are_planned_with_the_memory_of_admm():
     X = np.hstack(
         [draw.standard_normal((300, 40)) + 2 * draw.standard_normal((300, 1)), draw.standard_normal((300, 40))]
     )
-    source = jgl.SampleCovariance([X, X], correlation=True)
+    source = jgl.SampleCovariance([X, X], scale="correlation")
     plan = jgl.plan(source, 0.19, 0.05)
     assert plan.group_largest[0] == 40
     assert plan.group_memory[0] == jgl.ADMM.bytes_per_entry * 2 * 40**2

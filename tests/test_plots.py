@@ -305,7 +305,7 @@ def test_component_curve_marks_its_thresholds(percolation):
 
 
 def test_component_curve_of_real_data():
-    curve = jgl.component_curve(jgl.datasets.load_rppa().to_source(correlation=True), 0.2)
+    curve = jgl.component_curve(jgl.datasets.load_rppa().to_source(scale="correlation"), 0.2)
     figure = jgl.plots.plot_component_curve(curve)
     assert figure.axes[0].lines[0].get_ydata()[0] == curve.largest[-1]
     assert f"no edge above: {curve.lambda_max:.3g}" in [text.get_text() for text in figure.legends[0].get_texts()]

@@ -75,7 +75,7 @@ def test_scores_of_the_training_samples_have_the_covariance_of_the_source(table)
 def test_assume_centered_leaves_the_mean_in(table):
     source = jgl.SampleCovariance([table + 3.0], assume_centered=True)
     np.testing.assert_allclose(whole(source, 0), (table + 3).T @ (table + 3) / 40)
-    source = jgl.SampleCovariance([table + 3.0], assume_centered=True, correlation=True)
+    source = jgl.SampleCovariance([table + 3.0], assume_centered=True, scale="correlation")
     np.testing.assert_allclose(source.diagonal(0), 1.0)
 
 
@@ -250,7 +250,7 @@ def test_projection_gives_correlations_and_keeps_those_that_are(p, seed):
 
 
 def test_correlations_of_a_source_are_read_piece_by_piece(table):
-    plain = jgl.SampleCovariance([table], correlation=True)
+    plain = jgl.SampleCovariance([table], scale="correlation")
     source = CorrelationOf(jgl.SampleCovariance([table * np.array([1, 10, 1, 0.1, 5])]))
     some = np.array([0, 3, 4])
     np.testing.assert_allclose(source.block(0, some), plain.block(0, some), atol=1e-12)

@@ -505,7 +505,9 @@ def test_samples_and_matrices_give_the_same_partitions(seed, n_classes, p, corre
     matrix = np.corrcoef if correlation else lambda X, rowvar: np.cov(X, rowvar=rowvar, bias=True)
     matrices = [np.atleast_2d(matrix(X, rowvar=False)) for X in samples]
     for rule in RULES:
-        from_samples_ = jgl.screen(jgl.SampleCovariance(samples, correlation=correlation), 0.3, 0.2, rule=rule)
+        from_samples_ = jgl.screen(
+            jgl.SampleCovariance(samples, scale="correlation" if correlation else "covariance"), 0.3, 0.2, rule=rule
+        )
         assert from_samples_ == jgl.screen(jgl.DenseCovariance(matrices), 0.3, 0.2, rule=rule)
 
 

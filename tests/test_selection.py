@@ -48,7 +48,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def source(data):
-    return jgl.SampleCovariance.from_labels(*data, correlation=True)
+    return jgl.SampleCovariance.from_labels(*data, scale="correlation")
 
 
 # Grids
@@ -69,7 +69,7 @@ def test_the_largest_penalty_is_exact(n_classes, p, seed, ratio):
 def test_the_largest_penalty_over_many_tiles_is_that_of_all_pairs():
     rng = np.random.default_rng(0)
     samples = [rng.normal(size=(15, 1100)) for _ in range(2)]
-    source = jgl.SampleCovariance(samples, correlation=True)
+    source = jgl.SampleCovariance(samples, scale="correlation")
     found = lambda_max(source, [(1.0, 0.0), (0.5, 0.5)])
     R = np.abs([np.corrcoef(X.T) for X in samples])[:, *np.triu_indices(1100, 1)]
     assert found[0] == pytest.approx(R.max(), rel=1e-12)

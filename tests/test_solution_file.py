@@ -20,7 +20,7 @@ def some_solution(names=None, **options):
         "a/b": draw.standard_normal((30, 12)),
         "λ": draw.standard_normal((40, 12)) + draw.standard_normal((40, 1)),
     }
-    source = jgl.SampleCovariance(samples, correlation=True, variable_names=names)
+    source = jgl.SampleCovariance(samples, scale="correlation", variable_names=names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", jgl.ConvergenceWarning)
         return jgl.solve(source, 0.2, 0.1, **options)

@@ -199,7 +199,7 @@ DEFINITENESS = [
     ),
     Case(
         "constant column, correlation",
-        samples(constant_column(X2, 3), correlation=True),
+        samples(constant_column(X2, 3), scale="correlation"),
         ValueError,
         ("'x3'", "'ill'", "constant", "drop"),
     ),
@@ -249,7 +249,7 @@ NUMBERS = [
     Case("tol='fine'", good(tol="fine"), TypeError, ("tol", "'fine'", "number > 0")),
     Case("tol=None", good(tol=None), TypeError, ("tol", "None", "number")),
     Case("penalize_diagonal='no'", good(penalize_diagonal="no"), TypeError, ("penalize_diagonal", "'no'", "True")),
-    Case("correlation='no'", samples(X2, correlation="no"), TypeError, ("correlation", "'no'", "True")),
+    Case("scale='no'", samples(X2, scale="no"), ValueError, ("scale", "'no'", "correlation")),
     Case("callback=5", good(callback=5), TypeError, ("callback", "int", "callable")),
 ]
 
@@ -503,7 +503,7 @@ def test_fortran_order_and_read_only_arrays_are_accepted_and_untouched():
 def test_input_is_not_changed():
     stack, table = np.stack([S1, S2]), X1.copy()
     solve(stack)
-    solve(jgl.SampleCovariance([table], correlation=True))
+    solve(jgl.SampleCovariance([table], scale="correlation"))
     assert np.array_equal(stack, [S1, S2]) and np.array_equal(table, X1)
 
 

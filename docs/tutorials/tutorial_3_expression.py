@@ -31,7 +31,7 @@ def expression(n, n_modules):
 
 X = np.vstack([expression(20, 40), expression(18, 45)])
 y = np.repeat(["control", "treated"], [20, 18])
-source = jgl.SampleCovariance.from_labels(X, y, correlation=True, variable_names=[f"g{i}" for i in range(2000)])
+source = jgl.SampleCovariance.from_labels(X, y, scale="correlation", variable_names=[f"g{i}" for i in range(2000)])
 
 # %%
 # Look before you leap

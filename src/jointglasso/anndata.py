@@ -19,12 +19,13 @@ from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.solution import Sameness, Solution
-from jointglasso.validation import SampleRows, check_choice, check_switch
+from jointglasso.validation import NOW_SCALE, SampleRows, check_choice, renamed
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 
+@renamed(correlation=NOW_SCALE)
 def fit(
     adata: AnnData,
     groupby: str = "condition",
@@ -34,7 +35,7 @@ def fit(
     layer: str | None = None,
     key_added: str = "jgl",
     classes: Any = None,
-    correlation: bool = True,
+    scale: str = "correlation",
     constant: str = "refuse",
     **options: Any,
 ) -> Solution:
@@ -54,11 +55,11 @@ def fit(
         Beginning of the keys that are added.
     classes : sequence of str, optional
         Use these classes only; all by default. They are in order of appearance.
-    correlation : bool, default True
-        Scale every gene to unit variance within each class.
-    constant : {"refuse", "drop"}
-        What to do with genes that are constant within a class and so have no correlation: refuse, or leave them out
-        of the estimation, so that they are isolated in every network.
+    scale : {"correlation", "covariance"}
+        Scale every gene to unit variance within each class, or take covariances.
+    constant : {"refuse", "isolate", "drop"}
+        What to do with genes that are constant within a class and so have no correlation there: refuse them, leave
+        them without edges in that class, or drop them from the estimation, so that they have no edge in any class.
     **options
         Further arguments of `jointglasso.solve`, such as ``weights`` or ``tol``.
 
@@ -74,17 +75,19 @@ def fit(
     """
     if not isinstance(key_added, str) or not key_added or "/" in key_added:
         raise ValueError(f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.")
-    check_choice("constant", constant, ("refuse", "drop"))
-    scaled = check_switch("correlation", correlation)
+    check_choice("constant", constant, ("refuse", "isolate", "drop"))
+    scaled = check_choice("scale", scale, ("correlation", "covariance")) == "correlation"
     samples = samples_by_class(adata, groupby, layer, classes)
     used = _used_variables(samples, adata.var_names, scaled, constant)
     at = np.flatnonzero(used)
     if not used.all():
         samples = {name: part.restricted(at) for name, part in samples.items()}
     names = distinct_names(adata.var_names)
-    source = SampleCovariance(samples, correlation=scaled, variable_names=[names[i] for i in at])
+    isolated = "isolate" if constant == "isolate" else "refuse"
+    names = [names[i] for i in at]
+    source = SampleCovariance(samples, scale=scale, constant=isolated, variable_names=names)
     solution = with_refit(source, solve(source, lambda1, lambda2, **options))
-    given = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "correlation": scaled}
+    given = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "scale": scale}
     _store(adata, _Result(key_added, solution, used, {**given, "constant": constant, **options}))
     return solution
 
@@ -127,7 +130,7 @@ class _Result:
 
 def _used_variables(samples: dict[str, SampleRows], names: Any, scaled: bool, constant: str) -> BoolArray:
     """Which variables can be used; without scaling a constant one does no harm unless asked to go."""
-    if constant == "refuse" and not scaled:
+    if constant == "isolate" or (constant == "refuse" and not scaled):
         return np.ones(len(names), dtype=bool)
     flat = {name: _constant_columns(part.read()) for name, part in samples.items()}
     anywhere = np.logical_or.reduce(list(flat.values()))
@@ -138,8 +141,8 @@ def _used_variables(samples: dict[str, SampleRows], names: Any, scaled: bool, co
         first = str(names[int(np.flatnonzero(flat[where])[0])])
         raise ValueError(
             f"{int(anywhere.sum())} of {len(anywhere)} variables are constant within a class ({first!r} in class "
-            f"{where!r} is the first), so they have no correlation: filter them out, or set constant='drop' to leave "
-            "them isolated."
+            f"{where!r} is the first), so they have no correlation: filter them out, or set constant='isolate' to keep "
+            "them without edges in that class, constant='drop' to leave them out."
         )
     if anywhere.all():
         raise ValueError("Every variable is constant within some class, so there is nothing to estimate.")

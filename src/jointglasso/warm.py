@@ -23,7 +23,7 @@ def warm_kernels() -> float:
     began = time.perf_counter()
     rng = np.random.default_rng(0)
     samples = [rng.standard_normal((30, 8)) + rng.standard_normal((30, 1)) for _ in range(2)]
-    source = SampleCovariance(samples, correlation=True)
+    source = SampleCovariance(samples, scale="correlation")
     S = np.stack([source.block(k, np.arange(8)) for k in range(2)])
     for rule in RULES:
         screen(S, 0.2, 0.1, rule=rule)

@@ -46,7 +46,7 @@ _SWITCHES = {
     "names=False": "--no-names",
     "comment=False": "--no-comment",
     "relaxed=False": "--penalised-scores",
-    "correlation=False": "--scale covariance",
+    "scale='covariance'": "--scale covariance",
     "warm_start=this solution": "--checkpoint",
     "complementary_pairs=False": "leave out --stability",
     "drop those variables,": "drop those variables with --missing drop-variables,",

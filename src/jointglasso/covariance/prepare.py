@@ -14,11 +14,10 @@ from jointglasso.covariance.latent import CATEGORIES, latent_correlation, ordina
 from jointglasso.covariance.missing import MISSING, effective_sizes, handle_missing, pairwise_correlation
 from jointglasso.covariance.projection import semidefinite_correlation
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
-from jointglasso.covariance.samples import SampleCovariance, stated_variance
+from jointglasso.covariance.samples import SCALES, SampleCovariance, stated_variance
 from jointglasso.covariance.source import CovarianceSource
 from jointglasso.validation import VARIABLES, check_choice, check_switch, require_sound_variance
 
-SCALES = ("correlation", "covariance")
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
 CONSTANT = ("refuse", "isolate")
 
@@ -159,8 +158,8 @@ class Preparation:
 
     def _streamed(self, samples: ClassSamples, deviation: FloatArray) -> SampleCovariance:
         options: dict[str, Any] = {
-            "correlation": self.scale == "correlation",
-            "isolate_constant": True,  # refused before, if they are to be refused
+            "scale": self.scale,
+            "constant": "isolate",  # refused before, if they are to be refused
             "class_names": samples.class_names,
             "variable_names": samples.variable_names,
         }

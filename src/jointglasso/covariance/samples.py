@@ -12,6 +12,8 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import gpu
 from jointglasso.covariance.annotated import distinct_names, samples_by_class
 from jointglasso.validation import (
+    NOW_CONSTANT,
+    NOW_SCALE,
     VARIABLES,
     CheckedSamples,
     SampleRows,
@@ -20,6 +22,7 @@ from jointglasso.validation import (
     check_samples,
     check_switch,
     join_classes,
+    renamed,
     require_sound_variance,
     require_varying,
 )
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Numbers of the samples that are centred together: they stay in cache.
 _PIECE = 65_536
+
+SCALES = ("correlation", "covariance")
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -46,13 +51,13 @@ class SampleCovariance:
         come in another order are aligned by name. Sparse matrices, arrays mapped from files, arrays of Dask, and
         datasets of h5py, zarr or AnnData are read and made dense one class after the other. Workers of a cluster read
         files by themselves, under the same path.
-    correlation : bool, default False
-        Give correlations: every variable scaled to unit variance within its class.
+    scale : {"covariance", "correlation"}
+        Give covariances, or correlations: every variable scaled to unit variance within its class.
     assume_centered : bool, default False
         Take the samples as they are, without subtracting the mean of their class.
-    isolate_constant : bool, default False
-        Give a variable that is constant in a class the variance of `stated_variance` there and no covariance with any
-        other, instead of variance 0 (an error where correlations are wanted).
+    constant : {"refuse", "isolate"}
+        Variables that are constant in a class: refuse them where correlations are wanted (a covariance is 0), or leave
+        them isolated there, with the variance that they have on average in the other classes (1 if in none).
     device : {"auto", "cpu", "cuda"}
         Where screening multiplies the samples: on this processor, or on a CUDA device by way of CuPy (``pip install
         'jointglasso[gpu]'``). "auto" takes the device if there is one and the scan is long enough to gain by it. The
@@ -76,13 +81,14 @@ class SampleCovariance:
     #: (K, p): variables that a class lacks; None where all classes have all of them.
     absent: BoolArray | None = None
 
+    @renamed(correlation=NOW_SCALE, isolate_constant=NOW_CONSTANT)
     def __init__(
         self,
         samples: Any,
         *,
-        correlation: bool = False,
+        scale: str = "covariance",
         assume_centered: bool = False,
-        isolate_constant: bool = False,
+        constant: str = "refuse",
         device: str = "auto",
         class_names: Any = None,
         variable_names: Any = None,
@@ -92,11 +98,11 @@ class SampleCovariance:
             samples, variable_names, absent = join_classes(samples, class_names, variables, square=False)
             class_names, self.absent = None, absent if absent.any() else None
         checked = check_samples(samples, class_names, variable_names)
-        self._isolate_constant = check_switch("isolate_constant", isolate_constant)
+        self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
         self._class_names = checked.class_names
         self._variable_names = checked.variable_names
         self._sample_sizes = checked.sample_sizes
-        self.correlation = check_switch("correlation", correlation)
+        self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(checked)
         self._device = self._place(device)
@@ -111,7 +117,7 @@ class SampleCovariance:
         for k, X in enumerate(checked.matrices()):
             Z, variance, constant = _centred(X, self.assume_centered)
             require_sound_variance(variance, constant, checked.class_names[k], checked.variable_names)
-            if self.correlation and not self._isolate_constant:
+            if self.scale == "correlation" and not self._isolate_constant:
                 known = constant if self.absent is None else constant & ~self.absent[k]
                 require_varying(known, checked.class_names[k], checked.variable_names)
             self._scaled.append(Z)
@@ -123,7 +129,7 @@ class SampleCovariance:
         if self._isolated.any():
             stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
             self._diagonals = list(stated)
-        if self.correlation:
+        if self.scale == "correlation":
             map_on_threads(self._scale, range(self.n_classes))
         self._rough: list[NDArray[np.float32]] = map_on_threads(self._unit, range(self.n_classes))
 
@@ -160,7 +166,8 @@ class SampleCovariance:
         return np.divide(Z, root[:, None], out=unit, casting="same_kind")
 
     @classmethod
-    def from_labels(cls, X: Any, y: Any, *, correlation: bool = False, variable_names: Any = None) -> SampleCovariance:
+    @renamed(correlation=NOW_SCALE)
+    def from_labels(cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
         Parameters
@@ -169,15 +176,16 @@ class SampleCovariance:
             Samples in rows. What is sparse or on disk is read one class after the other.
         y : sequence of n labels
             Class of each sample; the classes are in order of appearance.
-        correlation, variable_names
+        scale, variable_names
             As in the constructor.
         """
         by_class = check_labels(X, y)
-        return cls(by_class, correlation=correlation, variable_names=variable_names)
+        return cls(by_class, scale=scale, variable_names=variable_names)
 
     @classmethod
+    @renamed(correlation=NOW_SCALE)
     def from_anndata(
-        cls, adata: AnnData, groupby: str, *, layer: str | None = None, correlation: bool = False, classes: Any = None
+        cls, adata: AnnData, groupby: str, *, layer: str | None = None, scale: str = "covariance", classes: Any = None
     ) -> SampleCovariance:
         """Split the cells of an AnnData object by a column of ``adata.obs``.
 
@@ -189,13 +197,13 @@ class SampleCovariance:
             Column of ``adata.obs`` with the class of each cell.
         layer : str, optional
             Layer to read instead of ``adata.X``.
-        correlation : bool, default False
+        scale : {"covariance", "correlation"}
             As in the constructor.
         classes : sequence of str, optional
             Use these classes only; all by default. They are in order of appearance.
         """
         samples = samples_by_class(adata, groupby, layer, classes)
-        return cls(samples, correlation=correlation, variable_names=distinct_names(adata.var_names))
+        return cls(samples, scale=scale, variable_names=distinct_names(adata.var_names))
 
     def among(self, variables: IntArray) -> SampleCovariance:
         """The same covariances of some of the variables."""

@@ -26,7 +26,7 @@ def load_rppa() -> LabelledTable:
     Examples
     --------
     >>> import jointglasso as jgl
-    >>> source = jgl.datasets.load_rppa().to_source(correlation=True)
+    >>> source = jgl.datasets.load_rppa().to_source(scale="correlation")
     >>> source.n_classes, source.n_variables
     (6, 174)
     """

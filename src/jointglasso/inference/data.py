@@ -111,7 +111,7 @@ def _imputed(samples: ClassSamples, sizes: FloatArray, subjects: list[Any] | Non
     """
     scores = imputed(Preparation(association=association, missing="em"), samples, COPIES)
     source = SampleCovariance(
-        scores, correlation=True, class_names=samples.class_names, variable_names=samples.variable_names
+        scores, scale="correlation", class_names=samples.class_names, variable_names=samples.variable_names
     )
     own = [np.arange(len(X)) for X in samples.matrices] if subjects is None else subjects
     present = [(~np.isnan(X)).astype(float) for X in samples.matrices]

@@ -14,7 +14,7 @@ from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.io.wording import count, listed, nearest
-from jointglasso.validation import check_choice
+from jointglasso.validation import NOW_SCALE, check_choice, renamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,13 +126,14 @@ class LabelledTable:
         )
         return "\n".join(lines)
 
-    def to_source(self, *, correlation: bool = True) -> SampleCovariance:
+    @renamed(correlation=NOW_SCALE)
+    def to_source(self, *, scale: str = "correlation") -> SampleCovariance:
         """Covariances of the classes, in order of appearance, for `solve` and `screen`.
 
         Parameters
         ----------
-        correlation : bool, default True
-            Give correlations instead of covariances.
+        scale : {"correlation", "covariance"}
+            Scale of the matrices.
 
         Returns
         -------
@@ -148,7 +149,7 @@ class LabelledTable:
                 "use drop_missing('variables') or drop_missing('samples')."
             )
         by_class = {"all": self.X} if self.y is None else {name: self.X[self.y == name] for name in self.classes}
-        return SampleCovariance(by_class, correlation=correlation, variable_names=self.variable_names)
+        return SampleCovariance(by_class, scale=scale, variable_names=self.variable_names)
 
     def to_frame(self) -> Any:
         """The values as a pandas data frame, variables in columns and samples in rows."""

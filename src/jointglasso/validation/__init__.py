@@ -15,6 +15,8 @@ from jointglasso.validation.errors import (
 from jointglasso.validation.labelled import labelled
 from jointglasso.validation.naming import column_names, require_whole_characters
 from jointglasso.validation.options import (
+    NOW_CONSTANT,
+    NOW_SCALE,
     check_callback,
     check_choice,
     check_count,
@@ -25,6 +27,7 @@ from jointglasso.validation.options import (
     check_switch,
     check_warm_start,
     check_weights,
+    renamed,
 )
 from jointglasso.validation.panels import VARIABLES, join_classes, joined_variables
 from jointglasso.validation.samples import (
@@ -38,6 +41,8 @@ from jointglasso.validation.tables import SampleRows, readable_table
 
 __all__ = [
     "FULL_CHECK_SIZE",
+    "NOW_CONSTANT",
+    "NOW_SCALE",
     "VARIABLES",
     "CheckedMatrices",
     "CheckedSamples",
@@ -66,6 +71,7 @@ __all__ = [
     "not_semidefinite",
     "parts_by_class",
     "readable_table",
+    "renamed",
     "require_bounded",
     "require_ordinary_variance",
     "require_sound_variance",

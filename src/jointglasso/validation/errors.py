@@ -47,7 +47,7 @@ def require_varying(constant: BoolArray, class_name: str, variable_names: Sequen
         variable = variable_names[int(np.flatnonzero(constant)[0])]
         raise ValueError(
             f"Variable {variable!r} is constant in class {class_name!r} ({int(constant.sum())} such variables), so it "
-            "has no correlation: drop it, or use correlation=False with a penalised diagonal."
+            "has no correlation: drop it, or set constant='isolate', or scale='covariance' with a penalised diagonal."
         )
 
 

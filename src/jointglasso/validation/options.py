@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,29 @@ from jointglasso._typing import FloatArray, IntArray
 #: Penalties may not be larger, weights lie between the second number and its inverse: products of them with variances
 #: stay far from where numbers overflow.
 LARGEST_PENALTY, LARGEST_WEIGHT = 1e75, 1e15
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Refuse arguments under the names that they had once, with the new one in the sentence."""
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old in new.keys() & kwargs.keys():
+                raise TypeError(f"{old}= is no longer an argument of {function.__qualname__}: write {new[old]}.")
+            return function(*args, **kwargs)
+
+        return refusing
+
+    return wrap
+
+
+#: What became of the arguments ``correlation`` and ``isolate_constant``.
+NOW_SCALE = "scale='correlation' or scale='covariance'"
+NOW_CONSTANT = "constant='isolate' or constant='refuse'"
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
