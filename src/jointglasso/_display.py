@@ -1,4 +1,4 @@
-"""How results show themselves in a notebook.
+"""How results show themselves, on a terminal and in a notebook.
 
 What is drawn belongs to the report, far above the results themselves; it is loaded when a notebook asks.
 """
@@ -8,9 +8,39 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+#: Rows of a table that are shown.
+SHOWN = 10
+
+
+class Shown:
+    """A result that prints itself as sentences and short tables; a notebook shows them as HTML, with its networks."""
+
+    def _parts(self) -> list[Any]:
+        """Sentences and data frames, in the order in which they are read."""
+        raise NotImplementedError
+
+    def _networks(self) -> Any:
+        """`JointNetworks` to look at in a notebook, or None."""
+        return None
+
+    def __str__(self) -> str:
+        return "\n".join(part if isinstance(part, str) else f"\n{_text(part)}\n" for part in self._parts()).strip("\n")
+
+    def __repr__(self) -> str:
+        first = next(part for part in self._parts() if isinstance(part, str))
+        return f"<{type(self).__name__}: {first}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
+
+def _text(table: Any) -> str:
+    text: str = table.head(SHOWN).to_string(index=False, float_format=lambda value: f"{value:.3g}")
+    return f"{text}\n... {len(table) - SHOWN:,} more" if len(table) > SHOWN else text
+
 
 def html_of(result: Any) -> str:
-    """HTML of a solution, networks or a selection: a table and a small network to play with."""
+    """HTML of a result: its sentences and tables, and a small network to play with."""
     text: str = import_module("jointglasso.report.notebook").html_of(result)
     return text
 

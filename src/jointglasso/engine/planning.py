@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._display import readable_bytes, readable_seconds
+from jointglasso._display import SHOWN, Shown, readable_bytes, readable_seconds
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import available_memory
+from jointglasso._optional import require
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
@@ -42,8 +43,8 @@ FACTORIZATIONS = 60.0
 DENSE_FACTORIZATIONS = 8e4
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Shown):
     """What a solve will take; the groups come in the order of ``partition.groups()``, largest first."""
 
     partition: Partition
@@ -67,12 +68,21 @@ class Plan:
         return float(self.group_seconds.sum())
 
     def __str__(self) -> str:
+        return str(self._parts()[0])
+
+    def _parts(self) -> list[Any]:
         groups = "1 independent group" if self.n_groups == 1 else f"{self.n_groups} independent groups"
-        return (
+        text = (
             f"{groups}, largest block {self.partition.largest} of "
             f"{self.partition.n_variables} variables; about {readable_bytes(self.memory)} and "
             f"{readable_seconds(self.seconds)}"
         )
+        table = {
+            "largest block": self.group_largest[:SHOWN],
+            "memory": [readable_bytes(size) for size in self.group_memory[:SHOWN]],
+            "time": [readable_seconds(seconds) for seconds in self.group_seconds[:SHOWN]],
+        }
+        return [text, require("pandas", "pandas").DataFrame(table)]
 
 
 class NotEnoughMemory(MemoryError):

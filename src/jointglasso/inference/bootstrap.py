@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from jointglasso._display import Shown
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.inference.batch import Estimator
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 MEASURES = ("strength", "expected_influence")
 
 
-@dataclass(frozen=True)
-class NetworkBootstrap:
+@dataclass(frozen=True, repr=False)
+class NetworkBootstrap(Shown):
     """Result of `bootstrap_network`.
 
     Attributes
@@ -135,9 +136,10 @@ class NetworkBootstrap:
         )
         return frame.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
-    def __repr__(self) -> str:
-        counts = dict(zip(self.class_names, self.edge.sum(axis=0).tolist(), strict=True))
-        return f"NetworkBootstrap({self.n_resamples} resamples; edges by class {counts})"
+    def _parts(self) -> list[Any]:
+        counts = zip(self.class_names, self.edge.sum(axis=0).tolist(), strict=True)
+        edges = ", ".join(f"{name} {count}" for name, count in counts)
+        return [f"Edges found again in {self.n_resamples} resamples, of the data's: {edges}", self.edges()]
 
     def _centralities(self, measure: str) -> FloatArray:
         """(B + 1, p, K): sums over the edges of each variable."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from jointglasso._display import Shown
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.batch import Estimator
@@ -40,8 +41,8 @@ _MEDIAN = 0.454936
 STATISTICS = ("maximum", "l2", "strength")
 
 
-@dataclass(frozen=True)
-class NetworkTest:
+@dataclass(frozen=True, repr=False)
+class NetworkTest(Shown):
     """Result of `network_test`.
 
     Attributes
@@ -88,13 +89,10 @@ class NetworkTest:
         )
         return frame.sort_values(["p", "statistic"], ascending=[True, False], kind="stable", ignore_index=True)
 
-    def __str__(self) -> str:
+    def _parts(self) -> list[Any]:
         kind = "permutations within subjects" if self.paired else "permutations"
-        named = ", ".join(self.class_names)
-        head = f"Do the networks of {named} differ? {self.n_permutations:,} {kind}"
-        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.3g}")
-        nodes = self.nodes().head(5).to_string(index=False, float_format=lambda value: f"{value:.3g}")
-        return f"{head}\n\n{shown}\n\nVariables whose edges differ most:\n{nodes}"
+        head = f"Do the networks of {', '.join(self.class_names)} differ? {self.n_permutations:,} {kind}"
+        return [head, self.table, "Variables whose edges differ most:", self.nodes().head(5)]
 
 
 def network_test(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from jointglasso._display import Shown
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._version import __version__
@@ -23,9 +24,6 @@ from jointglasso.validation import check_positive
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Rows of the table that `print` shows.
-SHOWN = 10
-
 #: Kinds of correlation in words.
 _KINDS = {
     "nonparanormal": "Correlations of normal scores (association='nonparanormal')",
@@ -33,8 +31,8 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Inference:
+@dataclass(frozen=True, repr=False)
+class Inference(Shown):
     """Partial correlations of all pairs in all classes, with intervals, p-values and false discovery rates.
 
     Attributes
@@ -231,14 +229,10 @@ class Inference:
             f"discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso {__version__})."
         )
 
-    def __repr__(self) -> str:
-        edges = ", ".join(
-            f"{name}: {count}"
-            for name, count in zip(self.class_names, (self.q_values <= 0.1).sum(axis=0).tolist(), strict=True)
-        )
-        return f"Inference({len(self.variable_names)} variables; edges at FDR 0.1 by class {{{edges}}})"
+    def _networks(self) -> JointNetworks:
+        return self.graph()
 
-    def __str__(self) -> str:
+    def _parts(self) -> list[Any]:
         sizes = ", ".join(f"{name} {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
         counts = (self.q_values <= 0.1).sum(axis=0).tolist()
         by_class = ", ".join(f"{name} {count}" for name, count in zip(self.class_names, counts, strict=True))
@@ -250,10 +244,7 @@ class Inference:
         ]
         if self.n_classes > 1:
             lines.append(f"Differences at FDR 0.1: {len(self.differences(fdr=0.1))}")
-        table = self.edges().head(SHOWN)
-        lines += ["", table.to_string(index=False, float_format=lambda value: f"{value:.3g}")]
-        lines += ["", *self.notes] if self.notes else []
-        return "\n".join(lines)
+        return [*lines, self.edges(), *self.notes]
 
     def _half_widths(self, level: float) -> FloatArray:
         """(m, K): of the intervals of z."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._display import SHOWN, Shown
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.tables import summary_rows
 from jointglasso.report.payload import READABLE, network_payload
@@ -19,7 +20,11 @@ HEIGHT = 520
 
 
 def html_of(result: Any) -> str:
-    """Table and network of a Solution, of JointNetworks or of a SelectionResult."""
+    """Table and network of a Solution, of JointNetworks, of a SelectionResult or of anything `Shown`."""
+    if isinstance(result, Shown):
+        networks = result._networks()
+        shown = "".join(map(_part, result._parts()))
+        return f"<div>{shown}{'' if networks is None else _frame(networks)}</div>"
     lines: list[str] = []
     if hasattr(result, "explain"):
         lines += str(result.explain()).splitlines()[:2]
@@ -33,6 +38,15 @@ def html_of(result: Any) -> str:
         result = JointNetworks.from_solution(result)
     words = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
     return f"<div>{words}{_table(*summary_rows(result))}{_frame(result)}</div>"
+
+
+def _part(part: Any) -> str:
+    """A sentence, or the first rows of a data frame."""
+    if isinstance(part, str):
+        return f"<div>{html.escape(part)}</div>"
+    more = f"<div>... {len(part) - SHOWN:,} more</div>" if len(part) > SHOWN else ""
+    text: str = part.head(SHOWN).to_html(index=False, border=0, float_format=lambda value: f"{value:.3g}")
+    return text + more
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._display import SHOWN, Shown
+from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.penalties import GroupPenalty
@@ -30,8 +32,8 @@ _LISTED = 4
 _STRONG_ONLY = ("strong", "global")
 
 
-@dataclass(frozen=True)
-class ComponentCurve:
+@dataclass(frozen=True, repr=False)
+class ComponentCurve(Shown):
     """How the partition coarsens along ``(lambda1, ratio * lambda1)``; the arrays run from large lambda1 to small."""
 
     rule: str
@@ -107,12 +109,16 @@ class ComponentCurve:
     def _table(self, lambda1: float) -> PairTable:
         return _thresholded(self._pairs, self._peak, lambda1, self.ratio)
 
-    def __repr__(self) -> str:
-        noise = "unknown" if self.percolation is None else f"{self.percolation:.4g}"
-        return (
-            f"ComponentCurve(rule={self.rule!r}, ratio={self.ratio:g}, lambda_max={self.lambda_max:.4g}, "
-            f"noise percolates at {noise}, largest block {self.largest[-1]} at lambda1={self.lambda1[-1]:.4g})"
-        )
+    def _parts(self) -> list[Any]:
+        few = np.unique(np.linspace(0, len(self.lambda1) - 1, SHOWN).round().astype(int))
+        columns = {"lambda1": self.lambda1, "lambda2": self.lambda2, "blocks": self.n_blocks, "largest": self.largest}
+        columns |= {"pairs": self.n_edges, "cost": self.cost}
+        noise = f" Below {self.percolation:.4g} noise alone ties most variables together." if self.percolation else ""
+        return [
+            f"Blocks as lambda1 falls from {self.lambda_max:.4g}, where the last edge goes, to {self.lambda1[-1]:.4g}, "
+            f"lambda2 = {self.ratio:g} lambda1, by the rule {self.rule!r}.{noise}",
+            require("pandas", "pandas").DataFrame({name: values[few] for name, values in columns.items()}),
+        ]
 
 
 def component_curve(

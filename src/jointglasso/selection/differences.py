@@ -25,6 +25,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from jointglasso._display import Shown
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance.classes import ClassSamples
@@ -37,8 +38,8 @@ from jointglasso.selection.progress import ProgressCallback, Tracker
 from jointglasso.validation import check_count
 
 
-@dataclass(frozen=True)
-class DifferenceTest:
+@dataclass(frozen=True, repr=False)
+class DifferenceTest(Shown):
     """Result of `difference_test`; pairs that are equal in all classes (statistic 0, p-value 1) are left out.
 
     Attributes
@@ -75,6 +76,13 @@ class DifferenceTest:
             "q_value is no longer computed from permutations, which are too few for it: take the q of "
             "jointglasso.infer(X, y).differences()."
         )
+
+    def _parts(self) -> list[Any]:
+        return [
+            f"Do the networks of {', '.join(self.class_names)} differ? {self.n_permutations:,} permutations: statistic "
+            f"{self.global_statistic:.4g}, p = {self.global_p_value:.3g}.",
+            self.table,
+        ]
 
     @property
     def table(self) -> Any:

@@ -9,6 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from jointglasso._display import Shown
+from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.prepare import Preparation
@@ -22,8 +24,8 @@ from jointglasso.selection.resampling import EdgeCounter, Part, complement, draw
 from jointglasso.validation import check_count, check_positive, check_switch
 
 
-@dataclass(frozen=True)
-class EdgeStability:
+@dataclass(frozen=True, repr=False)
+class EdgeStability(Shown):
     """Selection frequencies of the edges over subsamples.
 
     Attributes
@@ -56,6 +58,17 @@ class EdgeStability:
     def stable(self, threshold: float = 0.75) -> list[Any]:
         """Edges found in at least a share `threshold` of the subsamples: K boolean csc_array."""
         return [sparse.csc_array(matrix >= check_positive("threshold", threshold)) for matrix in self.frequencies]
+
+    def _parts(self) -> list[Any]:
+        upper = [sparse.triu(matrix, 1).data for matrix in self.frequencies]
+        table: dict[str, Any] = {"class": list(self.class_names), "mean edges": self.mean_edges}
+        for share in (50, 75, 90):
+            table[f">= {share} %"] = [int((found >= share / 100.0).sum()) for found in upper]
+        return [
+            f"Edges found again in a share of {self.n_subsamples} subsamples of {100.0 * self.fraction:g} % of the "
+            "samples, by class:",
+            require("pandas", "pandas").DataFrame(table),
+        ]
 
     def error_bound(self, threshold: float = 0.75) -> FloatArray:
         """Bound (K,) on the expected number of wrong edges among those found in a share `threshold` of the subsamples.

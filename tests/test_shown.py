@@ -1,0 +1,71 @@
+"""Every result prints itself as a short table and shows itself in a notebook, with nothing from outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 6))
+    X[:, 1] += 0.8 * X[:, 0]
+    X[:40, 3] += 0.9 * X[:40, 2]
+    return X, np.repeat(["ill", "<well>"], 40)
+
+
+@pytest.fixture(scope="module")
+def results(data):
+    X, y = data
+    source = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
+    penalties = {"lambda1": 0.2, "lambda2": 0.05}
+    solution = jgl.solve(source, 0.2, 0.05)
+    return {
+        "Solution": solution,
+        "JointNetworks": jgl.JointNetworks.from_solution(solution),
+        "SelectionResult": jgl.select(X, y),
+        "Inference": jgl.infer(X, y),
+        "NetworkTest": jgl.network_test(X, y, n_permutations=19, random_state=0),
+        "NetworkBootstrap": jgl.bootstrap_network(X, y, n_resamples=20, random_state=0),
+        "EdgeStability": jgl.edge_stability(X, y, n_subsamples=4, random_state=0, **penalties),
+        "DifferenceTest": jgl.difference_test(X, y, n_permutations=9, random_state=0, **penalties),
+        "ComponentCurve": jgl.component_curve(source, 0.3),
+        "Plan": jgl.plan(source, 0.2, 0.05),
+    }
+
+
+#: A word that only the table of each result has.
+WORDS = {
+    "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "estimate",
+    "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "EdgeStability": "mean edges",
+    "DifferenceTest": "p_familywise", "ComponentCurve": "largest", "Plan": "independent",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_results_print_short_tables(results, name):
+    text = str(results[name])
+    assert WORDS[name] in text and 1 <= len(text.splitlines()) <= 30
+    assert max(map(len, text.splitlines())) <= 220
+    shown = repr(results[name])
+    assert shown.lstrip("<").startswith(name) and "array(" not in shown and "\n" not in shown
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_results_show_themselves_in_a_notebook(results, name):
+    shown = results[name]._repr_html_()
+    assert shown.startswith("<div>") and "<table" in shown
+    assert "<well>" not in shown  # names are text, never markup
+    assert 'src="http' not in shown and "@import" not in shown
+    drawn = {"Solution", "JointNetworks", "SelectionResult", "Inference"}
+    assert ("<iframe srcdoc=" in shown) == (name in drawn)
+
+
+def test_long_tables_are_cut_and_say_so(data):
+    X, y = data
+    found = jgl.infer(X, y)
+    assert len(found.edges()) == 30
+    assert "... 20 more" in str(found) and "... 20 more" in found._repr_html_()
