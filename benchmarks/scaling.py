@@ -117,7 +117,7 @@ def modules(p: int) -> tuple[jgl.SampleCovariance, float, float]:
     """The modules design, three classes of 200 samples, and penalties at which it falls into groups."""
     lambda2 = 0.1
     lambda1 = 1.05 * critical_correlation(200, p) - lambda2 + 0.08
-    return jgl.SampleCovariance(module_samples(p, 200, 3), correlation=True, device="cpu"), lambda1, lambda2
+    return jgl.SampleCovariance(module_samples(p, 200, 3), scale="correlation", device="cpu"), lambda1, lambda2
 
 
 def foretell(p: int, n_workers: int) -> tuple[jgl.SampleCovariance, float, float, jgl.ClusterPlan]:

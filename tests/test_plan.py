@@ -272,7 +272,7 @@ def test_batches_are_limited(monkeypatch, name, limit):
 def test_a_plan_for_a_cluster_counts_pairs_groups_and_memory():
     """Modules of 20 variables: what a few tiles and groups say of the whole is known here."""
     data = jgl.datasets.make_joint_ggm("modules", 3000, 2, n_samples=40, n_blocks=150, random_state=0)
-    source = jgl.SampleCovariance(list(data.samples), correlation=True)
+    source = jgl.SampleCovariance(list(data.samples), scale="correlation")
     penalties = 0.62, 0.05
     found = jgl.plan(source, *penalties, workers=4, memory=2.0**30)
     above = scan_pairs(source, GroupPenalty(*penalties), np.ones(2))
@@ -289,7 +289,7 @@ def test_a_plan_for_a_cluster_counts_pairs_groups_and_memory():
 def test_a_plan_for_a_cluster_says_what_it_cannot_know(monkeypatch):
     monkeypatch.setattr(cluster_plan, "_FOLLOWED", 10)
     draw = np.random.default_rng(0)
-    source = jgl.SampleCovariance([draw.normal(size=(30, 1)) + draw.normal(size=(30, 60))], correlation=True)
+    source = jgl.SampleCovariance([draw.normal(size=(30, 1)) + draw.normal(size=(30, 60))], scale="correlation")
     assert "a group of more than 10 variables was met" in str(jgl.plan(source, 0.2, 0.0, workers=2))
     with pytest.raises(TypeError, match="is made from samples"):
         jgl.plan(np.eye(3)[None], 0.2, 0.0, workers=2)
@@ -299,7 +299,7 @@ def test_a_plan_for_a_cluster_says_what_it_cannot_know(monkeypatch):
 
 def test_some_variables_of_a_source():
     draw = np.random.default_rng(0)
-    source = jgl.SampleCovariance([draw.normal(size=(30, 9)), draw.normal(size=(20, 9))], correlation=True)
+    source = jgl.SampleCovariance([draw.normal(size=(30, 9)), draw.normal(size=(20, 9))], scale="correlation")
     some = np.array([7, 2, 5])
     for k in range(2):
         assert_allclose(source.among(some).block(k, np.arange(3)), source.block(k, some), rtol=1e-12)

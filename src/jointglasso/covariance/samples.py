@@ -210,7 +210,7 @@ class SampleCovariance:
         return SampleCovariance(
             [Z[variables].T * np.sqrt(Z.shape[1]) for Z in self._scaled],
             assume_centered=True,
-            isolate_constant=self._isolate_constant,
+            constant="isolate" if self._isolate_constant else "refuse",
             device="cpu",
             class_names=self.class_names,
             variable_names=[self._variable_names[i] for i in variables],
