@@ -314,6 +314,20 @@ def test_overlay_is_one_panel_of_pairs(page, networks):
     assert len(page.counts()) == 6
 
 
+def test_a_slider_goes_through_the_classes_one_by_one(page, networks, open_report):
+    everything = page.counts()
+    page.click("input[value=single]")
+    assert page.counts() == {"BLCA": everything["BLCA"]}
+    page.set("#moment", 3, "input")
+    assert page.counts() == {"LUAD": everything["LUAD"]} and page.texts("#moment-value") == ["LUAD"]
+    page.click("#classes [data-position='1']")  # KIRC, which comes before
+    assert page.counts() == {"OV": everything["OV"]}
+    page.click("#reset")
+    assert len(page.counts()) == 6
+    many = made_solution([ring(6, -0.5, skip=(k % 3,)) for k in range(12)], [f"t{k}" for k in range(12)], "abcdef")
+    assert open_report(many).counts() == {"t0": 5}
+
+
 def test_a_class_can_be_left_out(page, networks):
     page.click("#classes [data-position='1']")
     assert list(page.counts()) == [name for name in networks.class_names if name != "KIRC"]

@@ -150,7 +150,7 @@ def test_many_classes_in_a_row_are_named_by_the_first_and_the_last():
     networks = JointNetworks(
         precision, [f"t{k}" for k in range(10)], ["a", "b"], sameness=Sameness.of(precision, chain)
     )
-    assert networks.patterns()["pattern"].tolist() == ["t0 – t3 | t4 – t8 | no edge: t9"]
+    assert networks.patterns()["pattern"].tolist() == ["t0 … t3 | t4 … t8 | no edge: t9"]
 
 
 def test_without_a_fused_penalty_there_are_no_patterns():

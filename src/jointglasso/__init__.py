@@ -32,6 +32,7 @@ _HOME = {
     "solve_path": "engine",
     "JointGraphicalLasso": "estimators",
     "JointGraphicalLassoCV": "estimators",
+    "TimeVaryingGraphicalLasso": "estimators",
     "Inference": "inference",
     "NetworkBootstrap": "inference",
     "NetworkTest": "inference",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from jointglasso.estimators import (
         JointGraphicalLasso as JointGraphicalLasso,
         JointGraphicalLassoCV as JointGraphicalLassoCV,
+        TimeVaryingGraphicalLasso as TimeVaryingGraphicalLasso,
     )
     from jointglasso.inference import (
         Inference as Inference,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jointglasso.cli.shaping import class_order, one_class_each, shape, with_shaping
+from jointglasso.cli.timing import check_time, in_windows
 
 if TYPE_CHECKING:
     from jointglasso.covariance import CovarianceSource
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 #: Options that `jointglasso.io.read_table` takes as they are.
 _READING = (
-    "label", "labels", "samples_in", "sheet", "delimiter", "layer", "decimal", "thousands", "encoding", "unmatched",
-    "format", "header",
+    "label", "labels", "time", "samples_in", "sheet", "delimiter", "layer", "decimal", "thousands", "encoding",
+    "unmatched", "format", "header",
 )  # fmt: skip
 
 #: Of more classes than this only the first are named.
@@ -32,6 +33,10 @@ _OPTIONS = [
     click.argument("file", type=_FILE, nargs=-1, required=True),
     click.option("--label", help="Column (or row, array, annotation) that tells the classes. None: one class."),
     click.option("--labels", type=_FILE, help="A file of its own with the labels."),
+    click.option("--time", metavar="COLUMN", help="Column with the time of each sample: classes are windows in time."),
+    click.option("--windows", type=click.IntRange(min=2), help="Number of windows, each with as many samples."),
+    click.option("--width", help="Length of the windows in time instead: a number, or 30D for dates."),
+    click.option("--overlap", default=0.0, show_default=True, help="Share of a window that lies in the next too."),
     click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if unclear."),
     click.option("--classes", multiple=True, help="Classes to keep, in this order: A,B,C."),
     click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
@@ -132,6 +137,7 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     """Read the file, and how covariances are to be computed from it."""
     from jointglasso.io import read_table
 
+    check_time(options)
     files: tuple[Path, ...] = options["file"]
     beside = None
     if len(files) > 1:
@@ -145,6 +151,7 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     classes = split(options["classes"])
     if classes and options["subset"]:  # otherwise the reader has kept them already
         table = table.select(classes=classes)
+    table, share = in_windows(table, options)
     panels = options["variables"] if options["variables"] in ("union", "intersection") else "same"
     if options["variables"] and panels == "same":
         table = table.select(variables=_variables(options["variables"]))
@@ -154,7 +161,7 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     table = shape(table, options, beside)
     constant = "refuse" if options["constant"] == "drop" else options["constant"]
     chosen = {name: options[name] for name in ("scale", "association", "weights")}
-    return table, {**chosen, "constant": constant, "missing": missing, "variables": panels}
+    return table, {**chosen, "constant": constant, "missing": missing, "variables": panels, "share": share}
 
 
 def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
@@ -211,12 +218,14 @@ def prepare(
     from jointglasso.covariance.prepare import Preparation
     from jointglasso.selection.em import prepared
 
-    samples = ClassSamples.from_labels(table.X, table.y, table.variable_names)
+    preparation = dict(preparation)
+    share = preparation.pop("share", 1.0)
+    samples = replace(ClassSamples.from_labels(table.X, table.y, table.variable_names), share=share)
     if order is not None:
         by_name = samples.as_dict()
-        samples = ClassSamples([by_name[name] for name in order], tuple(order), samples.variable_names)
+        samples = replace(samples, matrices=[by_name[name] for name in order], class_names=tuple(order))
     how = {name: value for name, value in preparation.items() if name != "weights"}
-    samples = samples.with_variables(how["variables"])
+    samples = samples.with_variables(how.get("variables", "same"))
     ready = prepared(Preparation(**how), samples)
     facts = {
         "source": table.source,

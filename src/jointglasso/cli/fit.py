@@ -24,6 +24,7 @@ from jointglasso.cli.solving import (
     solve_options,
     workers_of,
 )
+from jointglasso.cli.timing import steps_told
 from jointglasso.cli.translate import name_options
 from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_pairs, proof
 
@@ -82,7 +83,7 @@ def fit(session: Session, /, **options: Any) -> int:
     _check(options)
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
     names = ("parquet", "exports", "figures", "title", "figure_format", "differences")
-    contents = Contents(**{name: options[name] for name in names})
+    contents = Contents(**{name: options[name] for name in names}, over_time=options["time"] is not None)
     with target.building() as folder:  # before the solve: a place that cannot be written is known at once
         data = read_data(options)
         session.say(data.describe())
@@ -90,6 +91,9 @@ def fit(session: Session, /, **options: Any) -> int:
             result = _solve(session, data, {**options, "executor": executor})
         write_result(folder, result, contents, session)
     tell(session, result, target)
+    if contents.over_time:
+        session.say(steps_told(result.networks))
+        session.answer(steps=result.networks.steps().to_dict("records"))
     if contents.differences:
         tell_differences(session, result.networks, contents.pairs(result.networks))
     if result.solution.status.code == "interrupt":

@@ -68,6 +68,8 @@ def infer(session: Session, /, **options: Any) -> int:
     _check(options)
     target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
     beside = split([options["groups"] or "", *options["covariates"]])
+    if options["overlap"] > 0:
+        raise click.UsageError("--overlap does not go with tests: windows that share samples are not independent.")
     table, preparation = read_labelled({**options, "drop": (*options["drop"], *beside), "covariates": ()})
     data = prepare(table, preparation, options["file"])
     columns = read_beside(options, beside)

@@ -51,6 +51,8 @@ class Contents:
     figure_format: str = "png"
     differences: str | None = None
     """Two classes with a comma between, or that every two are wanted."""
+    over_time: bool = False
+    """Whether the classes are windows in time."""
 
     def pairs(self, networks: JointNetworks) -> list[tuple[str, str]]:
         """Classes whose differences are wanted."""
@@ -66,7 +68,7 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
     if pairs := contents.pairs(result.networks):
         write_differences(folder, result.networks, pairs)
     if contents.figures and can_draw(session):
-        write_figures(folder, result, contents.figure_format, pairs)
+        write_figures(folder, result, contents.figure_format, pairs, contents.over_time)
     notes = result.data.describe().replace("\n", ": ")
     _write_report(folder, result, contents, notes)
     parameters = result.solution.parameters
@@ -83,6 +85,8 @@ def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> 
             networks.export(folder / "classes" / f"{file}.{ending}", class_name=name)
     if networks.sameness is not None:
         write_table(folder / "patterns.csv", {str(name): column for name, column in networks.patterns().items()})
+    if contents.over_time:
+        write_table(folder / "steps.csv", {str(name): column for name, column in networks.steps().items()})
     for format in contents.exports:
         networks.export(folder / f"networks.{format}")
 
@@ -114,7 +118,9 @@ def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     atomic_text(path, text.getvalue())
 
 
-def write_figures(folder: Path, result: Result, ending: str, pairs: Sequence[tuple[str, str]] = ()) -> None:
+def write_figures(
+    folder: Path, result: Result, ending: str, pairs: Sequence[tuple[str, str]] = (), over_time: bool = False
+) -> None:
     """Draw what there is to see."""
     from jointglasso import plots
 
@@ -126,6 +132,8 @@ def write_figures(folder: Path, result: Result, ending: str, pairs: Sequence[tup
     }
     if result.selection is not None:
         draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
+    if over_time:
+        draw["over_time"] = lambda path: plots.plot_over_time(result.networks, path=path)
     if result.networks.sameness is not None:
         draw["sameness"] = lambda path: plots.plot_sameness(result.networks, path=path)
     if any(find_spec(package) is not None for package in ("igraph", "networkx")):
@@ -181,6 +189,7 @@ _WHAT = {
     "edges.parquet": "the same for pandas, R arrow and others",
     "classes": "the same, a file for each class",
     "patterns.csv": "in which classes each edge has the same value, and whether it is proved to change or to stay",
+    "steps.csv": "how many edges change from each window to the next, and how many of them are proved to",
     "differences.csv": "how far two classes lie apart, the largest differences first",
     "networks.graphml": "for Gephi, Cytoscape, igraph, networkx",
     "networks.gexf": "for Gephi, with places and colours",

@@ -29,7 +29,8 @@ EXIT_CODES = (
 #: Headings of the help, and the parameters below each; all others come last.
 GROUPS = {
     "Classes and variables": (
-        "label", "labels", "classes", "rename", "subset", "variables", "drop", "top_variance", "covariates", "groups",
+        "label", "labels", "time", "windows", "width", "overlap", "classes", "rename", "subset", "variables", "drop",
+        "top_variance", "covariates", "groups",
     ),
     "From values to covariances": ("scale", "association", "log", "missing", "constant", "weights"),
     "Penalties": (

@@ -41,8 +41,9 @@ _SOLVE = [
     ),
     click.option(
         "--penalty", type=click.Choice(["group", "fused", "chain", "graph", "laplacian"]), default="group",
-        show_default=True, help="Wanted: edges in the same classes (group), of the same value in all classes (fused), "
-        "from each class to the next (chain), in neighbours (graph), or of similar value in neighbours (laplacian).",
+        show_default="group; chain with --time",
+        help="Wanted: edges in the same classes (group), of the same value in all classes (fused), from each class to "
+        "the next (chain), in neighbours (graph), or of similar value in neighbours (laplacian).",
     ),
     click.option("--order", help="Order of all classes for chain and laplacian: t0,t1,t2; else as in the data."),
     click.option(
@@ -109,12 +110,21 @@ def _tying(options: dict[str, Any], data: Data) -> dict[str, Any]:
     order, graph = options["order"], options["class_graph"]
     if order is not None and graph is not None:
         raise ValueError("--order and --class-graph both say which classes are neighbours: give one of them.")
-    if options["penalty"] == "group" and order is None and graph is None:
+    penalty = options["penalty"]
+    if penalty == "group" and options["time"] is not None and _left_alone("penalty"):
+        penalty = "chain"
+    if penalty == "group" and order is None and graph is None:
         return {}
     neighbours: Any = split([order]) if order is not None else None
     if graph is not None:
         neighbours = [_edge(word, data.source.class_names) for word in split([graph])]
-    return {"penalty": options["penalty"], "class_graph": neighbours}
+    return {"penalty": penalty, "class_graph": neighbours}
+
+
+def _left_alone(option: str) -> bool:
+    """Whether the user has not set an option."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source == click.core.ParameterSource.DEFAULT
 
 
 def _edge(word: str, classes: Sequence[str]) -> tuple[str, str, float]:

@@ -24,6 +24,8 @@ class ClassSamples:
     variable_names: tuple[str, ...]
     absent: BoolArray | None = None
     """(K, p): variables that a class lacks, whose columns are zero there; None where every class has them all."""
+    share: float = 1.0
+    """What a sample counts for in each class: less than 1 where it is in several, as in windows that overlap."""
     computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     """Covariances by their `Preparation`, so that whoever is handed the same samples need not compute them again."""
 
@@ -52,7 +54,7 @@ class ClassSamples:
     def take(self, rows: Sequence[IntArray]) -> ClassSamples:
         """Keep some samples of each class, by their position in the class."""
         kept = [X[members] for X, members in zip(self.matrices, rows, strict=True)]
-        return ClassSamples(kept, self.class_names, self.variable_names, self.absent)
+        return ClassSamples(kept, self.class_names, self.variable_names, self.absent, self.share)
 
     def with_variables(self, variables: str) -> ClassSamples:
         """Deal with variables that have no value in a class: "union" takes them as absent, "intersection" drops them.
@@ -67,9 +69,9 @@ class ClassSamples:
             names = tuple(self.variable_names[i] for i in kept)
             if len(names) < 2:
                 raise ValueError(f"variables='intersection' leaves {len(names)} variables that all classes have.")
-            return ClassSamples([X[:, kept] for X in self.matrices], self.class_names, names)
+            return ClassSamples([X[:, kept] for X in self.matrices], self.class_names, names, share=self.share)
         filled = [np.where(lacks, 0.0, X) for X, lacks in zip(self.matrices, empty, strict=True)]
-        return ClassSamples(filled, self.class_names, self.variable_names, empty)
+        return ClassSamples(filled, self.class_names, self.variable_names, empty, self.share)
 
     def as_dict(self) -> Mapping[str, FloatArray]:
         """Samples by class name."""

@@ -16,6 +16,7 @@ from jointglasso.covariance.projection import semidefinite_correlation
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.covariance.samples import SCALES, SampleCovariance, stated_variance
 from jointglasso.covariance.source import CovarianceSource
+from jointglasso.covariance.windows import Resized
 from jointglasso.validation import VARIABLES, check_choice, check_switch, require_sound_variance
 
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
@@ -147,7 +148,7 @@ class Preparation:
             source, change = self._streamed(samples, deviation), np.zeros(samples.n_classes)
         source.absent = samples.absent
         return {
-            "source": source,
+            "source": source if samples.share == 1.0 else Resized(source, samples.share),
             "location": location,
             "deviation": deviation,
             "scale": self.scale,

@@ -2,5 +2,6 @@
 
 from jointglasso.estimators.cross_validated import JointGraphicalLassoCV
 from jointglasso.estimators.joint import JointGraphicalLasso
+from jointglasso.estimators.time_varying import TimeVaryingGraphicalLasso
 
-__all__ = ["JointGraphicalLasso", "JointGraphicalLassoCV"]
+__all__ = ["JointGraphicalLasso", "JointGraphicalLassoCV", "TimeVaryingGraphicalLasso"]

@@ -23,7 +23,9 @@ def finish(draft: Draft, options: Options, labels: LabelFile | None) -> Labelled
     if label is not None:
         keep = _labelled(draft, options, label, keep)
         keep = _of_classes(draft, options, label, keep)
-        _require_classes(draft, options, Counter(word for word, kept in zip(label, keep, strict=True) if kept and word))
+        if not options.stamped:
+            sizes = Counter(word for word, kept in zip(label, keep, strict=True) if kept and word)
+            _require_classes(draft, options, sizes)
     elif options.classes is not None:
         raise ValueError(
             f"subset={list(options.classes)!r} names classes, but no label is given: say label= or labels=."

@@ -31,6 +31,8 @@ class Options:
     """The keyword arguments of `read_table`; see there."""
 
     label: str | None = None
+    stamped: bool = False
+    """Whether the label is a time stamp: then it makes no classes."""
     labels: str | os.PathLike[str] | None = None
     samples_in: str | None = None
     sheet: str | int | None = None
@@ -69,6 +71,10 @@ class Options:
 def check_options(given: dict[str, Any]) -> Options:
     """Check the keyword arguments of `read_table` and sort `subset` into classes and other columns."""
     given = {name: value for name, value in given.items() if value is not None}
+    if "time" in given:
+        if "label" in given or "labels" in given:
+            raise ValueError("time and label both say what goes with the samples: give one of them.")
+        given["label"], given["stamped"] = given.pop("time"), True
     for name in ("label", "layer"):
         if name in given and not isinstance(given[name], str):
             raise TypeError(f"{name} must be the name of a column, not {type(given[name]).__name__} {given[name]!r}.")

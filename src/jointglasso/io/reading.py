@@ -43,6 +43,7 @@ def read_table(
     path: str | os.PathLike[str],
     *,
     label: str | None = None,
+    time: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     samples_in: str | None = None,
     sheet: str | int | None = None,
@@ -76,6 +77,9 @@ def read_table(
         What tells the classes: the name of a column (samples in rows) or of a row (samples in columns), of a column of
         `obs` (.h5ad), of a type of subsets (.soft), or of an array (.npz; "y" unless told). Together with `labels`, a
         column of the label file. Without any label the table has no classes.
+    time : str, optional
+        What tells the time of each sample, found like `label` and instead of it: the table then has time stamps, as
+        words, where it would have classes (`jointglasso.covariance.windows` makes classes of them).
     labels : path, optional
         A text table of its own with the labels: sample names and labels in two columns, or labels alone in the order
         of the samples. A label column of more than two is chosen by `label`.

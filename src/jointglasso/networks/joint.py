@@ -27,6 +27,7 @@ from jointglasso.networks.differences import class_pairs, difference_table
 from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
 from jointglasso.networks.export import export
 from jointglasso.networks.groups import find_communities
+from jointglasso.networks.over_time import steps_table
 from jointglasso.networks.parts import each, restricted, without
 from jointglasso.networks.same import pattern_table
 from jointglasso.validation import check_count
@@ -239,19 +240,9 @@ class JointNetworks:
         return tables.degree_frame(self)
 
     def hubs(self, n: int = 10, class_name: str | None = None) -> pd.DataFrame:
-        """Find the variables with most edges.
+        """Find the variables with most edges, of all classes or of one: `n` rows of `degrees`, most edges first.
 
-        Parameters
-        ----------
-        n : int, default 10
-            How many at most; variables without an edge are never listed.
-        class_name : str, optional
-            Count the edges of this class only, instead of those of all classes.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Rows of `degrees`, most edges first.
+        Variables without an edge are never listed.
         """
         order = self.hub_positions(n, class_name)
         return self.degrees().iloc[order]
@@ -390,6 +381,18 @@ class JointNetworks:
         """
         return pattern_table(self)
 
+    def steps(self) -> pd.DataFrame:
+        """Count what changes from each class to the next, where classes are points in time, stages or doses.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a step: `before`, `after`, the number of pairs whose value changes (`changed`) and of those where
+            that is proved (`certified`), where a fused penalty compared them; the number of edges that appear and
+            vanish (`appeared`, `vanished`), and the sum of |differences| of the partial correlations (`size`).
+        """
+        return steps_table(self)
+
     def jaccard(self) -> pd.DataFrame:
         """Jaccard index of the edges of each two classes, as a symmetric table."""
         return tables.jaccard_table(self)
@@ -425,13 +428,7 @@ class JointNetworks:
         return difference_table(self, class_pairs(self, class1, class2), tested)
 
     def sign_flips(self) -> pd.DataFrame:
-        """List the pairs of variables whose partial correlation is positive in one class and negative in another.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The rows of `edges` that belong to such pairs.
-        """
+        """List the edges of pairs whose partial correlation is positive in one class and negative in another."""
         edges = self.edge_list
         return self.edges()[edges.sign_differs[edges.pair]].reset_index(drop=True)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Codes of a pattern: the class has no edge, or it lacks one of the variables.
 NO_EDGE, LACKS = -1, -2
 
-#: Up to this many classes all are named in a pattern; of more, neighbours in a row become "first – last".
+#: Up to this many classes all are named in a pattern; of more, neighbours in a row become "first … last".
 ALL_NAMED = 6
 
 
@@ -130,7 +130,7 @@ def _listed(classes: IntArray, names: Sequence[str]) -> str:
     if len(names) <= ALL_NAMED:
         return ", ".join(names[k] for k in classes)
     runs = np.split(classes, np.flatnonzero(np.diff(classes) > 1) + 1)
-    return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]} – {names[run[-1]]}" for run in runs)
+    return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]} … {names[run[-1]]}" for run in runs)
 
 
 def summary_of_sameness(networks: JointNetworks) -> str:

@@ -7,6 +7,7 @@ from jointglasso.plots.degrees import plot_degrees
 from jointglasso.plots.differences import plot_differences
 from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_q_values, plot_volcano
 from jointglasso.plots.network import plot_networks
+from jointglasso.plots.over_time import plot_over_time
 from jointglasso.plots.paths import plot_path
 from jointglasso.plots.sameness import plot_sameness
 from jointglasso.plots.selection import plot_selection
@@ -22,6 +23,7 @@ __all__ = [
     "plot_differences",
     "plot_intervals",
     "plot_networks",
+    "plot_over_time",
     "plot_path",
     "plot_q_values",
     "plot_sameness",

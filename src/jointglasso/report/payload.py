@@ -13,7 +13,7 @@ from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
 from jointglasso.networks.same import compared_pairs
 from jointglasso.report.inference import inference_cards, pair_tests
-from jointglasso.report.sameness import sameness_facts
+from jointglasso.report.sameness import sameness_facts, steps_facts
 from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ _GRID = 50
 
 #: Pairs that one picture can hold so that a reader sees structure; the page starts with as many of the strongest.
 READABLE = 150
+
+#: Of more classes the page shows one at a time, chosen by a slider, to begin with.
+SIDE_BY_SIDE = 9
 
 
 def make_payload(
@@ -53,6 +56,7 @@ def make_payload(
     facts = [
         certificate_facts(solution),
         sameness_facts(networks),
+        steps_facts(networks, solution),
         parameter_facts(solution, parameters, selection),
         selection_facts(selection),
         note_facts(notes),
@@ -82,6 +86,7 @@ def network_payload(
         "texts": _texts(networks, texts),
         "groups": _groups(networks, groups),
         "start_strength": strength,
+        "start_mode": "single" if networks.n_classes > SIDE_BY_SIDE else "side",
         "layout": _coordinates(networks, strength),
         "pairs": _pairs(networks.edge_list),
         "edges": _edges(networks.edge_list, _stability(networks, None), certified),

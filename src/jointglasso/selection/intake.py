@@ -34,6 +34,11 @@ class SelectionData:
         """Samples by class, or an error that says why they are needed."""
         if self.samples is None:
             raise ValueError(f"{what} needs the samples, not their covariances alone: give X and y.")
+        if self.samples.share < 1.0:
+            raise ValueError(
+                f"{what} takes the samples apart, but windows that overlap share theirs: use an information criterion, "
+                "or windows without overlap."
+            )
         return self.samples
 
     @property

@@ -25,7 +25,7 @@ class Page {
 
   #startState() {
     return {
-      mode: "side", colourBy: "sign", colourChosen: false, showIsolated: this.model.nPairs === 0 && this.model.nVariables <= 200, showLabels: true,
+      mode: this.data.start_mode || "side", moment: 0, colourBy: "sign", colourChosen: false, showIsolated: this.model.nPairs === 0 && this.model.nVariables <= 200, showLabels: true,
       showGroups: Boolean(this.model.groups), compared: [0, this.model.nClasses > 1 ? 1 : 0], shown: [],
       classes: this.model.classes.map(() => true), kinds: KINDS.map(() => true), change: "all",
       strength: this.data.start_strength, difference: 0, stability: 0,
@@ -87,6 +87,8 @@ class Page {
     const comparing = state.mode === "difference";
     byId("compared").hidden = byId("difference-field").hidden = !comparing;
     byId("strength-field").hidden = byId("class-field").hidden = byId("colour-field").hidden = comparing;
+    byId("moment-field").hidden = state.mode !== "single";
+    document.querySelector(`input[name=mode][value=${state.mode}]`).checked = true;
     byId("first-class").value = state.compared[0];
     byId("second-class").value = state.compared[1];
     byId("colour").value = state.colourBy;
@@ -167,12 +169,22 @@ class Page {
     state.degreeByClass = model.degrees();
     state.degree = Uint32Array.from({ length: model.nVariables }, (_, v) => model.incident[v].reduce((sum, pair) => sum + model.pairPasses(pair), 0));
     state.byDegree = Array.from(state.degree.keys()).sort((a, b) => state.degree[b] - state.degree[a]);
+    this.#showMoment();
     if (rebuild) this.stage.build();
     this.stage.refresh();
     if (rebuild) this.stage.fit();
     this.#showCounts();
     this.#showDetails();
     this.#showTables();
+  }
+
+  /** The slider over the classes that are ticked. */
+  #showMoment() {
+    const { model, state } = this;
+    state.moment = Math.max(0, Math.min(state.moment, state.shown.length - 1));
+    byId("moment").max = Math.max(0, state.shown.length - 1);
+    byId("moment").value = state.moment;
+    byId("moment-value").textContent = state.shown.length ? model.classes[state.shown[state.moment]] : "–";
   }
 
   /** What the state asks for: the difference of two classes is about these alone, and about its own size. */
@@ -339,6 +351,12 @@ class Page {
     for (const name of ["strength", "difference", "stability"]) {
       byId(name).addEventListener("input", () => this.#slide(name));
     }
+    byId("moment").addEventListener("input", () => {
+      state.moment = Number(byId("moment").value);
+      this.#showMoment();
+      stage.build();
+      stage.refresh();
+    });
     byId("show-all").addEventListener("click", () => this.showAll());
     byId("more").addEventListener("click", () => {
       const open = document.querySelector(".side").classList.toggle("open");
@@ -408,7 +426,6 @@ class Page {
   reset() {
     Object.assign(this.state, { ...this.#startState(), colours: this.state.colours, comparisonChosen: false });
     document.querySelectorAll("#networks input[type=checkbox]").forEach((box) => { box.checked = box.id !== "isolated" || this.state.showIsolated; });
-    document.querySelector("input[name=mode][value=side]").checked = true;
     byId("change").value = "all";
     byId("search").value = "";
     this.#showControls();

@@ -24,7 +24,7 @@ class Stage {
   build() {
     const { mode, classes } = this.state;
     const shown = this.model.classes.map((_, k) => k).filter((k) => classes[k]);
-    const wanted = { overlay: [OVERLAY], difference: [DIFFERENCE] }[mode] || shown;
+    const wanted = { overlay: [OVERLAY], difference: [DIFFERENCE], single: shown.slice(this.state.moment).slice(0, 1) }[mode] || shown;
     this.container.replaceChildren();
     this.panels = wanted.map((classIndex) => this.#makePanel(classIndex));
     this.container.dataset.mode = mode;

@@ -1,0 +1,170 @@
+"""Samples with time stamps, cut into windows: the classes of a network that changes with time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jointglasso._optional import require
+from jointglasso._typing import IntArray
+from jointglasso.covariance.source import CovarianceSource
+from jointglasso.validation import check_count, check_nonnegative
+
+#: Fewest samples of a window: a covariance of fewer does not exist.
+FEWEST = 2
+
+
+@dataclass(frozen=True)
+class TimeWindows:
+    """Windows of samples in the order of time.
+
+    Attributes
+    ----------
+    rows : list of K int arrays
+        Positions of the samples of each window; a sample is in several where windows overlap.
+    first, last : arrays (K,)
+        First and last time stamp in each window.
+    names : tuple of K str
+        Names of the windows, told by these two.
+    share : float
+        What a sample counts for in each of its windows, so that all windows together count every sample once.
+    """
+
+    rows: list[IntArray]
+    first: Any
+    last: Any
+    names: tuple[str, ...]
+    share: float
+
+
+def time_windows(time: Any, *, windows: int | None = None, width: Any = None, overlap: float = 0.0) -> TimeWindows:
+    """Cut samples into windows by their time stamps.
+
+    Parameters
+    ----------
+    time : sequence of n numbers, datetimes or dates as words
+        Time stamp of each sample, in any order.
+    windows : int, optional
+        Number of windows, each with about as many samples; samples of one time stay together.
+    width : number, timedelta or word such as "30D", optional
+        Length of the windows in time instead. With neither, every time stamp is a window.
+    overlap : float, default 0
+        Share of a window that lies in the next one too, below 1.
+    """
+    share = check_nonnegative("overlap", overlap)
+    if share >= 1:
+        raise ValueError(f"overlap={overlap:g} must be below 1: a window that shares everything with the next is it.")
+    if windows is not None and width is not None:
+        raise ValueError("windows counts the windows and width is their length: give one of them.")
+    if windows is None and width is None and share > 0:
+        raise ValueError("overlap needs windows= or width=: without them every time stamp is a window of its own.")
+    stamps = read_times(time)
+    order = np.argsort(stamps, kind="stable")
+    times, count = np.unique(stamps, return_counts=True)
+    if windows is not None:
+        first, stop = _by_count(count, check_count("windows", windows), share)
+    elif width is not None:
+        first, stop = _by_width(times, width, share)
+    else:
+        first, stop = np.arange(len(times)), np.arange(1, len(times) + 1)
+    ends = np.concatenate([[0], np.cumsum(count)])
+    rows: list[IntArray] = [np.sort(order[ends[a] : ends[b]]) for a, b in zip(first, stop, strict=True)]
+    names = _names(times[first], times[stop - 1])
+    for name, mine in zip(names, rows, strict=True):
+        if len(mine) < FEWEST:
+            raise ValueError(
+                f"The window {name!r} has {len(mine)} sample{'s' * (len(mine) != 1)}, and a covariance needs "
+                f"{FEWEST}: take fewer or wider windows."
+            )
+    counted = sum(map(len, rows)) / len(stamps)
+    return TimeWindows(rows, times[first], times[stop - 1], names, 1.0 / max(1.0, counted))
+
+
+def read_times(time: Any) -> Any:
+    """Time stamps as an array of floats or of datetimes."""
+    given = np.asarray(time)
+    if given.ndim != 1 or not len(given):
+        raise ValueError(f"The time stamps have shape {given.shape}: give one for each sample.")
+    if given.dtype.kind not in "iufM":
+        try:
+            given = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            pandas = require("pandas", "pandas")
+            try:
+                given = pandas.to_datetime(pandas.Series(list(time)), format="ISO8601").to_numpy()
+            except (TypeError, ValueError):
+                raise ValueError(
+                    "The time stamps are neither numbers nor dates: write dates as 2003-01-31 or 2003-01-31T12:00."
+                ) from None
+    stamps = given if given.dtype.kind == "M" else given.astype(np.float64)
+    bad = np.flatnonzero(np.isnat(stamps) if stamps.dtype.kind == "M" else ~np.isfinite(stamps))
+    if len(bad):
+        raise ValueError(f"The time stamp of sample {bad[0]} is missing ({len(bad)} such): give it or drop the sample.")
+    return stamps
+
+
+def _by_count(count: IntArray, n: int, overlap: float) -> tuple[IntArray, IntArray]:
+    """First time stamp of each of n windows and the one after its last, about equally many samples in each."""
+    if n > len(count):
+        raise ValueError(f"windows={n} is more than the {len(count)} different time stamps: take fewer windows.")
+    total = float(count.sum())
+    length = total / (1.0 + (n - 1) * (1.0 - overlap))
+    edges = np.concatenate([[0], np.cumsum(count)])
+    start = np.arange(n) * length * (1.0 - overlap)
+    first = np.abs(edges[:-1, None] - start).argmin(axis=0)
+    stop = np.abs(edges[1:, None] - (start + length)).argmin(axis=0) + 1
+    return first, np.maximum(stop, first + 1)
+
+
+def _by_width(times: Any, width: Any, overlap: float) -> tuple[IntArray, IntArray]:
+    """The same for windows of one length in time; those without a sample are left out."""
+    if times.dtype.kind == "M":
+        try:
+            length = require("pandas", "pandas").Timedelta(width).to_numpy()
+        except ValueError:
+            raise ValueError(
+                f"width={width!r} is no length of time: give a timedelta or a word such as '30D'."
+            ) from None
+    else:
+        length = check_nonnegative("width", width)
+    step = length * (1.0 - overlap)
+    if not length > 0 * length:
+        raise ValueError(f"width={width!r} must be more than 0.")
+    beyond = (times[-1] - times[0] - length) / step
+    start = times[0] + np.arange(1 + max(0, int(np.ceil(beyond - 1e-9)))) * step
+    first, stop = np.searchsorted(times, start), np.searchsorted(times, start + length)
+    stop[-1] = len(times)  # the last window holds its own end
+    some = stop > first
+    return first[some], stop[some]
+
+
+def _names(first: Any, last: Any) -> tuple[str, ...]:
+    if first.dtype.kind == "M":
+        days = (first == first.astype("M8[D]")).all() and (last == last.astype("M8[D]")).all()
+        stamps = [part.astype("M8[D]" if days else "M8[s]") for part in (first, last)]
+        one, two = (np.datetime_as_string(part).tolist() for part in stamps)
+    else:
+        digits = next((d for d in (6, 9, 12) if len({f"{x:.{d}g}" for x in first}) == len(set(first.tolist()))), 17)
+        one, two = ([f"{x:.{digits}g}" for x in part] for part in (first, last))
+    names = [a if a == b else f"{a} – {b}" for a, b in zip(one, two, strict=True)]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"Two windows have the same samples, from {one[0]} to {two[0]} on: take fewer windows or less overlap."
+        )
+    return tuple(names)
+
+
+class Resized:
+    """A covariance source that counts for other numbers of samples: those that overlapping windows are worth."""
+
+    def __init__(self, source: CovarianceSource, share: float) -> None:
+        self._source = source
+        sizes = source.sample_sizes
+        self.sample_sizes = None if sizes is None else np.maximum(FEWEST, np.rint(share * sizes)).astype(np.int64)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_source":  # while it is unpickled there is none
+            raise AttributeError(name)
+        return getattr(self._source, name)

@@ -1,0 +1,198 @@
+"""Networks that change with time: the joint graphical lasso on windows of samples with time stamps."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from jointglasso._optional import require
+from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.windows import TimeWindows, read_times, time_windows
+from jointglasso.engine import solve
+from jointglasso.estimators.base import JointModel
+from jointglasso.selection.em import prepared
+from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
+from jointglasso.selection.intake import SelectionData
+from jointglasso.selection.relaxed import with_refit
+from jointglasso.validation import check_choice, labelled, readable_table
+
+
+class TimeVaryingGraphicalLasso(JointModel):
+    """Sparse precision matrices of windows in time, each compared with the next.
+
+    Parameters
+    ----------
+    lambda1, lambda2 : float, optional
+        Penalties of edges and of changes from one window to the next; chosen by `criterion` if left out.
+    penalty : {"chain", "laplacian"}
+        "chain" wants the same values from each window to the next, so that networks change in jumps and it is proved
+        where; "laplacian" wants similar ones, so that they drift.
+    windows : int, optional
+        Number of windows, each with about as many samples.
+    width : number, timedelta or word such as "30D", optional
+        Length of the windows in time instead. With neither, every time stamp is a window.
+    overlap : float, default 0
+        Share of a window that lies in the next one too. Samples in several windows count in the criteria as if they
+        were in one.
+    criterion : {"jbic", "ebic", "bic", "aic", "cv", "stars"}
+        How penalties are chosen, see `jointglasso.select`; "cv" and "stars" need windows without overlap.
+    gamma, random_state
+        Options of the criteria.
+    scale, assume_centered, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs
+        As in `JointGraphicalLasso`.
+    missing, association, constant, pair_weights
+        As in `JointGraphicalLasso`.
+
+    Attributes
+    ----------
+    windows_ : pandas.DataFrame
+        One row a window: `name`, `first` and `last` time stamp, `samples`.
+    steps_ : pandas.DataFrame
+        What changes from each window to the next, and what of it is proved; see `JointNetworks.steps`. The steps with
+        most changes are where the network changes most.
+    lambda1_, lambda2_ : float
+        The penalties.
+    selection_ : SelectionResult or None
+        How they were chosen.
+
+    Notes
+    -----
+    All other attributes are those of `JointGraphicalLasso`, the windows being the classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointglasso import TimeVaryingGraphicalLasso
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 3))
+    >>> X[200:, 1] += X[200:, 0]
+    >>> model = TimeVaryingGraphicalLasso(0.1, 0.2, windows=4).fit(X, np.arange(400))
+    >>> model.steps_[["before", "after", "changed", "certified"]]
+            before      after  changed  certified
+    0       0 – 99  100 – 199        0          0
+    1    100 – 199  200 – 299        1          1
+    2    200 – 299  300 – 399        0          0
+    """
+
+    class_graph = None
+    variables = "same"
+
+    def __init__(
+        self,
+        lambda1: float | None = None,
+        lambda2: float | None = None,
+        *,
+        penalty: str = "chain",
+        windows: int | None = None,
+        width: Any = None,
+        overlap: float = 0.0,
+        criterion: str = "jbic",
+        gamma: float = 0.5,
+        random_state: Any = None,
+        scale: str = "correlation",
+        assume_centered: bool = False,
+        weights: Any = WEIGHTS,
+        penalize_diagonal: bool = False,
+        screening: str = "dynamic",
+        solver: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
+        missing: str = "refuse",
+        association: str = "pearson",
+        constant: str = "refuse",
+        pair_weights: Any = None,
+    ) -> None:
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.penalty = penalty
+        self.windows = windows
+        self.width = width
+        self.overlap = overlap
+        self.criterion = criterion
+        self.gamma = gamma
+        self.random_state = random_state
+        self.scale = scale
+        self.assume_centered = assume_centered
+        self.weights = weights
+        self.penalize_diagonal = penalize_diagonal
+        self.screening = screening
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.missing = missing
+        self.association = association
+        self.constant = constant
+        self.pair_weights = pair_weights
+
+    def fit(self, X: Any, y: Any = None) -> TimeVaryingGraphicalLasso:
+        """Estimate the precision matrix of each window.
+
+        Parameters
+        ----------
+        X : table (n, p)
+            Samples in rows, in any order: a NumPy array, a pandas, polars or pyarrow table, or an AnnData object.
+        y : sequence of n numbers or datetimes, or str, optional
+            Time stamp of each sample, or the name of the column that tells it; the order of the rows without it.
+
+        Returns
+        -------
+        TimeVaryingGraphicalLasso
+            The estimator itself.
+        """
+        check_choice("penalty", self.penalty, ("chain", "laplacian"))
+        if (self.lambda1 is None) != (self.lambda2 is None):
+            raise ValueError("lambda1 and lambda2 go together: give both, or none to have them chosen.")
+        X, y = labelled(X, y)
+        X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False)
+        time = np.arange(len(X)) if y is None else y
+        if len(time) != len(X):
+            raise ValueError(f"There are {len(time)} time stamps for {len(X)} samples: give one for each.")
+        found = time_windows(time, windows=self.windows, width=self.width, overlap=self.overlap)
+        samples = ClassSamples([X[rows] for rows in found.rows], found.names, self._variable_names(), share=found.share)
+        self.classes_ = np.array(found.names)
+        self._fit_windows(samples, found)
+        return self
+
+    def _fit_windows(self, samples: ClassSamples, found: TimeWindows) -> None:
+        preparation = self._preparation()
+        ready = prepared(preparation, samples)
+        self.selection_ = None
+        if self.lambda1 is None or self.lambda2 is None:
+            solve_options = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
+            given = ("criterion", "gamma", "random_state", "n_jobs")
+            settings = SelectionSettings(**{name: getattr(self, name) for name in given}, solve=solve_options).checked()
+            ends = np.cumsum([0, *samples.sizes])
+            rows = [np.arange(first, last) for first, last in pairwise(ends)]
+            self.selection_ = select_from(SelectionData(ready.source, samples, rows, preparation), settings)
+            self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
+            solution = self.selection_.solution
+        else:
+            self.lambda1_, self.lambda2_ = self.lambda1, self.lambda2
+            solution = with_refit(
+                ready.source, solve(ready.source, self.lambda1, self.lambda2, **self._solve_options())
+            )
+        self._keep(solution, ready.location, ready.deviation, ready.notes)
+        pandas = require("pandas", "pandas")
+        self.windows_ = pandas.DataFrame(
+            {"name": found.names, "first": found.first, "last": found.last, "samples": samples.sizes}
+        )
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-likelihood per sample, each under the Gaussian of the first window that reaches its time stamp."""
+        check_is_fitted(self)
+        X, y = labelled(X, y)
+        if y is None:
+            raise ValueError("y is needed: the time stamp of each sample tells its window.")
+        at = np.searchsorted(self.windows_["last"].to_numpy(), read_times(y))
+        return super().score(X, self.classes_[np.minimum(at, len(self.classes_) - 1)])
+
+    @property
+    def steps_(self) -> Any:
+        """What changes from each window to the next: `JointNetworks.steps`."""
+        check_is_fitted(self)
+        return self.networks_.steps()
