@@ -1,6 +1,4 @@
-"""How well networks are found: Matthews correlation with known edges, and false edges on noise, beside other ways.
-
-    python benchmarks/recovery.py [repetitions] [part of a design's name]
+"""How well networks are found: designs with known edges, and ways to find them. `simulations.py selection` prints them.
 
 Ways: the default of `select`; the default of version 0.1 (extended BIC on a fixed grid, equal weights, penalised
 diagonal); every class by itself; all classes as one; GraphicalLassoCV of scikit-learn, class by class; GGLasso's own
@@ -9,7 +7,8 @@ selection by its extended BIC, where it is installed.
 
 from __future__ import annotations
 
-import sys
+import contextlib
+import io
 import time
 import warnings
 from collections.abc import Callable
@@ -136,7 +135,8 @@ def gglasso(X: np.ndarray, y: np.ndarray) -> Graphs:
         do_scaling=False,
     )
     ranges = {"lambda1_range": np.geomspace(0.5, 0.05, 8), "lambda2_range": np.geomspace(0.3, 0.01, 4)}
-    problem.model_selection(modelselect_params=ranges, method="eBIC", gamma=0.5)
+    with contextlib.redirect_stdout(io.StringIO()):
+        problem.model_selection(modelselect_params=ranges, method="eBIC", gamma=0.5)
     return edges(list(problem.solution.precision_))
 
 
@@ -150,26 +150,19 @@ WAYS: dict[str, Callable[[np.ndarray, np.ndarray], Graphs]] = {
 }
 
 
-def main(repetitions: int, part: str) -> None:
-    """Print the table, a design a line."""
+def measure(job: tuple[str, int]) -> dict[str, tuple[float, float]]:
+    """One data set of a design: Matthews correlation (on noise: false edges a class) and seconds, by way."""
     warnings.simplefilter("ignore")
-    for name in (name for name in DESIGNS if part in name):
-        scores = {way: [] for way in WAYS}
-        seconds = dict.fromkeys(WAYS, 0.0)
-        for seed in range(repetitions):
-            X, y, truth = draw(name, seed)
-            for way, find in WAYS.items():
-                began = time.perf_counter()
-                try:
-                    found = find(X, y)
-                except ImportError:
-                    continue
-                seconds[way] += time.perf_counter() - began
-                noise = not any(graph.any() for graph in truth)
-                scores[way].append(np.mean([g.sum() for g in found]) if noise else matthews(found, truth))
-        shown = [f"{way} {np.mean(s):.3f} ({seconds[way] / len(s):.1f} s)" for way, s in scores.items() if s]
-        print(f"{name:36s} {'; '.join(shown)}", flush=True)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5, sys.argv[2] if len(sys.argv) > 2 else "")
+    name, seed = job
+    X, y, truth = draw(name, seed)
+    noise = not any(graph.any() for graph in truth)
+    out = {}
+    for way, find in WAYS.items():
+        began = time.perf_counter()
+        try:
+            found = find(X, y)
+        except ImportError:  # GGLasso is not installed
+            continue
+        seconds = time.perf_counter() - began
+        out[way] = (float(np.mean([g.sum() for g in found])) if noise else matthews(found, truth), seconds)
+    return out

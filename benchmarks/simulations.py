@@ -1,10 +1,14 @@
-"""Coverage, level and false discoveries of `jointglasso.infer` on simulated data with a known truth.
+"""The statistics of `select`, `infer` and `network_test`, on data with a known truth and beside other ways.
 
-    python benchmarks/simulations.py [inference | tails | permutation | real] [--repetitions 40] [--seed 0]
+    python benchmarks/simulations.py [selection | inference | tails | missing | permutation | real | all]
+        [--repetitions 40] [--seed 0] [--jobs 1] [--data FOLDER]
 
+`selection`: Matthews correlation with the true edges, false edges on noise and seconds, of `select` (default, and as in
+version 0.1), of each class by itself, of all as one, and of scikit-learn and GGLasso by their own choice.
 `inference`: 95 % intervals of edges and non-edges, level of tests at 0.05 and 0.001, false discovery rate at 0.1 and
 power, by design; edges within classes, differences between the first two, heterogeneity of all.
 `tails`: the same for data that are not Gaussian, by standard error and association.
+`missing`: the same with values missing at random, `missing="em"`.
 `permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
 `real`: one class of real data is halved at random; a difference that is found is false.
 Beside it in every table: the textbook test of partial correlations (inverse of S, Fisher's z), where p < n.
@@ -15,7 +19,9 @@ Beside it in every table: the textbook test of partial correlations (inverse of 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +29,7 @@ import numpy as np
 from scipy import stats
 
 import jointglasso as jgl
+import recovery
 from common import best_of, describe_machine, print_header, print_row
 from jointglasso.inference.fdr import q_values
 from jointglasso.inference.permutation import STATISTICS
@@ -230,6 +237,23 @@ def repeat(design: Design, repetitions: int, seed: int) -> Iterator[tuple[Matric
         yield design.draw(np.random.default_rng([seed, number, design.p, *design.sizes]))
 
 
+def selection_table(repetitions: int, seed: int, jobs: int) -> None:
+    """Choices of networks, a tenth of the repetitions."""
+    repetitions = max(1, repetitions // 10)
+    work = [(name, seed + number) for name in recovery.DESIGNS for number in range(repetitions)]
+    if jobs == 1:
+        found = [recovery.measure(job) for job in work]
+    else:
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            found = list(pool.map(recovery.measure, work))
+    ways = [way for way in recovery.WAYS if way in found[0]]
+    print_header("design", *ways)
+    for name in recovery.DESIGNS:
+        mine = [result for (design, _), result in zip(work, found, strict=True) if design == name]
+        means = [np.mean([result[way] for result in mine], axis=0) for way in ways]
+        print_row(name, *(f"{score:.2f} ({seconds:.1f} s)" for score, seconds in means))
+
+
 def inference_table(repetitions: int, seed: int) -> None:
     """Intervals, levels and false discoveries on Gaussian data."""
     print_header("design", "what", *COLUMNS)
@@ -237,7 +261,8 @@ def inference_table(repetitions: int, seed: int) -> None:
         counts = {what: Count() for what in ("edges", "differences", "Q", "gaussian se", "textbook")}
         for truth, samples in repeat(design, repetitions, seed):
             score(truth, jgl.infer(samples), *(counts[what] for what in ("edges", "differences", "Q")))
-            score(truth, jgl.infer(samples, se="gaussian"), counts["gaussian se"], Count(), Count())
+            plain = jgl.infer(samples, se="gaussian", association="pearson")
+            score(truth, plain, counts["gaussian se"], Count(), Count())
             textbook(truth, samples, counts["textbook"])
         for what, count in counts.items():
             print_row(str(design), what, *(count.row() if count.level else ["-"] * len(COLUMNS)))
@@ -254,6 +279,19 @@ def tails_table(repetitions: int, seed: int) -> None:
                 score(truth, jgl.infer(samples, se=se, association=association), *counts[se, association])
         for (se, association), (edges, differences, _) in counts.items():
             print_row(str(design), se, association, *edges.row(), f"{np.mean(differences.false):.3f}")
+
+
+def missing_table(repetitions: int, seed: int) -> None:
+    """Intervals, levels and false discoveries where values are missing at random."""
+    print_header("design", "missing", "what", *COLUMNS)
+    for design, share in ((Design("scale-free", 30, (150, 150)), 0.1), (Design("band", 30, (150, 300)), 0.2)):
+        counts = {what: Count() for what in ("edges", "differences", "Q")}
+        for number, (truth, samples) in enumerate(repeat(design, repetitions, seed)):
+            rng = np.random.default_rng([seed, number])
+            holes = {name: np.where(rng.random(X.shape) < share, np.nan, X) for name, X in samples.items()}
+            score(truth, jgl.infer(holes, missing="em"), *counts.values())
+        for what, count in counts.items():
+            print_row(str(design), f"{share:.0%}", what, *count.row())
 
 
 # Real data
@@ -320,21 +358,26 @@ def real_table(splits: int, seed: int, folder: Path) -> None:
 
 
 def main() -> None:
+    tables = {
+        "selection": lambda o: selection_table(o.repetitions, o.seed, o.jobs),
+        "inference": lambda o: inference_table(o.repetitions, o.seed),
+        "tails": lambda o: tails_table(o.repetitions, o.seed),
+        "missing": lambda o: missing_table(o.repetitions, o.seed),
+        "permutation": lambda o: permutation_table(o.repetitions, o.seed),
+        "real": lambda o: real_table(o.repetitions, o.seed, o.data),
+    }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", nargs="?", default="inference", choices=["inference", "tails", "permutation", "real"])
+    parser.add_argument("table", nargs="?", default="all", choices=[*tables, "all"])
     parser.add_argument("--repetitions", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="Processes of the table `selection`.")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     options = parser.parse_args()
     describe_machine()
-    if options.table == "inference":
-        inference_table(options.repetitions, options.seed)
-    elif options.table == "tails":
-        tails_table(options.repetitions, options.seed)
-    elif options.table == "permutation":
-        permutation_table(options.repetitions, options.seed)
-    else:
-        real_table(options.repetitions, options.seed, options.data)
+    for name, table in tables.items():
+        if options.table in (name, "all"):
+            print(f"\n## {name}\n", flush=True)
+            table(options)
 
 
 if __name__ == "__main__":
