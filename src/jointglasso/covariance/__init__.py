@@ -3,7 +3,7 @@
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.fingerprint import fingerprint
 from jointglasso.covariance.samples import SampleCovariance
-from jointglasso.covariance.source import CovarianceSource, StreamedSource, absent_of, as_source
+from jointglasso.covariance.source import CovarianceSource, StreamedSource, absent_of, as_source, is_source
 
 __all__ = [
     "CovarianceSource",
@@ -13,4 +13,5 @@ __all__ = [
     "absent_of",
     "as_source",
     "fingerprint",
+    "is_source",
 ]

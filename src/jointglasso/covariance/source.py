@@ -83,11 +83,16 @@ def absent_of(source: CovarianceSource) -> BoolArray | None:
     return absent
 
 
+def is_source(S: Any) -> bool:
+    """Whether something has the contract of a source; `isinstance` would not see what it passes on to another object."""
+    return all(hasattr(S, name) for name in ("tile", "block", "entries", "diagonal"))
+
+
 def as_source(S: Any) -> CovarianceSource:
     """Take a source as it is; wrap an array (K, p, p), or a sequence or dict of p x p matrices."""
     from jointglasso.covariance.dense import DenseCovariance
 
-    source = S if isinstance(S, CovarianceSource) else DenseCovariance(S)
+    source: CovarianceSource = S if is_source(S) else DenseCovariance(S)
     for k, name in enumerate(source.class_names):
         require_ordinary_variance(source.diagonal(k), name, source.variable_names)
     return source

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso.covariance import CovarianceSource, DenseCovariance
+from jointglasso.covariance import CovarianceSource, DenseCovariance, is_source
 from jointglasso.covariance.rescaled import CorrelationOf
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
@@ -197,7 +197,7 @@ class JointGraphicalLasso(JointModel):
         model = cls(**parameters)
         model._preparation()
         source: CovarianceSource
-        if isinstance(S, CovarianceSource):
+        if is_source(S):
             source = S
         else:
             source = DenseCovariance(S, class_names=class_names, variable_names=variable_names, sample_sizes=n_samples)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.covariance import CovarianceSource, is_source
 from jointglasso.covariance.classes import ClassSamples, rows_by_class
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.selection.em import prepared
@@ -52,7 +52,7 @@ class SelectionData:
 
 def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
     """Read a table with labels, a dict of tables by class, samples by class, or a covariance source."""
-    if isinstance(X, CovarianceSource):
+    if is_source(X):
         if y is not None:
             raise ValueError("y is given although X is a covariance source, which knows its classes: leave y out.")
         return SelectionData(X, None, [], preparation)
