@@ -84,7 +84,7 @@ def absent_of(source: CovarianceSource) -> BoolArray | None:
 
 
 def is_source(S: Any) -> bool:
-    """Whether something has the contract of a source; `isinstance` would not see what it passes on to another object."""
+    """Whether something has the contract of a source; `isinstance` would not see what it passes on to another."""
     return all(hasattr(S, name) for name in ("tile", "block", "entries", "diagonal"))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._display import readable_bytes, readable_seconds
-from jointglasso._threads import single_threaded_blas
+from jointglasso._threads import available_cores, map_on_threads, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.penalties import UNIFORM
@@ -26,7 +26,7 @@ from jointglasso.problem import JointProblem
 from jointglasso.screening.pairs import TILE, TileScan, stretches
 
 #: Tiles and variables that are drawn, variables of a group that is followed no further.
-_TILES, _SEEDS, _FOLLOWED = 16, 60, 2000
+_TILES, _SEEDS, _FOLLOWED = 12, 60, 2000
 
 #: Bytes a second from one machine to another, once packed: 10 Gbit/s.
 NETWORK = 1e9
@@ -49,7 +49,7 @@ class ClusterPlan:
 
     size: ClusterSize
     send_seconds: float
-    """Giving the samples to every worker, over a network of 10 Gbit/s; nothing where workers read them from files."""
+    """Giving the samples to every worker, over a network of 10 Gbit/s unless workers read them from files."""
     scan_seconds: float
     """Looking at all pairs, on all workers."""
     solve_seconds: float
@@ -105,8 +105,8 @@ def plan_on_cluster(
     if not isinstance(source, SampleCovariance):
         raise TypeError("A plan for workers is made from samples: give a SampleCovariance, or leave out workers.")
     draw = np.random.default_rng(0)  # the same plan every time
+    scan = _timed_tiles(problem, draw)
     with single_threaded_blas():
-        scan = _timed_tiles(problem, draw)
         groups, whole = _groups_of(problem, draw)
         timed = _timed_groups(problem, groups, solve)
     at_once = size.workers * size.cores
@@ -116,7 +116,7 @@ def plan_on_cluster(
     sent = 0.0 if source.in_files else 8.0 * numbers
     return ClusterPlan(
         size=size,
-        send_seconds=sent * (1.0 + math.log2(size.workers)) / NETWORK,
+        send_seconds=sent * (1.0 + math.log2(size.workers)) / NETWORK + _unpacking(source),
         scan_seconds=rounds * scan.seconds / pieces,
         solve_seconds=max(timed.worker / at_once, timed.longest),
         own_seconds=timed.own,
@@ -128,23 +128,38 @@ def plan_on_cluster(
     )
 
 
+def _unpacking(source: SampleCovariance) -> float:
+    """Seconds to pack the samples, and to unpack and scale them on a worker, told from some variables."""
+    some = source.among(np.arange(min(2000, source.n_variables)))
+    began = time.perf_counter()
+    pickle.loads(pickle.dumps(some))
+    return (time.perf_counter() - began) * source.n_variables / some.n_variables
+
+
 def _timed_tiles(problem: JointProblem, draw: np.random.Generator) -> _Scan:
-    """Time tiles on the diagonal, where neighbours meet that often belong together, and elsewhere."""
+    """Time tiles on the diagonal, where neighbours meet that often belong together, and elsewhere.
+
+    All cores work at a time, as those of a worker's machine will, which share its memory and its clock.
+    """
     source: Any = problem.source
     scan = TileScan(source, problem.penalty, problem.weights, problem.pair_weights, False)
     edges = np.append(np.arange(0, source.n_variables, TILE), source.n_variables)
-    n = len(edges) - 1
+    n, n_cores = len(edges) - 1, available_cores()
     seconds = pairs = 0.0
     for count, apart in ((n, 0), (n * (n - 1) // 2, 1)):
-        found, began = 0, 0.0
-        for number in range((_TILES + 1) * (count > 0)):
-            if number == 1:  # the first one warms up
-                found, began = 0, time.perf_counter()
-            row, column = np.sort(draw.choice(n, 1 + apart, replace=False))[[0, -1]]
-            i, j = scan.possible(source, slice(*edges[row : row + 2]), slice(*edges[column : column + 2]))
-            found += len(scan.judge(i, j)[0])
-        seconds += count * (time.perf_counter() - began) / _TILES if count else 0.0
-        pairs += count * found / _TILES
+        if not count:
+            continue
+        corners = [np.sort(draw.choice(n, 1 + apart, replace=False))[[0, -1]] for _ in range(_TILES * n_cores)]
+
+        def look(corner: IntArray) -> int:
+            rows, columns = (slice(*edges[at : at + 2]) for at in corner)
+            return len(scan.judge(*scan.possible(source, rows, columns))[0])
+
+        map_on_threads(look, corners[:n_cores])  # warms up
+        began = time.perf_counter()
+        found = map_on_threads(look, corners)
+        seconds += count * n_cores * (time.perf_counter() - began) / len(corners)
+        pairs += count * sum(found) / len(corners)
     return _Scan(seconds, pairs)
 
 
