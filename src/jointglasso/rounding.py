@@ -154,3 +154,14 @@ def _objective(
     chain = chain + 2.0 * system.size.max() + 4.0 * system.n_classes + np.bincount(system.block_group) + 16.0
     largest = system.sum_per_group(weight * terms + penalties) + pairs
     return objective, system.sum_per_group(weight * logdet_error) + _g(chain) * largest
+
+
+def log_determinant_error(system: BlockSystem, matrix: FloatArray, factor: Factorization) -> FloatArray:
+    """What the log-determinant of each block of a factored matrix may be off by."""
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        return _Conditioning(system, matrix, factor, np.abs(factor.inverse[system.diagonal])).logdet_error
+
+
+def sum_error(n: float) -> float:
+    """g(n): what a chain of n operations may be off by, relative to the sum of the sizes of its terms."""
+    return float(_g(np.asarray(float(n))))

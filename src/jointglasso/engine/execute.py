@@ -17,6 +17,7 @@ from jointglasso.engine.assemble import isolated_objective, sparse_matrices
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.clock import Clock
 from jointglasso.engine.executors import check_executor
+from jointglasso.engine.latent import require_latent, with_latent
 from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method, suited_method
 from jointglasso.engine.outcome import Outcome
 from jointglasso.engine.planning import out_of_memory, require_room
@@ -25,11 +26,12 @@ from jointglasso.engine.prove import certify
 from jointglasso.engine.runner import GroupRunner, Options
 from jointglasso.engine.sameness import sameness_of
 from jointglasso.engine.screen import SCREENING, Screen
+from jointglasso.engine.status import status_of
 from jointglasso.engine.work import WarmStart
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.pairs import PairTable
-from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution, Status
+from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution
 from jointglasso.solvers import GroupSolver
 from jointglasso.validation import (
     check_callback,
@@ -52,6 +54,7 @@ def solve(
     weights: Any = None,
     penalize_diagonal: bool = True,
     pair_weights: Any = None,
+    latent: float | None = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
@@ -92,6 +95,11 @@ def solve(
         0 to leave it unpenalised, above 1 where it speaks against, ``inf`` to forbid it. An array is symmetric and its
         diagonal is not looked at; of a sparse matrix the stored entries count, zeros included, in one triangle or both;
         a dict has the form ``{(variable, variable): weight}`` with names or numbers.
+    latent : float, optional
+        Penalty mu on latent variables: the precision matrices of what was measured are ``Theta_k = A_k - L_k``, L_k
+        being positive semidefinite, the penalties act on A_k, and ``mu sum_k tr L_k`` is added. `Solution.precision` is
+        then A_k, the network given the latent variables, and `Solution.low_rank` is L_k. The problem is first solved
+        without them; where that proves that there are none, it is the solution. Else ADMM on whole matrices follows.
     screening : {"dynamic", "hybrid", "global", "class", "none"}
         Rule that finds zero entries before solving. All are exact. "hybrid" is the paper's Algorithm 1; "dynamic" is
         finer still: it cuts more, checks the solution, and merges only what the check asks for.
@@ -151,11 +159,16 @@ def solve(
             penalize_diagonal=penalize_diagonal,
             pair_weights=pair_weights,
         )
+        mu = None if latent is None else check_positive("latent", latent)
+        if mu is not None:
+            require_latent(problem)
         start = _warm_start(problem, warm_start)
         folder = check_path("checkpoint", checkpoint)
         if folder is not None:
             options = replace(options, checkpoint=Checkpoint(folder, problem))
     solution = solve_problem(problem, screening, options, start, clock)
+    if mu is not None:
+        solution = with_latent(problem, solution, mu, options, clock)
     if not solution.status:
         warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=2)
     return solution
@@ -211,7 +224,7 @@ def solve_problem(
         objective=final.certificate.objective,
         certificate=final.certificate,
         partition=screen.partition,
-        status=_status(final, options),
+        status=status_of(final.certificate, final.n_iter, {o.stopped_by for o in final.outcomes}, options),
         n_iter=final.n_iter,
         timings=clock.read(),
         history=History(options.control.history),
@@ -303,28 +316,3 @@ def _lay_out(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[Int
     inside = np.zeros(partition.labels.shape, dtype=bool)
     inside[np.repeat(blocks.block_class, blocks.sizes), blocks.members] = True
     return blocks, [np.flatnonzero(~row) for row in inside]
-
-
-_GO_ON = "Solve again with warm_start=this solution to go on."
-_REMEDIES = {
-    "interrupt": _GO_ON,
-    "callback": _GO_ON,
-    "max_iter": "Raise max_iter, warm-start from this solution, raise lambda1, or accept the gap by raising tol.",
-    "paper's rule": 'Use stopping="gap" to reach the tolerance.',
-    "rounding": "The limit of double precision is reached: raise tol, or rescale badly scaled data.",
-    "tolerance": "The groups met their limits but not their sum: solve again with warm_start=this solution.",
-}
-
-
-def _status(final: _Final, options: Options) -> Status:
-    certificate, n_iter = final.certificate, final.n_iter
-    reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
-    if certificate.relative_gap <= options.tol:
-        return Status(True, f"Converged after {n_iter} iterations: {reached}.", code="converged")
-    ended = {o.stopped_by for o in final.outcomes}
-    why = options.control.stopped_by or next(reason for reason in _REMEDIES if reason in ended)
-    computed = 0.0 if np.isinf(certificate.rounding) else certificate.gap - certificate.rounding
-    if why == "tolerance" and certificate.relative(computed) <= options.tol:
-        why = "rounding"  # the solver was content with a gap that rounding makes worthless
-    code = "paper_rule" if why == "paper's rule" else why
-    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why], code)

@@ -3,6 +3,7 @@
 from jointglasso.solution.certificate import Certificate, ConvergenceWarning, Status
 from jointglasso.solution.file import load
 from jointglasso.solution.history import Callback, History, Iteration
+from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit, RefitFailure, RefitWarning
 from jointglasso.solution.result import Solution
 from jointglasso.solution.sameness import Sameness
@@ -13,6 +14,7 @@ __all__ = [
     "ConvergenceWarning",
     "History",
     "Iteration",
+    "LowRank",
     "Refit",
     "RefitFailure",
     "RefitWarning",

@@ -22,6 +22,8 @@ A file is a zip archive, which `numpy.load` opens as well. It holds
 ``sameness/pair.npy``, ``sameness/same.npy``, ``sameness/proved.npy``
     If the text has ``sameness``, with the classes that are compared in ``neighbours`` (T pairs) and the number m of
     pairs of variables: int64 (m,), row times p plus column of each, ascending, and uint8 (m, T).
+``<k>/latent.npy``
+    float64 (p, r_k), if the text has ``low_rank`` with the ranks r_k: factor of what latent variables explain.
 ``absent.npy``
     uint8 (K, p), if the text has a true ``lacking``: 1 where a class lacks a variable.
 
@@ -52,6 +54,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History, Iteration
+from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit, RefitFailure
 from jointglasso.solution.result import Solution
 from jointglasso.solution.sameness import Sameness
@@ -152,7 +155,12 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
         **({} if solution.refit is None else {"refit": _refit_text(solution.refit)}),
         **({} if solution.sameness is None else {"sameness": _sameness_text(solution.sameness)}),
         **({} if solution.absent is None else {"lacking": True}),
+        **({} if solution.low_rank is None else {"low_rank": _low_rank_text(solution.low_rank)}),
     }
+
+
+def _low_rank_text(low_rank: LowRank) -> dict[str, Any]:
+    return {"mu": low_rank.mu, "ranks": low_rank.ranks, "proved_zero": bool(low_rank.proved_zero)}
 
 
 def _sameness_text(sameness: Sameness) -> dict[str, Any]:
@@ -190,6 +198,8 @@ def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
         yield "sameness/pair", compared.rows * len(solution.variable_names) + compared.columns
         yield "sameness/same", np.ascontiguousarray(compared.same, dtype=np.uint8)
         yield "sameness/proved", np.ascontiguousarray(compared.proved, dtype=np.uint8)
+    for k, factor in enumerate([] if solution.low_rank is None else solution.low_rank.factors):
+        yield f"{k}/latent", np.ascontiguousarray(factor, dtype=np.float64)
     if solution.absent is not None:
         yield "absent", solution.absent.astype(np.uint8)
 
@@ -281,7 +291,18 @@ def _read(reader: _Reader) -> Solution:
         refit=_read_refit(text.part("refit"), refitted) if "refit" in text.fields else None,
         sameness=sameness if sameness is None or absent is None else sameness.without(absent),
         absent=absent,
+        low_rank=_read_low_rank(reader, text.part("low_rank"), *labels.shape) if "low_rank" in text.fields else None,
     )
+
+
+def _read_low_rank(reader: _Reader, text: _Text, n_classes: int, p: int) -> LowRank:
+    ranks = text.take("ranks", list)
+    if len(ranks) != n_classes or not all(isinstance(rank, int) and 0 <= rank <= p for rank in ranks):
+        raise _damaged(reader.path, "the ranks of the latent part are not what they should be")
+    factors = [reader.array(f"{k}/latent", np.float64, (p, rank)).copy() for k, rank in enumerate(ranks)]
+    if not all(np.isfinite(factor).all() for factor in factors):
+        raise _damaged(reader.path, "the latent part holds what is no number")
+    return LowRank(text.number("mu", least=0), factors, text.take("proved_zero", bool))
 
 
 def _read_sameness(reader: _Reader, text: _Text, n_classes: int, p: int) -> Sameness:

@@ -12,6 +12,7 @@ from jointglasso._typing import BoolArray
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History
+from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit
 from jointglasso.solution.sameness import Sameness
 
@@ -56,6 +57,8 @@ class Solution:
     absent : bool array (K, p) or None
         Variables that a class lacks; `precision` is that of a variable without an edge there. None where every class
         has all variables.
+    low_rank : LowRank or None
+        With `latent`: what latent variables explain, ``Theta = precision - low_rank``.
     """
 
     precision: list[Any]
@@ -76,6 +79,7 @@ class Solution:
     refit: Refit | None = None
     sameness: Sameness | None = None
     absent: BoolArray | None = None
+    low_rank: LowRank | None = None
 
     @property
     def estimate(self) -> list[Any]:
@@ -99,9 +103,11 @@ class Solution:
     def __str__(self) -> str:
         edges = ", ".join(f"{name} {count:,}" for name, count in zip(self.class_names, self.n_edges, strict=True))
         found = self.certificate
+        latent = "" if self.low_rank is None else f"latent       {_ranks(self)}\n"
         return (
             f"Solution of {len(self.variable_names):,} variables in {len(self.class_names)} classes\n"
             f"edges        {edges}\n"
+            f"{latent}"
             f"objective    {self.objective:.8g}, proved to within {found.relative_gap:.1e} of itself\n"
             f"proved       {found.edges_present:,} edges present, {found.edges_absent:,} absent, "
             f"{found.edges_undetermined:,} undecided\n"
@@ -117,3 +123,11 @@ class Solution:
             f"objective={self.objective:.6g}, relative_gap={self.certificate.relative_gap:.1e}, "
             f"converged={self.status.converged})"
         )
+
+
+def _ranks(solution: Solution) -> str:
+    """How many latent variables each class has, in words."""
+    found = solution.low_rank
+    if found is None or found.proved_zero:
+        return "none, proved"
+    return ", ".join(f"{name} {rank}" for name, rank in zip(solution.class_names, found.ranks, strict=True))

@@ -1,0 +1,128 @@
+"""Latent variables beside a solution: proved to be none, or found with it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from jointglasso._memory import available_memory
+from jointglasso._threads import blas_threads_for, cores_here
+from jointglasso.blocks import BlockSystem, build_system
+from jointglasso.certificate import bound_groups, subgradient_within
+from jointglasso.covariance import absent_of
+from jointglasso.engine.assemble import flat_from_precisions, sparse_matrices
+from jointglasso.engine.clock import Clock
+from jointglasso.engine.outcome import Nonzeros
+from jointglasso.engine.planning import NotEnoughMemory
+from jointglasso.engine.runner import Options
+from jointglasso.engine.sameness import sameness_of
+from jointglasso.engine.status import status_of
+from jointglasso.problem import JointProblem
+from jointglasso.rounding import with_rounding
+from jointglasso.screening import Partition
+from jointglasso.screening.groups import class_blocks
+from jointglasso.solution import Certificate, History, Iteration, LowRank, Solution
+from jointglasso.solvers.latent import LatentPoint, LatentProblem, low_rank_is_zero, solve_latent
+
+#: Bytes for each entry of the matrices, none of which is cut into blocks; iterations, of which there are many.
+_BYTES_PER_ENTRY, _MAX_ITER = 500.0, 5000
+
+#: How far an entry of A may be from the exact one, for all that is known.
+_ANYWHERE = 1e100
+
+
+def require_latent(problem: JointProblem) -> None:
+    """Refuse what latent variables do not go with."""
+    if absent_of(problem.source) is not None:
+        raise ValueError(
+            "latent= needs every variable in every class: drop the variables that a class lacks, or leave latent out."
+        )
+    n_classes, p = problem.source.n_classes, problem.source.n_variables
+    needed = _BYTES_PER_ENTRY * n_classes * float(p) ** 2
+    room = available_memory()
+    if room is not None and needed > room:
+        raise NotEnoughMemory(
+            f"latent= works on whole matrices and needs about {needed / 2**30:.1f} GiB for {p} variables; "
+            f"{room / 2**30:.1f} GiB are available: take fewer variables, or leave latent out."
+        )
+
+
+def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Options, clock: Clock) -> Solution:
+    """The solution with latent variables, given the one without: the same if it is proved that there are none."""
+    p, coupled = problem.source.n_variables, problem.penalty.coupled()
+    labels = np.zeros((problem.source.n_classes, p), dtype=np.int64)
+    blocks = class_blocks(labels, smallest=1, coupled=coupled)
+    with clock.stage("covariance"):
+        system = build_system(problem.source, blocks, problem.weights, problem.pair_weights, cores_here())
+    latent = LatentProblem(system, problem.penalty, problem.diagonal_penalty, mu)
+    theta = flat_from_precisions(system, plain.precision, p)
+    parameters = plain.parameters | {"latent": mu}
+    with clock.stage("certificate"), blas_threads_for(p):
+        bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
+        bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
+        none = low_rank_is_zero(latent, bounds.dual, bounds.total_gap)
+    if none or options.control.stopped_by is not None:
+        nothing = [np.zeros((p, 0)) for _ in range(problem.source.n_classes)]
+        return replace(plain, parameters=parameters, low_rank=LowRank(mu, nothing, proved_zero=none))
+    control, history = options.control, options.control.history
+
+    def report(objective: float, gap: float | None) -> bool:
+        seconds = time.perf_counter() - control.began
+        history.append(Iteration(len(history) + 1, objective, gap, seconds))
+        control.tell(history[-1])
+        return control.stopped_by is not None
+
+    limit = options.max_iter if options.max_iter != options.method.default_max_iter else _MAX_ITER
+    with clock.stage("solve"), blas_threads_for(p), control.listening():
+        point, n_iter, ended = solve_latent(
+            latent, theta, lambda objective: options.tol * max(problem.unit, abs(objective)), limit, report
+        )
+    n_iter += plain.n_iter
+    certificate = _certificate(problem, system, point)
+    nobody = np.zeros(len(system.upper), dtype=bool)
+    isolated = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
+    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A, nobody)], isolated)
+    by_class = [point.factors[block] for block in np.argsort(system.block_class)]
+    return replace(
+        plain,
+        precision=precision,
+        objective=certificate.objective,
+        certificate=certificate,
+        partition=Partition(labels, coupled),
+        status=status_of(certificate, n_iter, {ended}, options),
+        n_iter=n_iter,
+        timings=clock.read(),
+        history=History(history),
+        methods={"admm": 1},
+        certified=certified,
+        parameters=parameters,
+        sameness=sameness_of(problem, precision, []),
+        low_rank=LowRank(mu, by_class),
+    )
+
+
+def _certificate(problem: JointProblem, system: BlockSystem, point: LatentPoint) -> Certificate:
+    """What is proved: the gap, and entries of A that are zero because the dual point is well inside its ball.
+
+    The gap says how far Theta may be off and nothing of its parts, so that no entry of A is proved to be there.
+    """
+    dual = point.dual.copy()
+    dual[system.diagonal] = system.optimal_variance(problem.diagonal_penalty)  # that of the optimum, as without L
+    u, reach = subgradient_within(system, dual, np.full(system.n_groups, point.gap))
+    entries = system.gather(point.A)
+    anywhere = np.full(len(entries), _ANYWHERE)
+    absent = problem.penalty.certain_zeros(entries, u, reach, anywhere, system.entries(problem.penalty))
+    n_absent = int((absent & (entries == 0.0)).sum()) if np.isfinite(point.gap) else 0
+    forbidden = len(system.forbidden) // 2
+    return Certificate(
+        objective=point.objective,
+        gap=point.gap,
+        group_gaps=np.array([point.gap]),
+        edges_present=0,
+        edges_absent=n_absent + forbidden,
+        edges_undetermined=len(entries) - n_absent,
+        rounding=point.rounding,
+        unit=problem.unit,
+    )

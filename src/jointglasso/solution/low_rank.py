@@ -1,0 +1,38 @@
+"""What latent variables explain: the low-rank part of the precision matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jointglasso._typing import FloatArray
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """The part L_k of ``Theta_k = A_k - L_k``, ``Solution.precision`` being the sparse A_k.
+
+    Attributes
+    ----------
+    mu : float
+        Penalty on the traces of L.
+    factors : list of K arrays (p, r_k)
+        ``L_k = F_k F_k'``: the effect of each latent variable on the measured ones, strongest first, up to sign.
+    proved_zero : bool
+        Whether it is proved that the exact solution has no latent variables.
+    """
+
+    mu: float
+    factors: list[FloatArray]
+    proved_zero: bool = False
+
+    @property
+    def ranks(self) -> list[int]:
+        """Number of latent variables of each class."""
+        return [factor.shape[1] for factor in self.factors]
+
+    @property
+    def matrices(self) -> FloatArray:
+        """(K, p, p): the matrices L_k."""
+        return np.stack([factor @ factor.T for factor in self.factors])

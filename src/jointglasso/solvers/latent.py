@@ -1,0 +1,237 @@
+"""Latent variables: ``Theta_k = A_k - L_k``, A_k sparse and L_k positive semidefinite, of low rank.
+
+Variables that nobody measured tie the measured ones together. Given them the network is A; the penalty of the problem
+acts on A, and ``mu sum_k tr L_k`` is added for the latent variables. The dual problem is that without them,
+``sum_k w_k (log det W_k + p)`` over W_k = S_k + U_k / w_k with U in the dual ball, and one condition more:
+``-U_k <= mu I`` in the order of definite matrices. If the dual optimum of the problem without latent variables
+satisfies it, L = 0 is optimal.
+
+The iterations are those of ADMM over the product space: each of likelihood, penalty and trace takes a proximal step of
+its own, and the three matrices are then projected to Theta = A - L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from jointglasso._typing import FloatArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
+from jointglasso.certificate import gap_radii
+from jointglasso.penalties import PairPenalty
+from jointglasso.rounding import log_determinant_error, sum_error
+
+#: Iterations between two looks at the gap, over-relaxation, and how far residuals may be out of balance.
+_CHECK, _RELAXATION, _BALANCE = 10, 1.6, 3.0
+
+
+@dataclass(frozen=True)
+class LatentProblem:
+    """One block for each class, all variables in it."""
+
+    system: BlockSystem
+    penalty: PairPenalty
+    diagonal_penalty: float
+    mu: float
+
+    def stack(self, flat: FloatArray) -> FloatArray:
+        """The class blocks as an array (K, p, p)."""
+        b = int(self.system.size[0])
+        return flat.reshape(-1, b, b)
+
+
+@dataclass(frozen=True)
+class LatentPoint:
+    """A in flat storage, a factor F (p, r) of ``L = F F'`` for each block, and what they prove."""
+
+    A: FloatArray
+    factors: list[FloatArray]
+    objective: float
+    gap: float
+    dual: FloatArray
+    rounding: float
+
+
+def low_rank_is_zero(problem: LatentProblem, dual: FloatArray, gap: float) -> bool:
+    """Whether the gap of the problem without latent variables proves that they are not wanted.
+
+    The optimal W* is at least W / (1 + r), so that the largest eigenvalue of w (S - W*) is known from above.
+    """
+    if not np.isfinite(gap):
+        return False
+    system = problem.system
+    weight = system.block_weight
+    r, _ = gap_radii(np.full(system.n_blocks, gap), weight)
+    S, W = problem.stack(system.S), problem.stack(dual)
+    return all(
+        _largest_eigenvalue(w * (one - two / (1.0 + far))) <= problem.mu
+        for w, one, two, far in zip(weight, S, W, r, strict=True)
+    )
+
+
+def solve_latent(
+    problem: LatentProblem,
+    start: FloatArray,
+    allowed: Callable[[float], float],
+    max_iter: int,
+    report: Callable[..., bool],
+) -> tuple[LatentPoint, int, str]:
+    """Iterate from `start`, a solution without latent variables, until the gap is what `allowed(objective)` says."""
+    state = _State(problem, start)
+    best = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
+    for number in range(1, max_iter + 1):
+        state.iterate()
+        looked = number % _CHECK == 0 or number == max_iter
+        if looked:
+            found = bound(problem, state.A_flat, state.factors(), state.dual)
+            best = found if found.gap < best.gap or not np.isfinite(best.gap) else best
+        if report(best.objective, best.gap if looked else None):
+            return best, number, "callback"
+        if looked and best.gap <= allowed(best.objective):
+            return best, number, "tolerance"
+        state.balance(number)
+    return best, max_iter, "max_iter"
+
+
+class _State:
+    """The three matrices, their projections to Theta = A - L, and the scaled multiplier."""
+
+    def __init__(self, problem: LatentProblem, start: FloatArray) -> None:
+        system = problem.system
+        self.problem, self.S = problem, problem.stack(system.S)
+        self.weight = system.block_weight[:, None, None]
+        variance = system.optimal_variance(problem.diagonal_penalty)
+        self.rho = float(system.block_weight.mean() * variance.mean() ** 2)
+        theta = problem.stack(start)
+        inverse = problem.stack(factorize(system, start).inverse)
+        self.V = self.weight * (inverse - self.S) / self.rho
+        self.Y = np.stack([theta, theta, np.zeros_like(theta)])
+        self.X, self.Y_before, self.A_flat = self.Y, self.Y, start
+        self.values, self.vectors = np.zeros(theta.shape[:2]), np.zeros_like(theta)
+
+    @property
+    def dual(self) -> FloatArray:
+        """The multiplier: near w (W - S) of the solution."""
+        return self.rho * self.V
+
+    def iterate(self) -> None:
+        """Three proximal steps, and the projection."""
+        problem, rho, V, w = self.problem, self.rho, self.V, self.weight
+        Y1, Y2, Y3 = self.Y
+        d, Q = eigh_stack(rho * (Y1 - V) - w * self.S)
+        w = w[:, :, 0]
+        root = np.sqrt(d * d + 4.0 * rho * w)
+        x = np.where(d > 0, (d + root) / (2.0 * rho), 2.0 * w / (root - np.minimum(d, 0.0)))
+        Theta = np.matmul(Q * x[:, None, :], np.swapaxes(Q, 1, 2))
+        self.A_flat = self._sparse_part((Y2 + V).ravel())
+        e, self.vectors = eigh_stack(Y3 - V)
+        self.values = np.maximum(e - problem.mu / rho, 0.0)
+        L = np.matmul(self.vectors * self.values[:, None, :], np.swapaxes(self.vectors, 1, 2))
+        self.X = np.stack([Theta, problem.stack(self.A_flat), L])
+        Z = _RELAXATION * self.X + (1.0 - _RELAXATION) * self.Y + np.stack([V, -V, V])
+        self.V = (Z[0] - Z[1] + Z[2]) / 3.0
+        self.Y_before, self.Y = self.Y, Z - np.stack([self.V, -self.V, self.V])
+
+    def _sparse_part(self, point: FloatArray) -> FloatArray:
+        system, problem = self.problem.system, self.problem
+        step = np.full(system.n_pairs, 1.0 / self.rho)
+        entries = problem.penalty.prox(system.gather(point), step, system.entries(problem.penalty))
+        return system.scatter(entries, np.maximum(point[system.diagonal] - problem.diagonal_penalty / self.rho, 0.0))
+
+    def factors(self) -> list[FloatArray]:
+        """F of each class, ``L = F F'``, with a column for each eigenvalue that is not zero, the largest first."""
+        return [
+            (Q * np.sqrt(values))[:, values > 0.0][:, ::-1] for Q, values in zip(self.vectors, self.values, strict=True)
+        ]
+
+    def balance(self, number: int) -> None:
+        """Double or halve rho, ever more rarely, while the residuals are out of balance."""
+        if number & (number - 1) and (number % 10 or number > 300):
+            return
+        primal = np.linalg.norm(self.X - self.Y) / max(np.linalg.norm(self.Y), 1e-300)
+        dual = np.linalg.norm(self.Y - self.Y_before) / max(np.sqrt(3.0) * np.linalg.norm(self.V), 1e-300)
+        factor = 2.0 if primal > _BALANCE * dual else 0.5 if dual > _BALANCE * primal else 1.0
+        self.rho *= factor
+        self.V = self.V / factor
+
+
+def bound(problem: LatentProblem, A: FloatArray, factors: list[FloatArray], multiplier: FloatArray) -> LatentPoint:
+    """Objective and gap at A and ``L = F F'``, rounding included; the better of two dual points.
+
+    The gradient at Theta, or the multiplier of ADMM, is moved to the nearest subgradient of the penalty at A, and then
+    towards zero until ``-U <= mu I``: the dual ball is convex and holds zero, and so do the sets of the trace.
+    """
+    system, penalty = problem.system, problem.penalty
+    L = np.stack([F @ F.T for F in factors]).ravel()
+    theta = A - L
+    factor = factorize(system, theta)
+    if not factor.definite.all():
+        return LatentPoint(A, factors, np.inf, np.inf, system.S, 0.0)
+    objective, rounding = _objective(problem, A, factors, L, theta, factor)
+    best, best_dual = -np.inf, system.S
+    entries = system.gather(A)
+    weight = np.repeat(system.block_weight, system.size**2)
+    for wanted in (weight * (factor.inverse - system.S), multiplier.ravel()):
+        u = penalty.nearest_subgradient(entries, system.gather(wanted), system.entries(penalty))
+        U = system.scatter(u, np.full(len(system.members), problem.diagonal_penalty))
+        U[system.forbidden] = wanted[system.forbidden]
+        largest = max(_largest_eigenvalue(-one) for one in problem.stack(U))
+        share = min(1.0, problem.mu / largest) if largest > 0.0 else 1.0
+        # The conjugate of the penalty at U, which is zero for a norm, and by convexity at most this share of it.
+        conjugate = 2.0 * float((u * entries).sum() - penalty.value(entries, system.entries(penalty)).sum())
+        value, error, W = _dual_value(problem, share * U / weight)
+        value -= share * max(conjugate, 0.0)
+        if value - error > best:
+            best, best_dual = value - error, W
+    return LatentPoint(A, factors, objective + rounding, objective + rounding - best, best_dual, rounding)
+
+
+def _objective(
+    problem: LatentProblem,
+    A: FloatArray,
+    factors: list[FloatArray],
+    L: FloatArray,
+    theta: FloatArray,
+    factor: Factorization,
+) -> tuple[float, float]:
+    """Objective, and how far rounding may have put it off."""
+    system, penalty = problem.system, problem.penalty
+    w = system.block_weight
+    trace = float(w @ system.sum_per_block(system.S * theta))
+    pairs = 2.0 * float(penalty.value(system.gather(A), system.entries(penalty)).sum())
+    diagonal = problem.diagonal_penalty * float(A[system.diagonal].sum())
+    latent = problem.mu * sum(float((F * F).sum()) for F in factors)
+    objective = trace - float(w @ factor.logdet) + pairs + diagonal + latent
+    # F F' is off by g(r + 1) |F| |F|', at most that times (L_ii L_jj)^(1/2), and so is Theta.
+    scale = np.sqrt(problem.stack(L).diagonal(axis1=1, axis2=2))
+    spread = sum_error(2 + max(F.shape[1] for F in factors))
+    around = np.abs(problem.stack(factor.inverse)) + np.abs(problem.stack(system.S))
+    of_product = spread * np.einsum("ki,kij,kj->k", scale, around, scale)
+    of_difference = sum_error(2) * (around * np.abs(problem.stack(theta))).sum(axis=(1, 2))
+    terms = float(w @ system.sum_per_block(np.abs(system.S * theta))) + pairs + diagonal + latent
+    logs = log_determinant_error(system, theta, factor)
+    error = float(w @ (of_product + of_difference + logs)) + sum_error(4 * system.size.max() + 256) * terms
+    return objective, error
+
+
+def _dual_value(problem: LatentProblem, shift: FloatArray) -> tuple[float, float, FloatArray]:
+    """Value of the dual point S + shift, how far it may be off, and the point; minus infinity if it is not definite."""
+    system = problem.system
+    W = system.S + shift
+    factor = factorize(system, W)
+    if not factor.definite.all():
+        return -np.inf, 0.0, W
+    w, p = system.block_weight, system.size
+    around = np.abs(problem.stack(factor.inverse)) * (np.abs(problem.stack(system.S)) + np.abs(problem.stack(shift)))
+    error = log_determinant_error(system, W, factor) + sum_error(4) * around.sum(axis=(1, 2))
+    size = float(w @ (np.abs(factor.logdet) + p))
+    return float(w @ (factor.logdet + p)), float(w @ error) + sum_error(256) * size, W
+
+
+def _largest_eigenvalue(matrix: FloatArray) -> float:
+    """An upper bound on the largest eigenvalue: as computed, and what rounding may have hidden."""
+    b = len(matrix)
+    return float(np.linalg.eigvalsh(matrix)[-1]) + sum_error(8 * b) * float(np.linalg.norm(matrix))
