@@ -146,3 +146,49 @@ def test_gglasso_finds_the_same():
         )
     ours = jgl.solve(S, 0.3, 0.05, latent=0.5, penalize_diagonal=False, tol=1e-8)
     assert ours.low_rank.matrices == pytest.approx(theirs["L"], abs=2e-3)
+
+
+def test_the_estimator_scores_by_what_was_measured():
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((120, 6)) + 1.5 * draw.standard_normal((120, 1))
+    X *= [1.0, 2.0, 0.5, 1.0, 3.0, 1.0]
+    y = np.repeat(["a", "b"], 60)
+    model = jgl.JointGraphicalLasso(0.3, 0.05, latent=0.5).fit(X, y)
+    assert model.solution_.has_latent and model.refit_ is None
+    for k in range(2):
+        measured = model.precision_[k].toarray() - model.low_rank_[k]
+        assert model.covariance_[k] == pytest.approx(np.linalg.inv(measured))
+    by_hand = 0.0
+    for k, name in enumerate("ab"):
+        centred = X[y == name] - model.location_[k]
+        quadratic = np.einsum("ni,ij,nj->n", centred, np.linalg.inv(model.covariance_[k]), centred)
+        by_hand += (-0.5 * (quadratic + np.linalg.slogdet(2 * np.pi * model.covariance_[k])[1])).sum()
+    assert model.score(X, y) == pytest.approx(by_hand / 120)
+    assert jgl.JointGraphicalLasso(0.3, 0.05).fit(X, y).low_rank_ is None
+
+
+def test_edges_beside_latent_variables_are_not_refitted():
+    S = confounded(5)
+    found = jgl.solve(S, 0.3, 0.05, latent=0.8)
+    with pytest.raises(ValueError, match="The solution has latent variables"):
+        jgl.refit(S, found)
+
+
+def test_the_command_line(tmp_path):
+    from click.testing import CliRunner
+
+    from jointglasso.cli import main
+
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((80, 5)) + 1.5 * draw.standard_normal((80, 1))
+    rows = "\n".join(",".join(map(str, row)) + f",{'ab'[n % 2]}" for n, row in enumerate(X))
+    (tmp_path / "data.csv").write_text("v,w,x,y,z,group\n" + rows)
+    given = ["fit", str(tmp_path / "data.csv"), "--label", "group", "--latent", "0.5", "--no-figures"]
+    asked = [*given, "--lambda1", "0.3", "--lambda2", "0.05", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.output
+    assert "Latent variables: a" in done.output
+    alone = CliRunner().invoke(main, [*given, "--out", str(tmp_path / "other")])
+    assert alone.exit_code == 2 and "--latent is for a solve at given penalties" in alone.output
+    proving = CliRunner().invoke(main, [*asked[:-1], str(tmp_path / "other"), "--prove"])
+    assert proving.exit_code == 2 and "--prove does not go with --latent" in proving.output

@@ -19,6 +19,9 @@ weight forbids the pair, which is then zero in all classes. The diagonal is not 
 
 The paper penalises the diagonal through ``|Theta_k|_1``; with ``penalize_diagonal=False`` the sum runs over i != j
 only, the convention of the R package JGL and of GGLasso.
+
+With latent variables Theta_k = A_k - L_k, L_k positive semidefinite: the penalties act on A_k in place of Theta_k, and
+``mu sum_k tr L_k`` is added (`solvers/latent.py`).
 """
 
 from __future__ import annotations

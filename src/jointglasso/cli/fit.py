@@ -34,6 +34,9 @@ from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_p
 @click.option("--lambda1", type=float, help="Sparsity penalty; chosen by a criterion if left out.")
 @click.option("--lambda2", type=float, help="Similarity penalty; chosen by a criterion if left out.")
 @click.option(
+    "--latent", type=float, metavar="MU", help="Penalty on latent variables, which then explain what they can."
+)
+@click.option(
     "--select", "--criterion", "criterion", type=CRITERIA, help="Criterion for the penalties [default: jbic]."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the result.")
@@ -110,6 +113,8 @@ def tell(session: Session, result: Result, target: ResultFolder, *, explain: boo
         chosen = "" if selection is None else f", chosen by {selection.criterion_name}"
         penalties = "lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}".format(**solution.parameters)
         session.say(f"Penalties: {penalties}{chosen}.\n{edges_found(result.networks)}")
+    if solution.low_rank is not None:
+        session.say(f"Latent variables: {solution.low_rank.describe(solution.class_names)}.")
     if result.stability is not None:
         session.say(_stability(result))
     if solution.refit is not None and (selection is None or not explain):
@@ -128,6 +133,11 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError(f"--{given[0]} is given without --{other}: give both, or none to have them chosen.")
     if given and options["criterion"]:
         raise click.UsageError("--select chooses the penalties, but --lambda1 and --lambda2 are given: leave one out.")
+    if options["latent"] is not None and not given:
+        raise click.UsageError("--latent is for a solve at given penalties: add --lambda1 and --lambda2.")
+    for name in ("prove", "stability"):
+        if options["latent"] is not None and options[name]:
+            raise click.UsageError(f"--{name} does not go with --latent: leave one of them out.")
     if not given and options["checkpoint"]:
         raise click.UsageError("--checkpoint is for a solve at given penalties: add --lambda1 and --lambda2.")
 
@@ -152,6 +162,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 callback=progress,
                 checkpoint=options["checkpoint"],
                 on_interrupt="return" if options["keep_partial"] else "raise",
+                latent=options["latent"],
                 **arguments_of_solve(options, data),
             )
     finished = solution.status.code != "interrupt"

@@ -36,7 +36,7 @@ GROUPS = {
     "Penalties": (
         "lambda1", "lambda2", "criterion", "n_lambdas", "ratios", "ratio", "min_ratio", "gamma", "penalised_scores",
         "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty", "order",
-        "class_graph", "points",
+        "class_graph", "latent", "points",
     ),
     "Result": (
         "out", "overwrite", "title", "stability", "differences", "prove", "fdr", "figures", "figure_format", "exports",

@@ -62,7 +62,7 @@ def proof(solution: Solution) -> str:
 
 def facts_of(solution: Solution) -> dict[str, Any]:
     """The same for programs."""
-    found = solution.certificate
+    found, latent = solution.certificate, solution.low_rank
     return {
         "lambda1": solution.parameters["lambda1"],
         "lambda2": solution.parameters["lambda2"],
@@ -72,6 +72,7 @@ def facts_of(solution: Solution) -> dict[str, Any]:
         "objective": solution.objective,
         "relative_gap": found.relative_gap,
         "edges": dict(zip(solution.class_names, solution.n_edges, strict=True)),
+        "latent": None if latent is None else dict(zip(solution.class_names, latent.ranks, strict=True)),
         "edges_proved_present": found.edges_present,
         "edges_proved_absent": found.edges_absent,
         "edges_undecided": found.edges_undetermined,

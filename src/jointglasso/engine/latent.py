@@ -9,6 +9,7 @@ import numpy as np
 
 from jointglasso._memory import available_memory
 from jointglasso._threads import blas_threads_for, cores_here
+from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import bound_groups, subgradient_within
 from jointglasso.covariance import absent_of
@@ -82,7 +83,7 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Opti
     n_iter += plain.n_iter
     certificate = _certificate(problem, system, point)
     nobody = np.zeros(len(system.upper), dtype=bool)
-    isolated = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
+    isolated: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
     precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A, nobody)], isolated)
     by_class = [point.factors[block] for block in np.argsort(system.block_class)]
     return replace(

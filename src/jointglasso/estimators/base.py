@@ -71,16 +71,26 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             self.precision_correlation_ = solution.estimate
             self.precision_ = _scaled(solution.estimate, 1.0 / deviation)
             self.penalized_precision_ = _scaled(solution.precision, 1.0 / deviation)
+            factors = 1.0 / deviation
         else:
+            factors = np.ones_like(deviation)
             self.precision_ = solution.estimate
             self.precision_correlation_ = _scaled(solution.estimate, deviation)
             self.penalized_precision_ = solution.precision
+        found = solution.low_rank
+        self.low_rank_ = None if found is None else factors[:, :, None] * found.matrices * factors[:, None, :]
 
     @property
     def covariance_(self) -> FloatArray:
-        """Inverses (K, p, p) of `precision_`, dense, computed when asked for."""
+        """Inverses (K, p, p) of `precision_`, less what latent variables explain, dense, computed when asked for."""
         check_is_fitted(self)
-        return np.stack([np.linalg.inv(Theta.toarray()) for Theta in self.precision_])
+        return np.stack([np.linalg.inv(Theta.toarray()) for Theta in self._of_measured()])
+
+    def _of_measured(self) -> list[Any]:
+        """Precision matrices of the measured variables, latent ones summed out."""
+        if not self.solution_.has_latent or self.low_rank_ is None:
+            return list(self.precision_)
+        return [sparse.csc_array(A.toarray() - L) for A, L in zip(self.precision_, self.low_rank_, strict=True)]
 
     @property
     def partial_correlations_(self) -> list[Any]:
@@ -141,9 +151,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             filled = [np.where(lack, 0.0, part) for part, lack in zip(samples.matrices, lacks, strict=True)]
             samples = replace(samples, matrices=filled)
         samples = handle_missing(samples, self.missing, smallest=0)
-        return mean_log_likelihood(
-            samples.matrices, [self.location_[k] for k in order], [self.precision_[k] for k in order]
-        )
+        precision = self._of_measured()
+        return mean_log_likelihood(samples.matrices, [self.location_[k] for k in order], [precision[k] for k in order])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -57,6 +57,9 @@ class JointGraphicalLasso(JointModel):
         have both variables.
     pair_weights : array or None
         Penalty weight of each pair of variables, passed on to `jointglasso.solve`.
+    latent : float, optional
+        Penalty on latent variables, as in `jointglasso.solve`. Where they are found, `precision_` is the penalised
+        network given them, and `low_rank_` what they explain.
 
     Attributes
     ----------
@@ -70,6 +73,8 @@ class JointGraphicalLasso(JointModel):
         How the maximum likelihood went: residuals, and where a ridge was needed because there is no maximum.
     precision_correlation_ : list of K scipy.sparse.csc_array
         `precision_` for the variables scaled to unit sample variance.
+    low_rank_ : array (K, p, p) or None
+        With `latent`, what is to be subtracted from `precision_` to have that of the measured variables.
     location_, deviation_ : array (K, p)
         Means and standard deviations of the variables.
     covariance_ : array (K, p, p)
@@ -119,6 +124,7 @@ class JointGraphicalLasso(JointModel):
         constant: str = "refuse",
         variables: str = "same",
         pair_weights: Any = None,
+        latent: float | None = None,
     ) -> None:
         self.lambda1 = lambda1
         self.lambda2 = lambda2
@@ -138,6 +144,7 @@ class JointGraphicalLasso(JointModel):
         self.constant = constant
         self.variables = variables
         self.pair_weights = pair_weights
+        self.latent = latent
 
     def fit(self, X: Any, y: Any = None) -> JointGraphicalLasso:
         """Estimate the precision matrices.
@@ -157,7 +164,7 @@ class JointGraphicalLasso(JointModel):
         """
         samples, _ = self._read(X, y)
         ready = prepared(self._preparation(), samples)
-        solution = solve(ready.source, self.lambda1, self.lambda2, **self._solve_options())
+        solution = solve(ready.source, self.lambda1, self.lambda2, latent=self.latent, **self._solve_options())
         self._keep(with_refit(ready.source, solution), ready.location, ready.deviation, ready.notes)
         return self
 
@@ -208,7 +215,7 @@ class JointGraphicalLasso(JointModel):
         if source.variable_names != tuple(f"x{i}" for i in range(source.n_variables)):
             model.feature_names_in_ = np.array(source.variable_names, dtype=object)
         used = CorrelationOf(source) if model.scale == "correlation" else source
-        solution = solve(used, model.lambda1, model.lambda2, **model._solve_options())
+        solution = solve(used, model.lambda1, model.lambda2, latent=model.latent, **model._solve_options())
         means = np.zeros_like(variance) if location is None else np.asarray(location, dtype=float)
         if means.shape != variance.shape:
             raise ValueError(f"location has shape {means.shape}; it must be (classes, variables) = {variance.shape}.")

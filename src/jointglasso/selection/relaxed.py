@@ -69,6 +69,11 @@ def refit(
     check_choice("on_failure", on_failure, ("raise", "keep", "ridge"))
     limits = Limits(check_positive("tol", tol), check_count("max_iter", max_iter))
     matrices = support.precision if isinstance(support, Solution) else list(support)
+    if isinstance(support, Solution) and support.has_latent:
+        raise ValueError(
+            "The solution has latent variables, without which its edges have no maximum likelihood of their own: solve "
+            "without latent=, or give support=solution.precision to fit these edges as if there were none."
+        )
     if len(matrices) != source.n_classes:
         raise ValueError(f"support has {len(matrices)} matrices, but there are {source.n_classes} classes.")
     plan = _Plan(check_nonnegative("ridge", ridge), RIDGE if on_failure == "ridge" else 0.0)
@@ -83,7 +88,12 @@ def refit(
 
 
 def with_refit(source: CovarianceSource, solution: Solution) -> Solution:
-    """The same solution with maximum likelihood values beside it; a ridge where there is no maximum, with a warning."""
+    """The same solution with maximum likelihood values beside it; a ridge where there is no maximum, with a warning.
+
+    Beside latent variables the values stay penalised.
+    """
+    if solution.has_latent:
+        return solution
     found = refit(source, solution, on_failure="ridge")
     if found.failures:
         warnings.warn(found.describe(), RefitWarning, stacklevel=3)

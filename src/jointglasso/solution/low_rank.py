@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,3 +37,9 @@ class LowRank:
     def matrices(self) -> FloatArray:
         """(K, p, p): the matrices L_k."""
         return np.stack([factor @ factor.T for factor in self.factors])
+
+    def describe(self, class_names: Sequence[str]) -> str:
+        """How many latent variables each class has, in words."""
+        if self.proved_zero:
+            return "none, proved"
+        return ", ".join(f"{name} {rank}" for name, rank in zip(class_names, self.ranks, strict=True))

@@ -87,6 +87,11 @@ class Solution:
         return self.precision if self.refit is None else self.refit.precision
 
     @property
+    def has_latent(self) -> bool:
+        """Whether latent variables were found."""
+        return self.low_rank is not None and any(self.low_rank.ranks)
+
+    @property
     def n_edges(self) -> list[int]:
         """Number of non-zero pairs i < j in each class."""
         return [(Theta.nnz - Theta.shape[0]) // 2 for Theta in self.precision]
@@ -103,7 +108,7 @@ class Solution:
     def __str__(self) -> str:
         edges = ", ".join(f"{name} {count:,}" for name, count in zip(self.class_names, self.n_edges, strict=True))
         found = self.certificate
-        latent = "" if self.low_rank is None else f"latent       {_ranks(self)}\n"
+        latent = "" if self.low_rank is None else f"latent       {self.low_rank.describe(self.class_names)}\n"
         return (
             f"Solution of {len(self.variable_names):,} variables in {len(self.class_names)} classes\n"
             f"edges        {edges}\n"
@@ -123,11 +128,3 @@ class Solution:
             f"objective={self.objective:.6g}, relative_gap={self.certificate.relative_gap:.1e}, "
             f"converged={self.status.converged})"
         )
-
-
-def _ranks(solution: Solution) -> str:
-    """How many latent variables each class has, in words."""
-    found = solution.low_rank
-    if found is None or found.proved_zero:
-        return "none, proved"
-    return ", ".join(f"{name} {rank}" for name, rank in zip(solution.class_names, found.ranks, strict=True))

@@ -151,8 +151,8 @@ class _State:
         """Double or halve rho, ever more rarely, while the residuals are out of balance."""
         if number & (number - 1) and (number % 10 or number > 300):
             return
-        primal = np.linalg.norm(self.X - self.Y) / max(np.linalg.norm(self.Y), 1e-300)
-        dual = np.linalg.norm(self.Y - self.Y_before) / max(np.sqrt(3.0) * np.linalg.norm(self.V), 1e-300)
+        primal = _length(self.X - self.Y) / max(_length(self.Y), 1e-300)
+        dual = _length(self.Y - self.Y_before) / max(np.sqrt(3.0) * _length(self.V), 1e-300)
         factor = 2.0 if primal > _BALANCE * dual else 0.5 if dual > _BALANCE * primal else 1.0
         self.rho *= factor
         self.V = self.V / factor
@@ -229,6 +229,10 @@ def _dual_value(problem: LatentProblem, shift: FloatArray) -> tuple[float, float
     error = log_determinant_error(system, W, factor) + sum_error(4) * around.sum(axis=(1, 2))
     size = float(w @ (np.abs(factor.logdet) + p))
     return float(w @ (factor.logdet + p)), float(w @ error) + sum_error(256) * size, W
+
+
+def _length(stack: FloatArray) -> float:
+    return float(np.sqrt((stack * stack).sum()))
 
 
 def _largest_eigenvalue(matrix: FloatArray) -> float:
