@@ -17,6 +17,7 @@ import pytest
 import jointglasso as jgl
 from jointglasso.engine import items
 from jointglasso.engine.executors import Work, map_work
+from jointglasso.engine.methods import choose_method
 from jointglasso.engine.narrow import BlockCovariance, narrowed
 from jointglasso.engine.progress import Control
 from jointglasso.engine.runner import GroupRunner, Options
@@ -91,7 +92,7 @@ def assert_same_bits(first, second):
 def runner_of(S, lambdas=LAMBDAS, start=None, **problem):
     joint = make_problem(S, *lambdas, **problem)
     screen = Screen(joint, "dynamic")
-    options = Options(jgl.Newton(closed_form=True), 1e-6, 100, None, Control(None, return_on_interrupt=False))
+    options = Options(choose_method("auto"), 1e-6, 100, None, Control(None, return_on_interrupt=False))
     return GroupRunner(joint, screen.partition.class_blocks, 0.0, options, screen.waiting, start)
 
 

@@ -1,4 +1,4 @@
-"""The pieces of the compiled Newton method against the certificate, LAPACK and plain NumPy."""
+"""The pieces of Newton's method against LAPACK and plain NumPy, and the choice of the method."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import pytest
 
 import jointglasso as jgl
 from bank import BANK
-from jointglasso._threads import Workers
+from jointglasso._threads import Workers, balanced_bounds
 from jointglasso.blocks import build_system
-from jointglasso.certificate import bound_groups
 from jointglasso.engine.assemble import flat_from_precisions
-from jointglasso.kernels import face, faces, group_pair, group_state, hessian
+from jointglasso.kernels import faces, group_pair, group_state
 from jointglasso.kernels.pair_types import GroupPair
 from jointglasso.kernels.working_set import mark_active
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import make_problem
 from jointglasso.screening.rules import partition_by
-from jointglasso.solvers.newton import _entry_slots
 from jointglasso.solvers.working_set import HessianProduct, build_working_set
 
 #: Weights of some pairs: unpenalised, likelier, less likely, and forbidden.
@@ -48,13 +46,10 @@ def state(request):
     system = build_system(problem.source, partition.class_blocks, problem.weights, problem.pair_weights)
     rough = jgl.solve(problem.source, lambda1, lambda2, solver="proximal_gradient", tol=tol, **options)
     theta = flat_from_precisions(system, rough.precision, 7)
-    row, column = _entry_slots(system)
     inverse = np.concatenate([np.linalg.inv(T.toarray()).ravel() for T in rough.precision])
     return SimpleNamespace(
-        problem=problem, system=system, theta=theta, row=row, column=column, W=inverse,
-        blocks=np.arange(system.n_blocks), pairs=np.arange(system.n_pairs),
-        penalties=(problem.penalty.pair, problem.diagonal_penalty),
-    )  # fmt: skip
+        system=system, theta=theta, W=inverse, penalties=(problem.penalty.pair, problem.diagonal_penalty)
+    )
 
 
 def test_cholesky_and_inverse_agree_with_lapack():
@@ -70,86 +65,6 @@ def test_cholesky_of_an_indefinite_matrix_is_infinite():
     assert group_state.cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros((2, 2))) == np.inf
 
 
-def objective(state, theta):
-    s = state.system
-    L = np.zeros_like(theta)
-    value = group_state.group_objective(
-        state.blocks, state.pairs, s.pair_start, s.pair_factor, s.upper, s.offset, s.size, s.block_weight, s.S,
-        theta, L, *state.penalties,
-    )  # fmt: skip
-    return value, L
-
-
-def test_objective_and_gap_agree_with_the_certificate(state):
-    s = state.system
-    bounds = bound_groups(s, state.theta, state.problem.penalty, state.problem.diagonal_penalty)
-    value, L = objective(state, state.theta)
-    assert value == pytest.approx(bounds.total_objective, rel=1e-13)
-    gap = group_state.group_gap(
-        state.blocks, state.pairs, s.pair_start, s.pair_factor, s.upper, s.entry_block, state.row, state.column,
-        s.offset, s.size, s.block_weight, s.S, state.W, state.theta, L, np.zeros_like(L), np.zeros((7, 7)),
-        *state.penalties,
-    )  # fmt: skip
-    assert gap >= bounds.total_gap * (1 - 1e-6)  # a bound, tight near the optimum
-    assert gap <= bounds.total_gap * 1.5 + 1e-12
-
-
-def small_direction(state, size):
-    """A symmetric direction that keeps the zeros of theta."""
-    s = state.system
-    rng = np.random.default_rng(1)
-    nonzero = s.gather(state.theta) != 0
-    D = s.scatter(np.where(nonzero, rng.standard_normal(len(s.upper)), 0.0), rng.standard_normal(len(s.members)))
-    return size * D
-
-
-def test_expected_change_is_the_slope_of_the_objective(state):
-    s = state.system
-    D = small_direction(state, 1e-6)
-    change = group_state.expected_change(
-        state.blocks, state.pairs, s.pair_start, s.pair_factor, s.upper, s.offset, s.size, s.block_weight, s.S,
-        state.W, state.theta, D, *state.penalties,
-    )  # fmt: skip
-    forward, backward = objective(state, state.theta + D)[0], objective(state, state.theta - D)[0]
-    assert change == pytest.approx(
-        (forward - backward) / 2, rel=1e-3, abs=1e-12
-    )  # the penalty is taken at the full step
-
-
-def model_gradient(state, D):
-    """Gradient of the Newton model plus penalty at theta + D, dense, on the non-zeros; computed class by class."""
-    s, ((lambda1, lambda2), lambda_d) = state.system, state.penalties
-    smooth = np.empty_like(D)
-    for block in range(s.n_blocks):
-        piece = slice(s.offset[block], s.offset[block + 1])
-        S, W, change = (flat[piece].reshape(7, 7) for flat in (s.S, state.W, D))
-        smooth[piece] = (s.block_weight[block] * (S - W + W @ change @ W)).ravel()
-    z = s.gather(state.theta + D)
-    norm = s.of_entries(np.sqrt(s.sum_per_pair(z**2)))
-    group = np.divide(z, norm, out=np.zeros_like(z), where=norm > 0)
-    factor = s.entry_factor if len(s.entry_factor) else 1.0
-    off_diagonal = np.where(z != 0, s.gather(smooth) + factor * (lambda1 * np.sign(z) + lambda2 * group), 0.0)
-    return off_diagonal, smooth[s.diagonal] + lambda_d
-
-
-def test_solving_on_the_face_removes_the_gradient_there(state):
-    s = state.system
-    D, DW = np.zeros_like(state.theta), np.zeros_like(state.theta)
-    for _ in range(6):  # the model is not quadratic in the group norm: each call is one Newton step on the face
-        face.solve_on_face(
-            state.blocks, state.pairs, s.pair_start, s.pair_factor, s.upper, s.entry_block, state.row, state.column,
-            s.offset, s.size, s.block_weight, s.S, state.W, state.theta, D, DW, np.zeros((8, len(D))), 1e-20,
-            *state.penalties,
-        )  # fmt: skip
-    before = np.abs(np.concatenate(model_gradient(state, np.zeros_like(D)))).max()
-    after = np.abs(np.concatenate(model_gradient(state, D))).max()
-    assert after <= max(1e-6 * before, 1e-10)
-    for block in range(s.n_blocks):
-        piece = slice(s.offset[block], s.offset[block + 1])
-        change, W, product = (flat[piece].reshape(7, 7) for flat in (D, state.W, DW))
-        np.testing.assert_allclose(product, change @ W, atol=1e-9)
-
-
 def test_update_of_a_pair_with_one_class_is_soft_thresholding():
     x = np.zeros(1)
     none = np.empty(0, dtype=np.int64)
@@ -162,12 +77,14 @@ def test_update_of_a_pair_with_one_class_is_soft_thresholding():
 
 @pytest.fixture(params=[1, 400], ids=["one by one", "in a batch"])
 def every_group_is_big(monkeypatch, request):
-    """Send even the smallest groups through the solver made for big ones."""
+    """Send even the smallest groups through the methods made for big ones."""
     from jointglasso.engine import items
-    from jointglasso.solvers import newton
+    from jointglasso.solvers import auto, newton
 
     monkeypatch.setattr(items, "BATCHED_BLOCK", request.param)
-    monkeypatch.setattr(newton, "SMALL_BLOCK", 1)
+    monkeypatch.setattr(auto, "SWEPT_BLOCK", 1)
+    monkeypatch.setattr(auto, "ALONE_BLOCK", 1)
+    monkeypatch.setattr(newton, "SWEPT_BLOCK", 1)
 
 
 @pytest.mark.parametrize("screening", ["dynamic", "hybrid", "none"])
@@ -226,8 +143,8 @@ def test_working_set_factors_and_inverts_theta(state):
 
 def test_balanced_bounds_cover_all_tasks_in_order():
     cost = np.array([5.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-    assert hessian.balanced_bounds(cost, 2).tolist() == [0, 1, 6]
-    assert hessian.balanced_bounds(cost, 1).tolist() == [0, 6]
+    assert balanced_bounds(cost, 2).tolist() == [0, 1, 6]
+    assert balanced_bounds(cost, 1).tolist() == [0, 6]
 
 
 @pytest.mark.parametrize("factor", [UNIFORM, np.array([0.5, 1.5])], ids=["uniform", "weights"])
@@ -317,11 +234,11 @@ def test_sparse_groups_of_the_same_size_are_not():
 
 
 def test_newton_hands_over_what_costs_it_too_much(monkeypatch):
-    from jointglasso.solvers import newton
+    from jointglasso.solvers import auto
 
-    monkeypatch.setattr(newton, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
-    monkeypatch.setattr(newton, "ADMM_WORK", 1.0)
-    monkeypatch.setattr(newton, "suits_columns", lambda task: False)
+    monkeypatch.setattr(auto, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
+    monkeypatch.setattr(auto, "ADMM_WORK", 1.0)
+    monkeypatch.setattr(auto, "suits_columns", lambda task: False)
     source = one_factor(100, 2.0)
     solution = jgl.solve(source, 0.2, 0.05, tol=1e-8)
     assert solution.status.converged

@@ -95,7 +95,7 @@ def run(monkeypatch):
 
     def solve(problem: Problem, solver: str, **options) -> jgl.Solution:
         big = solver == "newton for big groups"
-        monkeypatch.setattr("jointglasso.solvers.newton.SMALL_BLOCK", 1 if big else 48)
+        monkeypatch.setattr("jointglasso.solvers.newton.SWEPT_BLOCK", 1 if big else 256)
         return problem.solve(solver="newton" if big else solver, **options)
 
     return solve

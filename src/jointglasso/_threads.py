@@ -12,9 +12,10 @@ from itertools import pairwise
 from threading import Lock, local
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from jointglasso._typing import IntArray
+from jointglasso._typing import FloatArray, IntArray
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -22,6 +23,9 @@ Result = TypeVar("Result")
 #: Below this block size the threads of BLAS cost more in waiting for each other than they gain, above all on a machine
 #: that is shared; our own threads, one block each, do better.
 WORTH_BLAS_THREADS = 1500
+
+#: Numbers to be looked at from which on a second thread pays: waking it takes as long as a hundred thousand of them.
+WORTH_SHARING = 1e5
 
 
 _limit_lock = Lock()
@@ -119,19 +123,32 @@ def _begin_no_more(waiting: Iterator[int]) -> None:
         pass
 
 
-def map_on_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Apply a function that releases the interpreter lock to every item, on all cores, BLAS held to one thread each."""
-    if len(items) <= 1:
+def map_on_threads(
+    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = WORTH_SHARING
+) -> list[Result]:
+    """Apply a function that releases the interpreter lock to every item, on all cores, BLAS held to one thread each.
+
+    `work`, where the caller knows it, is how many numbers are looked at: where they are few this thread does it all.
+    """
+    if len(items) <= 1 or work < WORTH_SHARING:
         return [function(item) for item in items]
     with single_threaded_blas():
         return _share_out(function, items, available_cores())
 
 
-def map_on_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def map_on_cores(
+    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = WORTH_SHARING
+) -> list[Result]:
     """As `map_on_threads`, but one after another where the cores are shared out already."""
-    if getattr(_here, "alone", False):
-        return [function(item) for item in items]
-    return map_on_threads(function, items)
+    return map_on_threads(function, items, work=0.0 if getattr(_here, "alone", False) else work)
+
+
+def balanced_bounds(cost: FloatArray, parts: int) -> IntArray:
+    """Boundaries that cut tasks into consecutive parts of about equal cost."""
+    reached = np.cumsum(cost)
+    total = reached[-1] if len(cost) else 0.0
+    inner = np.searchsorted(reached, total * np.arange(1, parts) / parts) + 1
+    return np.concatenate([[0], np.minimum(inner, len(cost)), [len(cost)]])
 
 
 @dataclass(frozen=True)

@@ -98,14 +98,12 @@ class _Conditioning:
         from jointglasso.kernels.row_sums import scaled_row_sums
 
         layout = system.offset, system.size, system.member_start
-        rows_a = scaled_row_sums(factor.inverse, *layout, np.sqrt(matrix[system.diagonal]))
-        rows_b = scaled_row_sums(matrix, *layout, np.sqrt(variance))
-        first, p = system.member_start[:-1], system.size.astype(float)
-        a, b = np.maximum.reduceat(rows_a, first), np.maximum.reduceat(rows_b, first)
+        a, sum_a = scaled_row_sums(factor.inverse, *layout, np.sqrt(matrix[system.diagonal]))
+        b, self.sum_b = scaled_row_sums(matrix, *layout, np.sqrt(variance))
+        p = system.size.astype(float)
         eta = _HIGHER_ORDERS * (_g(p + 1.0) * p * (np.sqrt(a) + np.sqrt(b)) ** 2 + 16.0 * _UNIT * p * b)
         self.eta = np.where((eta * np.sqrt(p) <= _FIRST_ORDER) & factor.definite, eta, np.inf)
-        self.sum_b = np.add.reduceat(rows_b, first)
-        self.logdet_error = _HIGHER_ORDERS * _g(p + 1.0) * (np.add.reduceat(rows_a, first) + p * a * self.eta)
+        self.logdet_error = _HIGHER_ORDERS * _g(p + 1.0) * (sum_a + p * a * self.eta)
         self.products = _HIGHER_ORDERS * _UNIT * (2.0 * p * (p * b) ** 1.5 + p**3 * b)
 
 
@@ -139,10 +137,7 @@ def _objective(
     from jointglasso.kernels.row_sums import product_row_sums
 
     weight, first, diagonal = system.block_weight, system.member_start[:-1], theta[system.diagonal]
-    trace, terms = (
-        np.add.reduceat(rows, first)
-        for rows in product_row_sums(system.S, theta, system.offset, system.size, system.member_start)
-    )
+    trace, terms = product_row_sums(system.S, theta, system.offset, system.size)
     logs = np.abs(np.log(diagonal)) + np.abs(np.log(factor.inverse[system.diagonal]))
     terms += np.add.reduceat(logs, first)
     penalties = diagonal_penalty * np.add.reduceat(diagonal, first)

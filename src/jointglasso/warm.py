@@ -19,6 +19,7 @@ def warm_kernels() -> float:
     from jointglasso.problem import make_problem
     from jointglasso.screening import RULES, screen
     from jointglasso.selection import refit
+    from jointglasso.solvers.auto import ALONE_BLOCK
 
     began = time.perf_counter()
     rng = np.random.default_rng(0)
@@ -32,8 +33,8 @@ def warm_kernels() -> float:
             solution = solve(S, 0.2, 0.1, screening=screening, solver=solver)
     make_problem(source, 0.2, 0.1).objective(solution.precision)
     refit(source, solution)
-    # A group too big for the code that solves small ones from end to end.
-    place = np.arange(60)
+    # A group too big for the code that sweeps over small ones from end to end.
+    place = np.arange(ALONE_BLOCK + 4)
     chain = 0.6 ** np.abs(place[:, None] - place)
     for solver in ("auto", "newton"):
         solve(np.stack([chain, chain]), 0.2, 0.05, solver=solver)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import map_on_cores
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.system import BlockSystem
 
 
@@ -35,7 +35,8 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
         piece, shape = slice(system.offset[block], system.offset[block + 1]), (system.size[block], system.size[block])
         logdet[block], definite[block] = _factor_one(flat[piece].reshape(shape), inverse[piece].reshape(shape))
 
-    map_on_cores(factor_one, (n_small + np.flatnonzero(wanted[n_small:])).tolist())
+    big = n_small + np.flatnonzero(wanted[n_small:])
+    map_on_cores(factor_one, big.tolist(), work=_area(system, big))
     return Factorization(inverse, logdet, definite)
 
 
@@ -50,12 +51,17 @@ def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -
         return log_determinant(factor) if factor_in_place(factor) else np.nan
 
     big = np.flatnonzero(wanted & (system.size > SMALL))
-    found[big] = map_on_cores(one, big.tolist())
+    found[big] = map_on_cores(one, big.tolist(), work=_area(system, big))
     small = wanted & (system.size <= SMALL)
     if small.any():
         factor = factorize(system, flat, only=small)
         found[factor.definite] = factor.logdet[factor.definite]
     return found
+
+
+def _area(system: BlockSystem, blocks: IntArray) -> float:
+    """Numbers in some blocks."""
+    return float((system.size[blocks].astype(float) ** 2).sum())
 
 
 def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from jointglasso._threads import WORTH_BLAS_THREADS, Workers
+from jointglasso._threads import WORTH_BLAS_THREADS, WORTH_SHARING, Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.kernels.pair_types import Blocks, Entries
@@ -154,13 +154,26 @@ class BlockSystem:
         bounds = np.flatnonzero(np.diff(self.size, prepend=-1, append=-1))
         return [(int(a), int(b), int(self.size[a])) for a, b in itertools.pairwise(bounds)]
 
+    @cached_property
+    def largest_block(self) -> IntArray:
+        """Size of the biggest block of each group."""
+        largest = np.zeros(self.n_groups, dtype=np.int64)
+        np.maximum.at(largest, self.block_group, self.size)
+        return largest
+
     def only_group(self, group: int) -> tuple[BlockSystem, IntArray]:
         """One group as a system of its own, and the flat positions of its blocks in this one."""
-        blocks = np.flatnonzero(self.block_group == group)
+        return self.only_groups(np.array([group]))
+
+    def only_groups(self, groups: IntArray) -> tuple[BlockSystem, IntArray]:
+        """Some groups, made one, as a system of their own, and the flat positions of their blocks in this one."""
+        wanted = np.zeros(self.n_groups, dtype=bool)
+        wanted[groups] = True
+        blocks = np.flatnonzero(wanted[self.block_group])
         size = self.size[blocks]
         offset = np.concatenate([[0], np.cumsum(size * size)])
         inside = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
-        pairs = np.flatnonzero(self.pair_group == group)
+        pairs = np.flatnonzero(wanted[self.pair_group])
         entries, pair_start = self.entries_of(pairs)
         number = np.full(self.n_blocks, -1, dtype=np.int64)
         number[blocks] = np.arange(len(blocks))
@@ -385,5 +398,6 @@ def read_blocks(
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
 
     # The products of big blocks have the threads of BLAS.
-    Workers(n_threads if size.max(initial=0) < WORTH_BLAS_THREADS else 1).map(read_class, range(source.n_classes))
+    shared = offset[-1] >= WORTH_SHARING and size.max(initial=0) < WORTH_BLAS_THREADS
+    Workers(n_threads if shared else 1).map(read_class, range(source.n_classes))
     return S

@@ -25,7 +25,7 @@ def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
     everything = np.arange(blocks.n_groups)
     if together or blocks.n_groups == 0:
         return [everything]
-    area, cost = group_sums(blocks, 2), group_sums(blocks, 3)
+    area, cost = blocks.group_area, blocks.group_cost
     big = everything[blocks.group_largest > BATCHED_BLOCK]
     small = np.setdiff1d(everything, big, assume_unique=True)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
@@ -39,11 +39,6 @@ def _full(amounts: FloatArray, limit: float) -> FloatArray:
     """How many batches of a size were filled before each of some amounts."""
     filled: FloatArray = (np.cumsum(amounts) - amounts) // limit
     return filled
-
-
-def group_sums(blocks: ClassBlocks, power: int) -> FloatArray:
-    """Sum over the blocks of each group of their size to some power."""
-    return np.bincount(blocks.group, blocks.sizes.astype(float) ** power, minlength=blocks.n_groups).astype(float)
 
 
 def gap_shares(blocks: ClassBlocks) -> FloatArray:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jointglasso.penalties import PairPenalty
-from jointglasso.solvers import ADMM, GroupSolver, Newton, ProximalGradient
+from jointglasso.solvers import ADMM, Auto, GroupSolver, Newton, ProximalGradient
 from jointglasso.validation import check_choice
 
 SOLVERS: dict[str, Callable[[], GroupSolver]] = {
-    "auto": lambda: Newton(closed_form=True),
+    "auto": Auto,
     "newton": Newton,
     "proximal_gradient": ProximalGradient,
     "admm": ADMM,

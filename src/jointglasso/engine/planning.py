@@ -20,7 +20,6 @@ from jointglasso._optional import require
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
-from jointglasso.engine.items import group_sums
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
 from jointglasso.engine.runner import Options
@@ -155,9 +154,9 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver) 
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
     memory = group_memory(blocks, method, dense)
-    seconds = FACTORIZATIONS * group_sums(blocks, 3) / _factorization_rate()
+    seconds = FACTORIZATIONS * blocks.group_cost / _factorization_rate()
     if pairs is not None and method.name == "auto":
-        one_core = DENSE_FACTORIZATIONS * group_sums(blocks, 2) * available_cores() / _factorization_rate()
+        one_core = DENSE_FACTORIZATIONS * blocks.group_area * available_cores() / _factorization_rate()
         seconds = np.where(dense, np.maximum(seconds, one_core), seconds)
     return Plan(
         partition=partition,

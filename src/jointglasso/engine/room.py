@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.engine.items import group_sums, work_items
+from jointglasso.engine.items import work_items
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import ADMM, GroupSolver
-from jointglasso.solvers.newton import DENSE_BLOCK, DENSE_SHARE
+from jointglasso.solvers.auto import DENSE_BLOCK, DENSE_SHARE
 
 #: Solved blocks are kept at hand, in case they are needed again, while they have no more entries than this, at so many
 #: bytes each.
@@ -38,7 +38,7 @@ def group_memory(blocks: ClassBlocks, method: GroupSolver, dense: BoolArray | bo
     """Bytes needed while each group is solved; `dense` ones are left to ADMM where the method does so."""
     own = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # a method of somebody else may not know
     per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, own)
-    return np.asarray(per_entry * group_sums(blocks, 2))
+    return np.asarray(per_entry * blocks.group_area)
 
 
 def work_memory(blocks: ClassBlocks, method: GroupSolver, memory: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, Work, map_work
-from jointglasso.engine.items import gap_shares, group_sums, start_objectives, work_items
+from jointglasso.engine.items import gap_shares, start_objectives, work_items
 from jointglasso.engine.narrow import narrowed
 from jointglasso.engine.outcome import Opened, Outcome
 from jointglasso.engine.progress import Control, Progress
@@ -58,12 +58,11 @@ class GroupRunner:
         self.start_objective = settled + float(starts.sum())
         item_starts = [float(starts[groups].sum()) for groups in self.groups]
         self.items = self._items(item_starts)
-        cost = group_sums(blocks, 3)
-        costs = [float(cost[groups].sum()) for groups in self.groups]
+        costs = [float(blocks.group_cost[groups].sum()) for groups in self.groups]
         self.progress = Progress(options.control, settled, item_starts, [len(g) for g in self.groups], costs)
 
     def _items(self, starts: Sequence[float]) -> list[Item]:
-        shares, area, kept = gap_shares(self.blocks), group_sums(self.blocks, 2), 0.0
+        shares, area, kept = gap_shares(self.blocks), self.blocks.group_area, 0.0
         items = []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             kept += float(area[groups].sum())

@@ -28,9 +28,16 @@ class CacheWarning(UserWarning):
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile like `numba.njit`, and keep the code wherever a folder can be written; the kernels use this alone."""
+    """Compile like `numba.njit`, and keep the code wherever a folder can be written; the kernels use this alone.
+
+    A function whose name begins with an underscore is called by other kernels only: it gets no door to Python, which
+    takes as long to compile as many a kernel; nor does any get one to C.
+    """
+    options = {"no_cfunc_wrapper": True, **options}
 
     def decorate(function: Callable[..., Any]) -> Any:
+        if function.__name__.startswith("_"):
+            options["no_cpython_wrapper"] = True
         try:
             return _stamped(numba.njit(**options)(function))
         except RuntimeError as error:

@@ -17,11 +17,10 @@ def _find(parent: IntArray, node: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _labels_from_parents(parent: IntArray) -> IntArray:
-    """Labels 0, 1, ... of the components in the order of their smallest member."""
+def _label(parent: IntArray, labels: IntArray) -> None:
+    """Write labels 0, 1, ... of the components in the order of their smallest member."""
     n = parent.shape[0]
     label_of_root = np.full(n, -1, np.int64)
-    labels = np.empty(n, np.int64)
     count = 0
     for node in range(n):
         root = _find(parent, node)
@@ -29,7 +28,6 @@ def _labels_from_parents(parent: IntArray) -> IntArray:
             label_of_root[root] = count
             count += 1
         labels[node] = label_of_root[root]
-    return labels
 
 
 @njit(cache=True, nogil=True)
@@ -41,7 +39,9 @@ def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
         b = _find(parent, columns[edge])
         if a != b:
             parent[b] = a
-    return _labels_from_parents(parent)
+    labels = np.empty(n_nodes, np.int64)
+    _label(parent, labels)
+    return labels
 
 
 @njit(cache=True, nogil=True)
@@ -57,7 +57,7 @@ def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_cla
                 b = _find(parent, columns[edge])
                 if a != b:
                     parent[b] = a
-        labels[k] = _labels_from_parents(parent)
+        _label(parent, labels[k])
     return labels
 
 
@@ -143,7 +143,7 @@ def hybrid_closure(
 
     labels = np.empty((n_classes, n_variables), np.int64)
     for k in range(n_classes):
-        labels[k] = _labels_from_parents(parent[k])
+        _label(parent[k], labels[k])
     return labels
 
 
@@ -177,4 +177,6 @@ def couple_blocks(
                 other = labels[other_class, members[slot]]
                 if other >= 0:
                     common[other] = 0
-    return _labels_from_parents(parent)
+    groups = np.empty(n_blocks, np.int64)
+    _label(parent, groups)
+    return groups

@@ -17,6 +17,7 @@ from jointglasso.kernels.pair import (
     pair_inside,
     pair_slope,
     pair_subgradient,
+    pair_threshold,
     pair_update,
     pair_value,
 )
@@ -43,10 +44,15 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
+        zero = True
         for k in range(n):
             t[k] = theta[first + k]
-        _copy_classes(entries, first, n, cls)
-        out[pair] = pair_value(penalty, t, cls, n, of_pair(entries.factor, pair))
+            zero = zero and t[k] == 0.0
+        if zero:  # as nearly all are
+            out[pair] = 0.0
+        else:
+            _copy_classes(entries, first, n, cls)
+            out[pair] = pair_value(penalty, t, cls, n, of_pair(entries.factor, pair))
 
 
 @njit(cache=True, nogil=True)
@@ -98,13 +104,21 @@ def nearest_subgradient(
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
+        v = of_pair(entries.factor, pair)
+        plain = True  # zero, and below its thresholds: inside the dual ball
         for k in range(n):
             t[k] = theta[first + k]
             g[k] = wanted[first + k]
-        _copy_classes(entries, first, n, cls)
-        pair_subgradient(penalty, t, g, ones, cls, n, of_pair(entries.factor, pair), u, room, iroom)
-        for k in range(n):
-            out[first + k] = u[k]
+            own = entries.cls[first + k] if entries.cls.shape[0] > 0 else 0
+            plain = plain and t[k] == 0.0 and abs(g[k]) <= v * pair_threshold(penalty, own)
+        if plain:
+            for k in range(n):
+                out[first + k] = g[k]
+        else:
+            _copy_classes(entries, first, n, cls)
+            pair_subgradient(penalty, t, g, ones, cls, n, v, u, room, iroom)
+            for k in range(n):
+                out[first + k] = u[k]
 
 
 @njit(cache=True, nogil=True)

@@ -47,7 +47,7 @@ def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: f
         slope = 1.0 + a / rest + 2.0 * a * m * m / (rest * rest)
         step = value / slope
         m -= step
-        if abs(step) <= 1e-16 * c:
+        if abs(step) <= 1e-15 * c:  # a few units of the last place, which it may never get below
             break
     return max(m, 0.0)
 
@@ -56,13 +56,13 @@ def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: f
 def _norm_ratio(
     r: float, c: FloatArray, weight: FloatArray, product: FloatArray, lambda2: float, m: FloatArray
 ) -> float:
-    """``|theta| / r`` of the pair whose norm is assumed to be r, filling the covariances m; decreasing in r."""
+    """``|theta| / r - 1`` of the pair whose norm is assumed to be r, filling the covariances m; decreasing in r."""
     squares = 0.0
     for k in range(c.shape[0]):
         m[k] = _covariance_at(r, c[k], weight[k], product[k], lambda2)
         theta = m[k] / (product[k] - m[k] * m[k])
         squares += theta * theta
-    return np.sqrt(squares) / r
+    return np.sqrt(squares) / r - 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -86,33 +86,38 @@ def pair_covariance(
         low += (c[k] / product[k]) ** 2
     if reach <= lambda2 * lambda2:
         return m
-    if lambda2 == 0.0:
-        return np.sign(S) * c
-    if n == 1:
-        m[0] = c[0] - lambda2 / weight[0]
-        return np.sign(S) * m
-    low = np.sqrt(low)
-    while _norm_ratio(low, c, weight, product, lambda2, m) < 1.0:
+    if n == 1 or lambda2 == 0.0:
+        for k in range(n):
+            m[k] = np.sign(S[k]) * (c[k] - lambda2 / weight[k])
+        return m
+    low = high = np.sqrt(low)
+    at_low = at_high = _norm_ratio(low, c, weight, product, lambda2, m)
+    while at_low < 0.0:
+        high, at_high = low, at_low
         low *= 0.25
-    high = 4.0 * low
-    while _norm_ratio(high, c, weight, product, lambda2, m) >= 1.0:
-        low = high
+        at_low = _norm_ratio(low, c, weight, product, lambda2, m)
+    while at_high >= 0.0:
+        low, at_low = high, at_high
         high *= 4.0
-    at_low = _norm_ratio(low, c, weight, product, lambda2, m) - 1.0
-    at_high = _norm_ratio(high, c, weight, product, lambda2, m) - 1.0
+        at_high = _norm_ratio(high, c, weight, product, lambda2, m)
+    moved = 0
     for _ in range(200):
         r = low - at_low * (high - low) / (at_high - at_low) if at_high != at_low else low
-        value = _norm_ratio(r, c, weight, product, lambda2, m) - 1.0
-        # Illinois: halve the value kept at the end that does not move, so that both ends close in.
+        value = _norm_ratio(r, c, weight, product, lambda2, m)
+        # Illinois: halve the value at an end that stays where it is twice running, so that both ends close in.
         if value > 0.0:
             low, at_low = r, value
-            at_high *= 0.5
+            at_high *= 0.5 if moved == 1 else 1.0
+            moved = 1
         else:
             high, at_high = r, value
-            at_low *= 0.5
+            at_low *= 0.5 if moved == -1 else 1.0
+            moved = -1
         if abs(value) <= 4e-16 or high - low <= 4e-16 * high:
             break
-    return np.sign(S) * m
+    for k in range(n):
+        m[k] *= np.sign(S[k])
+    return m
 
 
 @njit(cache=True, nogil=True)
@@ -136,11 +141,16 @@ def forest_covariances(
                 n += 1
         if n == 0:
             continue
-        index = np.empty(n, np.int64)
+        s, w, d = np.empty(n), np.empty(n), np.empty(n)
         n = 0
         for entry in range(start[pair], start[pair + 1]):
             if taken[entry]:
-                index[n] = entry
+                s[n], w[n], d[n] = S[entry], weight[entry], product[entry]
                 n += 1
         l1, l2 = of_pair(penalty, factor, pair)
-        W[index] = pair_covariance(S[index], weight[index], product[index], l1, l2)
+        found = pair_covariance(s, w, d, l1, l2)
+        n = 0
+        for entry in range(start[pair], start[pair + 1]):
+            if taken[entry]:
+                W[entry] = found[n]
+                n += 1

@@ -132,19 +132,3 @@ def sample_tiles(
         top = bottom
     for place in range(start[first], start[last]):
         out[unknown[place]] *= weight[unknown[place]]
-
-
-@njit(cache=True, nogil=True)
-def balanced_bounds(cost: FloatArray, parts: int) -> IntArray:
-    """Boundaries that cut tasks into consecutive parts of about equal cost."""
-    total = cost.sum()
-    bounds = np.zeros(parts + 1, np.int64)
-    so_far = 0.0
-    part = 1
-    for task in range(cost.shape[0]):
-        so_far += cost[task]
-        while part < parts and so_far >= total * part / parts:
-            bounds[part] = task + 1
-            part += 1
-    bounds[parts] = cost.shape[0]
-    return bounds

@@ -33,7 +33,7 @@ def index_pairs(
     For every variable i the sorted members j > i of its blocks in all classes are merged.
     """
     n_classes, p = block_of.shape
-    size = np.diff(start)
+    size = start[1:] - start[:-1]
     pair_start[0] = 0
     held, cursor, row = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     n_pairs = 0

@@ -1,4 +1,4 @@
-"""Row sums over blocks: of products, and of absolute values as bounds on norms."""
+"""Row sums of blocks: of products, and of absolute values as bounds on norms."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from jointglasso.kernels.group_state import block_of
 @njit(cache=True, nogil=True)
 def scaled_row_sums(
     flat: FloatArray, offset: IntArray, size: IntArray, member_start: IntArray, scale: FloatArray
-) -> FloatArray:
-    """``scale_i sum_j |a_ij| scale_j`` of every row of all blocks, in the order of their members."""
-    out = np.empty(scale.shape[0])
+) -> tuple[FloatArray, FloatArray]:
+    """The largest of the row sums ``scale_i sum_j |a_ij| scale_j`` of each block, and their sum."""
+    largest, sums = np.zeros(size.shape[0]), np.zeros(size.shape[0])
     for block in range(size.shape[0]):
         matrix = block_of(flat, offset, size, block)
         first = member_start[block]
@@ -24,16 +24,20 @@ def scaled_row_sums(
             total = 0.0
             for j in range(size[block]):
                 total += abs(row[j]) * here[j]
-            out[first + i] = here[i] * total
-    return out
+            total *= here[i]
+            largest[block] = max(largest[block], total)
+            sums[block] += total
+        if np.isnan(sums[block]):  # of which the comparisons know nothing
+            largest[block] = np.nan
+    return largest, sums
 
 
 @njit(cache=True, nogil=True)
 def product_row_sums(
-    left: FloatArray, right: FloatArray, offset: IntArray, size: IntArray, member_start: IntArray
+    left: FloatArray, right: FloatArray, offset: IntArray, size: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """``sum_j a_ij b_ij`` of every row of all blocks, and the same sums of absolute values."""
-    sums, absolute = np.empty(member_start[-1]), np.empty(member_start[-1])
+    """``sum_ij a_ij b_ij`` of each block, row by row, and the same sum of absolute values."""
+    sums, absolute = np.zeros(size.shape[0]), np.zeros(size.shape[0])
     for block in range(size.shape[0]):
         A, B = block_of(left, offset, size, block), block_of(right, offset, size, block)
         for i in range(size[block]):
@@ -43,6 +47,6 @@ def product_row_sums(
                 product = a[j] * b[j]
                 total += product
                 largest += abs(product)
-            sums[member_start[block] + i] = total
-            absolute[member_start[block] + i] = largest
+            sums[block] += total
+            absolute[block] += largest
     return sums, absolute

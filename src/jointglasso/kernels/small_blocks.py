@@ -10,7 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.group_state import block_of, cholesky, invert
+from jointglasso.kernels.group_state import block_of, cholesky, copy_row, invert
 
 #: Up to this size a compiled loop over the blocks beats one LAPACK call for each.
 SMALL = 32
@@ -57,8 +57,9 @@ def semidefinite_blocks(flat: FloatArray, offset: IntArray, size: IntArray, n_bl
         if size[block] != b:
             b = size[block]
             raised, L = np.zeros((b, b)), np.zeros((b, b))
-        raised[:] = block_of(flat, offset, size, block)
+        matrix = block_of(flat, offset, size, block)
         for i in range(b):
+            copy_row(matrix[i], raised[i])
             raised[i, i] += (FORGIVEN + FORGIVEN_EACH * b) * (raised[i, i] if raised[i, i] != 0.0 else 1.0)
         semidefinite[block] = cholesky(raised, L) < np.inf
     return semidefinite
@@ -69,7 +70,7 @@ def trace_and_squares(
     R: FloatArray, Theta: FloatArray, offset: IntArray, size: IntArray, trace: FloatArray, squares: FloatArray
 ) -> None:
     """Write ``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block; the zeros of R cost nothing."""
-    room = np.empty(size.max() ** 2)
+    room = np.empty(size[-1] ** 2 if size.shape[0] else 0)  # they come sorted by size
     for block in range(size.shape[0]):
         b = size[block]
         left, right = block_of(R, offset, size, block), block_of(Theta, offset, size, block)

@@ -13,7 +13,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, columns_of, make_room, own_step, rescale
-from jointglasso.kernels.group_state import block_of, cholesky
+from jointglasso.kernels.group_state import block_of, cholesky, copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
 from jointglasso.kernels.pair_types import Blocks, Columns, Places
 
@@ -39,6 +39,8 @@ class Groups(NamedTuple):
     blocks: IntArray
     block_class: IntArray
     members: IntArray
+    n_variables: int
+    """More than any number among the members."""
     n_classes: int
 
 
@@ -58,12 +60,23 @@ class Limits(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """What the visit of a column works on: its own row in each class, (K, b), and marks of the variables."""
+    """What the visit of a column works on; made once for all columns, since groups of two variables are many."""
 
     x: FloatArray
+    """(K, b): the column in each class."""
     product: FloatArray
-    """W x."""
+    """(K, b): W x."""
+    own: Own
+    square: FloatArray
+    """(K,): x' W x."""
+    ray: FloatArray
+    """(K,): what x and tau are multiplied by."""
+    base: IntArray
+    """(K,): where the block of the column begins, where its row does, and how long that is."""
+    row: IntArray
+    side: IntArray
     mark: IntArray
+    """Of the variables; zero between the visits."""
     active: IntArray
 
 
@@ -83,10 +96,9 @@ def ascend_small_groups(
     is not definite in the end is not taken over.
     """
     columns = Columns(np.zeros_like(theta), np.zeros_like(theta), np.zeros(groups.members.shape[0]))
-    local = np.full(groups.members.max() + 1, -1)
+    local = np.full(groups.n_variables, -1)
     column_of = np.empty(groups.members.shape[0], np.int64)
-    largest = blocks.size.max()
-    rows = np.empty((2, groups.n_classes, largest))
+    visit = _make_visit(groups.n_classes, blocks.size[-1], groups.n_variables)  # blocks come sorted by size
     room = make_room(groups.n_classes, limits.n_room)
     sweeps = np.zeros(todo.shape[0], np.int64)
     for group in range(todo.shape[0]):
@@ -94,14 +106,15 @@ def ascend_small_groups(
             continue
         chosen = groups.blocks[groups.start[group] : groups.start[group + 1]]
         places = _places(chosen, groups, blocks, local, column_of)
-        n_variables = places.block_of.shape[1]
-        visit = Visit(rows[0], rows[1], np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64))
         columns_of(blocks, chosen, theta, columns)
         if inverse.shape[0] > 0:
             _begin_near_inverse(chosen, blocks, inverse, limits.diagonal_penalty, columns.W)
         else:
             _begin_near_covariance(chosen, blocks, limits.reach, limits.diagonal_penalty, columns.W)
-        unit = limits.scale / blocks.weight[chosen].max()
+        heaviest = 0.0
+        for block in chosen:
+            heaviest = max(heaviest, blocks.weight[block])
+        unit = limits.scale / heaviest
         change = 1.0
         while sweeps[group] < limits.max_sweeps and _SETTLED < change < np.inf:
             sweeps[group] += 1
@@ -112,6 +125,14 @@ def ascend_small_groups(
         if change < np.inf:
             _take_over(chosen, blocks, columns, theta)
     return sweeps
+
+
+@njit(cache=True, nogil=True)
+def _make_visit(n_classes: int, side: int, n_variables: int) -> Visit:
+    rows, numbers, whole = np.empty((2, n_classes, side)), np.ones((5, n_classes)), np.empty((3, n_classes), np.int64)
+    own = Own(numbers[0], numbers[1], numbers[2])
+    mark, active = np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64)
+    return Visit(rows[0], rows[1], own, numbers[3], numbers[4], whole[0], whole[1], whole[2], mark, active)
 
 
 @njit(cache=True, nogil=True)
@@ -194,7 +215,7 @@ def _sweep(
 ) -> tuple[float, float]:
     """Visit every column once; the change of W, or infinity if W is lost, and the gap that goes with it."""
     n_classes, n_variables = places.block_of.shape
-    own = Own(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
+    own = visit.own
     changed = 0.0
     total = 0.0
     gap = 0.0
@@ -204,15 +225,15 @@ def _sweep(
             if block >= 0:
                 at = places.slot_of[k, j]
                 W = block_of(columns.W, blocks.offset, blocks.size, block)
-                visit.x[k, : blocks.size[block]] = block_of(columns.theta, blocks.offset, blocks.size, block)[at]
+                copy_row(block_of(columns.theta, blocks.offset, blocks.size, block)[at], visit.x[k])
                 visit.product[k, : blocks.size[block]] = 0.0
                 for t in range(blocks.size[block]):
                     add_multiple(visit.x[k, t], W[t], visit.product[k])
                 own.weight[k] = blocks.weight[block]
                 own.variance[k] = W[at, at]
                 own.tau[k] = columns.precision[blocks.member_start[block] + at]
-        _solve_column(penalty, j, places, blocks, tolerance, columns.W, own, visit, room)
-        _move_own(penalty, j, places, blocks, True, own, visit)
+        _solve_column(penalty, j, places, blocks, tolerance, columns.W, visit, room)
+        _move_own(penalty, j, places, blocks, True, visit)
         for k in range(n_classes):
             block = places.block_of[k, j]
             if block >= 0:
@@ -221,7 +242,9 @@ def _sweep(
                     return np.inf, np.inf
                 first = blocks.member_start[block]
                 columns.precision[first + at] = own.tau[k]
-                block_of(columns.theta, blocks.offset, blocks.size, block)[at] = visit.x[k, : blocks.size[block]]
+                copy_row(
+                    visit.x[k, : blocks.size[block]], block_of(columns.theta, blocks.offset, blocks.size, block)[at]
+                )
                 step, length, square = _store(
                     at, own.tau[k], visit.product[k], columns.precision[first : first + blocks.size[block]],
                     block_of(columns.W, blocks.offset, blocks.size, block),
@@ -240,21 +263,20 @@ def _solve_column(
     blocks: Blocks,
     tolerance: float,
     W: FloatArray,
-    own: Own,
     visit: Visit,
     room: Room,
 ) -> None:
     """Coordinate descent on the pairs of column j until x settles, and tau if the penalty compares classes."""
     n_classes = places.block_of.shape[0]
-    x, product, S, factor = visit.x, visit.product, blocks.S, blocks.factor
-    base, row, side = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    x, product, own, S, factor = visit.x, visit.product, visit.own, blocks.S, blocks.factor
+    base, row, side = visit.base, visit.row, visit.side
     for k in range(n_classes):
         block = places.block_of[k, j]
         if block >= 0:
             base[k] = blocks.offset[block]
             side[k] = blocks.size[block]
             row[k] = base[k] + places.slot_of[k, j] * side[k]
-    n_active, _ = _find_active(penalty, j, places, blocks, own, visit, room)
+    n_active, _ = _find_active(penalty, j, places, blocks, visit, room)
     moved = False
     joins = 0
     for _ in range(_PASSES):
@@ -283,13 +305,13 @@ def _solve_column(
                     add_multiple(step, its_row, product[k])
                     biggest = max(biggest, abs(step) * its_row[slot] / own.tau[k])
         if not pair_apart(penalty):
-            biggest = max(biggest, _move_own(penalty, j, places, blocks, biggest <= 10.0 * tolerance, own, visit))
+            biggest = max(biggest, _move_own(penalty, j, places, blocks, biggest <= 10.0 * tolerance, visit))
         moved = moved or biggest > tolerance
         if biggest <= tolerance:
             if not moved or joins == _JOINS:
                 break
             # Other pairs may have been drawn in.
-            n_active, n_new = _find_active(penalty, j, places, blocks, own, visit, room)
+            n_active, n_new = _find_active(penalty, j, places, blocks, visit, room)
             if n_new == 0:
                 break
             moved = False
@@ -297,15 +319,17 @@ def _solve_column(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _move_own(penalty: Penalty, j: int, places: Places, blocks: Blocks, settled: bool, own: Own, visit: Visit) -> float:
+def _move_own(penalty: Penalty, j: int, places: Places, blocks: Blocks, settled: bool, visit: Visit) -> float:
     """Bring tau of each class to where it belongs; the largest change of the column w_12.
 
     If x has settled for the tau that there was, the best multiple of both is taken first.
     """
     n_classes = places.block_of.shape[0]
-    square, ray = np.zeros(n_classes), np.ones(n_classes)
+    own, square, ray = visit.own, visit.square, visit.ray
     for k in range(n_classes):
         block = places.block_of[k, j]
+        square[k] = 0.0
+        ray[k] = 1.0
         if block >= 0:
             for t in range(blocks.size[block]):
                 square[k] += visit.x[k, t] * visit.product[k, t]
@@ -331,7 +355,7 @@ def _move_own(penalty: Penalty, j: int, places: Places, blocks: Blocks, settled:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _find_active(
-    penalty: Penalty, j: int, places: Places, blocks: Blocks, own: Own, visit: Visit, room: Room
+    penalty: Penalty, j: int, places: Places, blocks: Blocks, visit: Visit, room: Room
 ) -> tuple[int, int]:
     """List the variables whose pairs with j are not zero, or may not stay so; their number, and that of the latter.
 
@@ -339,7 +363,7 @@ def _find_active(
     pairs. `mark` is zero before and after.
     """
     n_beside = 0
-    mark, active = visit.mark, visit.active
+    mark, active, own = visit.mark, visit.active, visit.own
     n_classes = places.block_of.shape[0]
     for k in range(n_classes):
         block = places.block_of[k, j]
@@ -423,4 +447,4 @@ def _take_over(chosen: IntArray, blocks: Blocks, columns: Columns, theta: FloatA
         if cholesky(given, block_of(columns.W, offset, size, block)) == np.inf:
             return
     for block in chosen:
-        theta[offset[block] : offset[block + 1]] = columns.theta[offset[block] : offset[block + 1]]
+        copy_row(columns.theta[offset[block] : offset[block + 1]], theta[offset[block] :])

@@ -12,6 +12,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_pair import update
+from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair_types import GroupPair
 
 #: Most passes over the pairs of a column in one visit.
@@ -238,7 +239,7 @@ def _maximise(
                     n += 1
             if not _regress(neighbours[:n], S[j], W, factor, x):
                 return False
-            slope[:] = S[j]
+            copy_row(S[j], slope)
             beta[j] = 0.0
             for e in range(n):
                 beta[j, neighbours[e]] = x[e]

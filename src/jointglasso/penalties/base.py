@@ -129,11 +129,8 @@ class PairPenalty(ABC):
         """``phi`` of each pair."""
         from jointglasso.kernels import entries as kernels
 
-        out = np.zeros(len(entries.start) - 1)
-        pairs, chosen, some = self._where(theta != 0.0, entries)
-        values = np.empty(len(some.start) - 1)
-        kernels.value(self.pair, theta[chosen], some, values)
-        out[pairs] = values
+        out = np.empty(len(entries.start) - 1)
+        kernels.value(self.pair, theta, entries, out)
         return out
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
@@ -156,18 +153,8 @@ class PairPenalty(ABC):
         """Subgradient of ``phi`` at `theta` nearest to `wanted`."""
         from jointglasso.kernels import entries as kernels
 
-        if not self.by_class:
-            out = np.empty_like(wanted)
-            kernels.nearest_subgradient(self.pair, theta, wanted, entries, *self._room(entries), out)
-            return out
-        # A zero pair below its thresholds lies in the dual ball: what is wanted is a subgradient.
-        limit = np.array([self.threshold(k) for k in range(entries.n_classes)])[entries.cls]
-        if len(entries.factor):
-            limit *= np.repeat(entries.factor, np.diff(entries.start))
-        _, chosen, some = self._where((theta != 0.0) | (np.abs(wanted) > limit), entries)
-        found, out = np.empty(len(some.cls)), wanted.copy()
-        kernels.nearest_subgradient(self.pair, theta[chosen], wanted[chosen], some, *self._room(some), found)
-        out[chosen] = found
+        out = np.empty_like(wanted)
+        kernels.nearest_subgradient(self.pair, theta, wanted, entries, *self._room(entries), out)
         return out
 
     def inside(self, u: FloatArray, entries: Entries) -> BoolArray:
@@ -241,18 +228,6 @@ class PairPenalty(ABC):
 
         Where a pair is cut, theta is zero, u is exactly minus the weighted covariance, and the reaches are zero.
         """
-
-    def _where(self, mark: BoolArray, entries: Entries) -> tuple[Any, Any, Entries]:
-        """Pairs with a marked entry, their entries, and these as entries; all of them where classes are alike."""
-        if not self.by_class:
-            return slice(None), slice(None), entries
-        size = np.diff(entries.start)
-        marked = np.add.reduceat(np.append(mark, False), entries.start[:-1], dtype=np.int64) if len(size) else size
-        pairs = np.flatnonzero((marked > 0) & (size > 0))
-        start = np.concatenate([[0], np.cumsum(size[pairs])])
-        chosen = np.repeat(entries.start[pairs] - start[:-1], size[pairs]) + np.arange(start[-1])
-        factor = entries.factor[pairs] if len(entries.factor) else entries.factor
-        return pairs, chosen, Entries(start, entries.cls[chosen], factor, entries.n_classes)
 
     def _room(self, entries: Entries) -> tuple[FloatArray, IntArray]:
         size = self.room(entries.n_classes)

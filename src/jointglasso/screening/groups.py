@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ class ClassBlocks:
     def n_blocks(self) -> int:
         return len(self.block_class)
 
-    @property
+    @cached_property
     def n_groups(self) -> int:
         return int(self.group.max(initial=-1)) + 1
 
-    @property
+    @cached_property
     def sizes(self) -> IntArray:
         return np.diff(self.start)
 
@@ -54,7 +55,20 @@ class ClassBlocks:
         """Number of variables, added up over the blocks, of each group."""
         return np.bincount(self.group, self.sizes, minlength=self.n_groups).astype(np.int64)
 
-    @property
+    @cached_property
+    def group_area(self) -> FloatArray:
+        """Entries, the sum of squared block sizes, of each group."""
+        return self._group_sums(2)
+
+    @cached_property
+    def group_cost(self) -> FloatArray:
+        """Work, in cubed block sizes, of each group."""
+        return self._group_sums(3)
+
+    def _group_sums(self, power: int) -> FloatArray:
+        return np.bincount(self.group, self.sizes.astype(float) ** power, minlength=self.n_groups).astype(float)
+
+    @cached_property
     def group_largest(self) -> IntArray:
         """Size of the biggest block of each group."""
         largest = np.zeros(self.n_groups, dtype=np.int64)
@@ -77,9 +91,8 @@ class ClassBlocks:
 
     @property
     def by_cost(self) -> IntArray:
-        """Numbers of the groups, the most expensive (sum of cubed block sizes) first."""
-        cost = np.bincount(self.group, self.sizes.astype(float) ** 3, minlength=self.n_groups)
-        return np.argsort(-cost, kind="stable")
+        """Numbers of the groups, the most expensive first."""
+        return np.argsort(-self.group_cost, kind="stable")
 
     def groups(self) -> list[Group]:
         """List the groups as objects, the most expensive first."""

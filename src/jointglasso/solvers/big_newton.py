@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from jointglasso._threads import Workers, single_threaded_blas
+from jointglasso._threads import WORTH_SHARING, Workers, balanced_bounds, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
@@ -63,7 +63,7 @@ def solve_big_group(
     work = 0.0
     # With several blocks our own threads take one each; only a single block is left to the threads of BLAS.
     blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
-    workers = Workers(task.n_threads)
+    workers = Workers(task.n_threads if len(task.system.S) >= WORTH_SHARING else 1)
     with blas:
         state, swept = _approach(task, start, workers, strong) if sweeps else (_State.begin(task, start, workers), 0)
         for number in range(swept, task.max_iter + 1):
@@ -239,7 +239,6 @@ class _State:
         Far from the solution many more pairs violate the conditions than will be non-zero in the end. There, only those
         that violate them most are let in, not many more than there were before: penalties raised for the newcomers.
         """
-        from jointglasso.kernels.hessian import balanced_bounds
         from jointglasso.kernels.working_set import mark_active
 
         system = self.task.system

@@ -23,7 +23,14 @@ def alone(
     task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray]:
     """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
-    system, inside = task.system.only_group(group)
+    return apart(task, theta, np.array([group]), limits, max_iter)
+
+
+def apart(
+    task: SolverTask, theta: FloatArray, groups: IntArray, limits: FloatArray, max_iter: int
+) -> tuple[SolverTask, IntArray]:
+    """Some groups as one, a task of its own with an absolute limit on the gap, and where their blocks are."""
+    system, inside = task.system.only_groups(groups)
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
 
     def keep(found: Callable[[], FloatArray]) -> None:
@@ -35,8 +42,8 @@ def alone(
         task.keep(whole)
 
     piece = replace(
-        task, system=system, start=theta[inside], known=None, share=np.ones(1), tol=float(limits[group]), rest=0.0,
-        max_iter=max_iter, absolute=True, report=report, keep=keep,
+        task, system=system, start=theta[inside], known=None, share=np.ones(1), tol=float(limits[groups].sum()),
+        rest=0.0, max_iter=max_iter, absolute=True, report=report, keep=keep,
     )  # fmt: skip
     return piece, inside
 
@@ -49,7 +56,8 @@ def sweep_groups(
 
     system, penalty = task.system, task.penalty
     block_start, group_blocks = by_group(system.block_group, system.n_groups)
-    groups = Groups(block_start, group_blocks, system.block_class, system.members, system.n_classes)
+    n_variables = int(system.members.max()) + 1
+    groups = Groups(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
     reach = penalty.reach(system.n_classes)
     room = penalty.room(system.n_classes)
     when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room)

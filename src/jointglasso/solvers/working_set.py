@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
-from jointglasso._threads import Workers
+from jointglasso._threads import Workers, balanced_bounds
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
@@ -188,7 +188,7 @@ class HessianProduct:
     """
 
     def __init__(self, working: WorkingSet, W: FloatArray, workers: Workers) -> None:
-        from jointglasso.kernels.hessian import TILE, balanced_bounds, pack_tiles
+        from jointglasso.kernels.hessian import TILE, pack_tiles
 
         self.working, self.workers = working, workers
         self.work = 0.0
@@ -220,8 +220,6 @@ class HessianProduct:
         self._use(restrict_pattern(*whole, free[whole[2]]), restrict_pattern(*upper, free[upper[2]]))
 
     def _use(self, pattern: Pattern, upper: Pattern) -> None:
-        from jointglasso.kernels.hessian import balanced_bounds
-
         self._pattern, self._upper = pattern, upper
         per_node = np.diff(pattern[0]).astype(float)
         cost = np.add.reduceat(per_node, self.working.component_start[:-1]) + 1.0

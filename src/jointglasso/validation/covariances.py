@@ -45,7 +45,8 @@ def check_covariances(
                 "for a table of samples use SampleCovariance."
             )
     names, aligned = align_variables(named, arrays, variable_names, both_axes=True)
-    map_on_threads(lambda item: _check_covariance(item[1], item[0], names), list(aligned.items()))
+    work = sum(S.size for S in aligned.values())
+    map_on_threads(lambda item: _check_covariance(item[1], item[0], names), list(aligned.items()), work=work)
     sizes = _check_sample_sizes(sample_sizes, list(aligned))
     return CheckedMatrices(list(aligned.values()), tuple(aligned), names, sizes)
 

@@ -24,7 +24,8 @@ def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArra
         flat[first : first + b * b].reshape(b, b) for first, b in zip(offset[n_small:], size[n_small:], strict=False)
     ]
     small = semidefinite_blocks(flat, offset, size, n_small)
-    return np.concatenate([small, np.array(map_on_cores(_is_semidefinite, big), dtype=bool)])
+    found = map_on_cores(_is_semidefinite, big, work=sum(matrix.size for matrix in big))
+    return np.concatenate([small, np.array(found, dtype=bool)])
 
 
 def is_semidefinite(matrix: FloatArray) -> bool:

@@ -1,0 +1,206 @@
+"""The choice of the method, group by group.
+
+Closed form where the class graphs are forests; sweeps over the columns for all others; Newton's method where these leave
+a gap, and ADMM where Newton's method finds it hard, and for small groups that are correlated throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jointglasso._threads import Workers
+from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.certificate import Bounds
+from jointglasso.solvers.admm import ADMM
+from jointglasso.solvers.base import SolverResult, SolverTask
+from jointglasso.solvers.big_newton import solve_big_group
+from jointglasso.solvers.closed_form import forest_solution, strong_pairs
+from jointglasso.solvers.columns import suits_columns
+from jointglasso.solvers.newton import Newton, improve_to_limits, newton_on_groups
+from jointglasso.solvers.small_groups import SWEPT_BLOCK, alone, sweep_groups
+from jointglasso.solvers.sweeping import solve_by_sweeps
+
+#: Relative gap down to which a failure of Newton's method is not the fault of rounding.
+_HOPE = 1e-10
+
+#: Sweeps over small groups in one go; the gap at which they end, in units of the one allowed: at first, and where that
+#: was not enough.
+_FEW_SWEEPS, _CLOSER = 25, (1.0, 1e-2, 1e-5)
+
+#: A group by itself is swept over by the code for big ones if its blocks are larger: 50 variables take it 1.2 times as
+#: long as that for small ones, 200 take it 0.7 times as long.
+ALONE_BLOCK = 96
+
+#: Groups with a block of at least this size, and at least this share of strong pairs, count as correlated throughout;
+#: those with blocks no larger than the last are left to ADMM.
+DENSE_BLOCK, DENSE_SHARE, _DENSE_ADMM = 24, 0.5, 48
+
+#: Work of Newton's products, in cubed block sizes, at which ADMM would have been half done.
+ADMM_WORK = 1200.0
+
+
+@dataclass(frozen=True)
+class Auto:
+    """What `solve` does by default."""
+
+    name = "auto"
+    default_max_iter = Newton.default_max_iter
+    include_isolated = False
+    lockstep = False
+    bytes_per_entry = Newton.bytes_per_entry
+    requires = frozenset({"prox"})
+
+    def solve(self, task: SolverTask) -> SolverResult:
+        """Solve every group by what suits it; where Newton's method does not know the penalty, sweeps do it all."""
+        if "newton" not in task.penalty.offers:
+            return solve_by_sweeps(task)
+        strong = strong_pairs(task.system, task.penalty)
+        theta, methods = _begin(task, strong)
+        dense = dense_groups(task.system, strong)
+        if task.system.n_groups == 1 and task.system.size.max() > (_DENSE_ADMM if dense[0] else ALONE_BLOCK):
+            return _solve_big(task, theta, methods, strong, bool(dense[0]))
+        work = _Work(task, methods, dense)
+        return improve_to_limits(task, theta, methods, work.improve)
+
+
+def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Theta to begin with, and how each group would be solved if that already were the solution."""
+    system = task.system
+    methods = np.full(system.n_groups, "warm start" if task.warm else "closed form", dtype=object)
+    if task.absolute:
+        return task.start.copy(), methods
+    # In small groups, sweeps over the columns gain nothing from a start on a spanning forest.
+    small = SWEPT_BLOCK if system.n_groups > 1 else ALONE_BLOCK
+    swept = suits_columns(task) and system.size.max(initial=0) <= small
+    theta, forest = forest_solution(
+        system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=swept
+    )
+    if task.warm:
+        keep = np.repeat(~forest[system.block_group], system.size**2)
+        theta[keep] = task.start[keep]
+    methods[forest] = "closed form"
+    return theta, methods
+
+
+def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
+    """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
+
+    There Newton's active set is everything and its faces change all the time. Sweeps over the columns, which step on a
+    face of one column at a time, do not mind; where they cannot be made, and in small groups, the few dozen
+    eigendecompositions of ADMM cost less.
+    """
+    if system.size.max(initial=0) < DENSE_BLOCK:
+        return np.zeros(system.n_groups, dtype=bool)
+    n_pairs = system.sum_pairs_per_group(np.ones(system.n_pairs))
+    share = system.sum_pairs_per_group(strong.astype(float)) / np.maximum(n_pairs, 1.0)
+    return np.asarray((share > DENSE_SHARE) & (system.largest_block >= DENSE_BLOCK))
+
+
+def _solve_big(
+    task: SolverTask, theta: FloatArray, methods: FloatArray, strong: BoolArray, dense: bool
+) -> SolverResult:
+    """One big group: sweeps and Newton, or ADMM where Newton finds it hard."""
+    taken, sweeps = 0, suits_columns(task) and (dense or not task.absolute)
+    if sweeps or not dense:
+        limit = ADMM_WORK if task.room_for_admm else np.inf
+        theta, bounds, taken, stopped_by = solve_big_group(
+            task, theta, work_limit=limit, sweeps=sweeps, strong=strong
+        )
+        if stopped_by != "work":
+            name = "columns, newton" if sweeps else "newton"
+            return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))
+    left = _admm_iterations(task) - taken
+    result = ADMM().solve(replace(task, start=theta, warm=task.warm or taken > 0, max_iter=left))
+    return replace(result, n_iter=taken + result.n_iter)
+
+
+@dataclass
+class _Work:
+    """Groups on the way to their gaps."""
+
+    task: SolverTask
+    methods: FloatArray
+    dense: BoolArray
+
+    def improve(self, theta: FloatArray, bounds: Bounds, todo: BoolArray, n_iter: int) -> tuple[int, Bounds]:
+        """Sweeps, Newton's method, ADMM: each on what the one before has left."""
+        task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
+        near = task.absolute or n_iter > 0
+        self.methods[todo] = "columns, newton" if _starts_anew(task) else "newton"
+        for_admm = self.dense & (largest <= _DENSE_ADMM) if suits_columns(task) else self.dense
+        taken, after, left = self._sweep(theta, bounds, todo & ~for_admm, limits, task.max_iter - n_iter, near)
+        if left.any() and taken < task.max_iter - n_iter:
+            sweeps = (self.dense | ((largest > SWEPT_BLOCK) & (not near))) & suits_columns(task)
+            taken += newton_on_groups(
+                task, theta, left, limits, task.max_iter - n_iter - taken, work_limit=ADMM_WORK, sweeps=sweeps
+            )
+        task.keep(lambda: theta)
+        if left.any() or not np.isfinite(after.gap).all():
+            after = task.bounds(theta, rescue=True)
+        desperate = task.unsolved(after) & (after.gap > _HOPE * (task.unit + np.abs(after.objective)))
+        cut_short = n_iter + taken >= task.max_iter and task.max_iter < Auto.default_max_iter
+        if desperate.any() and not cut_short:
+            taken += _admm_on_groups(
+                task, theta, desperate, task.limits(after), _admm_iterations(task) - n_iter - taken
+            )
+            self.methods[desperate] = "admm"
+            after = task.bounds(theta, rescue=True)
+        return taken, after
+
+    def _sweep(
+        self, theta: FloatArray, bounds: Bounds, todo: BoolArray, limits: FloatArray, max_iter: int, near: bool
+    ) -> tuple[int, Bounds, BoolArray]:
+        """Sweep over the columns of small groups, more closely where that was not close enough.
+
+        The most sweeps any took, the bounds in the end, and the groups that are still not within their limits.
+        """
+        task, taken = self.task, 0
+        if not suits_columns(task):
+            return 0, bounds, todo
+        swept = todo & (task.system.largest_block <= SWEPT_BLOCK) & ~self.dense
+        for closer in _CLOSER:
+            if not swept.any() or taken >= max_iter:
+                break
+            before, inverse = theta.copy(), bounds.inverse if near else np.empty(0)
+            taken += sweep_groups(task, theta, inverse, swept, closer * limits, min(max_iter - taken, _FEW_SWEEPS))
+            after = task.bounds(theta)
+            todo = todo & ~(after.gap <= limits)
+            # Badly conditioned groups go on from where they were, if that was better.
+            worse = todo & swept & ~(after.objective <= bounds.objective)
+            back = np.repeat(worse[task.system.block_group], task.system.size**2)
+            theta[back] = before[back]
+            bounds, near, swept = after, True, swept & todo & ~worse
+        return taken, bounds, todo
+
+
+def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:
+    """Improve `theta` in place on dense groups and on those that Newton left unfinished; the most iterations any took.
+
+    Also the last resort for groups so badly conditioned that Newton's model holds nowhere: sure, if slow.
+    """
+    groups = np.flatnonzero(todo)
+    n_threads = task.n_threads if len(groups) == 1 else 1
+
+    def solve(group: int) -> int:
+        piece, inside = alone(task, theta, group, limits, max_iter)
+        result = ADMM().solve(replace(piece, n_threads=n_threads))
+        theta[inside] = result.theta  # never worse than the start
+        task.keep(lambda: theta)
+        return result.n_iter
+
+    # Several groups share the cores between them; one has them all to itself.
+    workers = Workers(task.n_threads if len(groups) > 1 else 1)
+    return max(workers.map(solve, [int(group) for group in groups]))
+
+
+def _admm_iterations(task: SolverTask) -> int:
+    """Iterations of ADMM are many and cheap: a limit that the caller left alone is not meant for them."""
+    return ADMM.default_max_iter if task.max_iter >= Auto.default_max_iter else task.max_iter
+
+
+def _starts_anew(task: SolverTask) -> bool:
+    """Whether groups are far enough from their gap to be worth sweeps over their columns before Newton's method."""
+    return suits_columns(task) and not task.absolute
