@@ -1,7 +1,7 @@
 """The choice of the method, group by group.
 
-Closed form where the class graphs are forests; sweeps over the columns for all others; Newton's method where these leave
-a gap, and ADMM where Newton's method finds it hard, and for small groups that are correlated throughout.
+Closed form where the class graphs are forests; sweeps over the columns for all others; Newton's method where these
+leave a gap, and ADMM where Newton's method finds it hard, and for small groups that are correlated throughout.
 """
 
 from __future__ import annotations
