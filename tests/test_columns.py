@@ -203,7 +203,7 @@ def ascend(task, theta, todo, limits, max_sweeps, inverse=UNKNOWN):
     system, penalty = task.system, task.penalty
     order = np.argsort(system.block_group, kind="stable")
     start = np.searchsorted(system.block_group[order], np.arange(system.n_groups + 1))
-    groups = Groups(start, order, system.block_class, system.members, system.n_classes)
+    groups = Groups(start, order, system.block_class, system.members, int(system.members.max()) + 1, system.n_classes)
     room, reach = penalty.room(system.n_classes), penalty.reach(system.n_classes)
     when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room)
     return ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, todo)

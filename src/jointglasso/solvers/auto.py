@@ -47,7 +47,7 @@ class Auto:
     """What `solve` does by default."""
 
     name = "auto"
-    default_max_iter = Newton.default_max_iter
+    default_max_iter = 100
     include_isolated = False
     lockstep = False
     bytes_per_entry = Newton.bytes_per_entry

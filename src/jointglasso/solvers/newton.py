@@ -23,7 +23,7 @@ class Newton:
     """Proximal Newton method; `solver="auto"` has it too, after methods that are quicker far from the solution."""
 
     name = "newton"
-    default_max_iter = 100
+    default_max_iter = 300
     include_isolated = False
     lockstep = False
     bytes_per_entry = 135.0
