@@ -16,7 +16,8 @@ from jointglasso.kernels import cache
 #: Compiles one small kernel, and says where numba keeps it.
 ONE_KERNEL = (
     "import numpy as np\nfrom jointglasso.kernels import components\n"
-    "print(components._find(np.array([0, 0, 1]), 2), components._find.stats.cache_path)"
+    "found = components.components(2, np.array([0]), np.array([1]))\n"
+    "print(found[1], components.components.stats.cache_path)"
 )
 
 

@@ -203,7 +203,7 @@ def test_memory_that_runs_out_in_spite_of_the_plan_is_the_same_sentence(monkeypa
     def solve(self, task):
         raise MemoryError("Unable to allocate 3 GiB")
 
-    monkeypatch.setattr(jgl.Newton, "solve", solve)
+    monkeypatch.setattr("jointglasso.solvers.Auto.solve", solve)
     with pytest.raises(jgl.NotEnoughMemory, match=r"Solving blocks of up to .* needs about .* are available: "):
         jgl.solve(correlated(), 0.3, 0.1)
     monkeypatch.setattr("jointglasso.engine.screen.scan_pairs", lambda *args, **options: solve(None, None))
@@ -308,7 +308,7 @@ def test_some_variables_of_a_source():
 def test_groups_correlated_throughout_are_planned_with_more_seconds():
     draw = np.random.default_rng(0)
     factor = [draw.standard_normal((200, 120)) + 1.5 * draw.standard_normal((200, 1)) for _ in range(2)]
-    dense = jgl.plan(jgl.SampleCovariance(factor, correlation=True), 0.2, 0.05)
+    dense = jgl.plan(jgl.SampleCovariance(factor, scale="correlation"), 0.2, 0.05)
     place = np.arange(120)
     sparse = jgl.plan(np.stack([0.6 ** np.abs(place[:, None] - place)] * 2), 0.2, 0.05)
     assert dense.group_largest[0] == sparse.group_largest[0] == 120
