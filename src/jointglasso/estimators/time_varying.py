@@ -71,10 +71,10 @@ class TimeVaryingGraphicalLasso(JointModel):
     >>> X[200:, 1] += X[200:, 0]
     >>> model = TimeVaryingGraphicalLasso(0.1, 0.2, windows=4).fit(X, np.arange(400))
     >>> model.steps_[["before", "after", "changed", "certified"]]
-            before      after  changed  certified
-    0       0 – 99  100 – 199        0          0
-    1    100 – 199  200 – 299        1          1
-    2    200 – 299  300 – 399        0          0
+          before      after  changed  certified
+    0     0 – 99  100 – 199        0          0
+    1  100 – 199  200 – 299        1          1
+    2  200 – 299  300 – 399        0          0
     """
 
     class_graph = None
