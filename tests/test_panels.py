@@ -291,3 +291,42 @@ def test_several_files_with_different_columns(tmp_path):
     assert solution.absent.sum() == 8 and (out / "patterns.csv").is_file()
     CliRunner().invoke(main, [*arguments, "--variables", "intersection", "--out", str(tmp_path / "common")])
     assert jgl.load(tmp_path / "common" / "solution.jgl").variable_names == ("v0", "v1")
+
+
+def test_gglasso_finds_the_same_with_its_conventions():
+    """It multiplies lambda2 by the root of the number of classes that have a pair, and by 0 if that is one."""
+    solver = pytest.importorskip("gglasso.solver.ext_admm_solver")
+    rng = np.random.default_rng(3)
+    names = {"A": list("abcd"), "B": list("cabe")}
+    frames = {}
+    for name, words in names.items():
+        X = rng.normal(size=(40, 4)) + 0.8 * rng.normal(size=(40, 1))
+        frames[name] = pd.DataFrame(np.corrcoef(X.T), index=words, columns=words)
+    lambda1, lambda2 = 0.1, 0.08
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    G = np.sort([[[names[k].index(word) for k in names] for word in pair] for pair in pairs], axis=1).swapaxes(0, 1)
+    S = {k: frame.to_numpy() for k, frame in enumerate(frames.values())}
+    found, _ = solver.ext_ADMM_MGL(
+        S, lambda1, lambda2, "GGL", {k: np.eye(4) for k in S}, G, tol=1e-10, rtol=1e-10, max_iter=20000
+    )
+    alone = lambda1 / (lambda1 + np.sqrt(2) * lambda2)
+    weights = {(one, two): alone for one in "de" for two in "abc"}
+    source = jgl.DenseCovariance(frames, variables="union")
+    solution = jgl.solve(
+        source, lambda1, np.sqrt(2) * lambda2, penalize_diagonal=False, pair_weights=weights, tol=1e-10
+    )  # fmt: skip
+    for k, words in enumerate(names.values()):
+        at = [solution.variable_names.index(word) for word in words]
+        assert np.abs(solution.precision[k].toarray()[np.ix_(at, at)] - found["Theta"][k]).max() < 1e-5
+
+
+def test_checkpoints_know_what_is_absent(tmp_path):
+    frames = covariances(6)
+    options = {"penalty": "fused", "checkpoint": tmp_path / "folder", "tol": 1e-9}
+    first = jgl.solve(jgl.DenseCovariance(frames, variables="union"), 0.2, 0.1, **options)
+    again = jgl.solve(jgl.DenseCovariance(frames, variables="union"), 0.2, 0.1, **options)
+    assert again.objective == first.objective and again.n_iter <= first.n_iter
+    whole = jgl.DenseCovariance(frames, variables="union")
+    whole.absent = None  # the same numbers, but every class has all variables
+    with pytest.raises(ValueError, match="another problem"):
+        jgl.solve(whole, 0.2, 0.1, **options)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from jointglasso._files import atomic_text, atomic_write
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.covariance import fingerprint
+from jointglasso.covariance import absent_of, fingerprint
 from jointglasso.engine.outcome import Nonzeros, Outcome
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
@@ -137,7 +137,8 @@ class Checkpoint:
 
 
 def _manifest(problem: JointProblem) -> dict[str, Any]:
-    source, penalty = problem.source, problem.penalty
+    source, absent = problem.source, absent_of(problem.source)
+    penalty = getattr(problem.penalty, "whole", problem.penalty)  # what classes lack stands beside it
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -146,6 +147,7 @@ def _manifest(problem: JointProblem) -> dict[str, Any]:
         "n_variables": source.n_variables,
         "penalty": type(penalty).__name__,
         **{field.name: _plain(getattr(penalty, field.name)) for field in fields(cast(Any, penalty))},
+        "absent": None if absent is None else _digest(absent),
         "weights": problem.weights.tolist(),
         "penalize_diagonal": problem.penalize_diagonal,
         "pair_weights": None if problem.pair_weights is None else _digest(*problem.pair_weights.exceptions),

@@ -107,7 +107,8 @@ def _stack(tables: Mapping[Any, Any]) -> tuple[FloatArray, list[str], tuple[str,
                 odd = sorted(set(names) ^ set(reference))
                 raise ValueError(
                     f"Class {str(label)!r} has other variables than the first class ({odd[:3]}): keep only those that "
-                    "every class has (variables='intersection'), or let classes lack some (variables='union')."
+                    "every class has; select, edge_stability and SampleCovariance also take variables='union', where "
+                    "classes may lack some."
                 )
             array = array[:, [names.index(name) for name in reference]]
         parts.append(array)
