@@ -56,8 +56,8 @@ class Pair:
         pair = self.penalty.pair
         return PairPenaltyReference(pair.l1, pair.ties, self.held, self.v, self.module is laplacian_pair)
 
-    def update(self, a, b):
-        out = np.empty(self.n)
+    def update(self, a, b, guess=None):
+        out = np.zeros(self.n) if guess is None else guess.copy()
         a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
         self.module.update(self.penalty.pair, a, b, self.held, self.n, self.v, out, *self.room)
         return out
@@ -116,6 +116,19 @@ def test_update_is_the_minimiser_in_any_metric(case):
     x = pair.update(a, b)
     assert pair.reference.outside_by(b - a * x, x) < 1e-12
     assert pair.value(x) == pytest.approx(pair.reference.value(x), abs=1e-13)
+
+
+@settings(max_examples=400, deadline=None)
+@given(pairs())
+def test_a_guess_changes_nothing_whether_right_or_wrong(case):
+    pair, rng, is_round = case
+    a, b = metric(rng, pair.n, is_round), numbers(rng, pair.n, is_round)
+    x = pair.update(a, b)
+    near = pair.update(a, b + 0.05 * rng.normal(size=pair.n))
+    for guess in (x, 1.5 * x, -x, near, numbers(rng, pair.n, True), np.full(pair.n, 0.3)):
+        y = pair.update(a, b, guess)
+        assert y == pytest.approx(x, abs=1e-12)
+        assert pair.reference.outside_by(b - a * y, y) < 1e-12
 
 
 @settings(max_examples=300, deadline=None)

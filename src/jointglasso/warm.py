@@ -36,8 +36,12 @@ def warm_kernels() -> float:
     # A group too big for the code that sweeps over small ones from end to end.
     place = np.arange(ALONE_BLOCK + 4)
     chain = 0.6 ** np.abs(place[:, None] - place)
+    wide = 0.6 ** np.abs(np.subtract.outer(np.arange(300), np.arange(300)))
     for solver in ("auto", "newton"):
         solve(np.stack([chain, chain]), 0.2, 0.05, solver=solver)
+    for penalty in ("chain", "laplacian"):  # one of each kind of penalty that compares values
+        for matrices, solver in ((S, "auto"), (S, "admm"), (S, "proximal_gradient"), (np.stack([wide, wide]), "auto")):
+            solve(matrices, 0.2, 0.1, penalty=penalty, solver=solver)
     return time.perf_counter() - began
 
 

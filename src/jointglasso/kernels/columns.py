@@ -379,6 +379,7 @@ def _descend(
                     room.a[m] = w * gram[k, a, a] / own.tau[k]
                     slope = product[k, a] / own.tau[k] + covariance[k, a]
                     room.b[m] = room.a[m] * x[k, a] - w * slope
+                    room.new[m] = x[k, a]
                     room.cls[m] = k
                     m += 1
             pair_update(penalty, room.a, room.b, room.cls, m, v[a], room.new, room.real, room.whole)

@@ -77,6 +77,7 @@ def prox(
         n = entries.start[pair + 1] - first
         for k in range(n):
             b[k] = values[first + k]
+            x[k] = 0.0
         _copy_classes(entries, first, n, cls)
         pair_update(penalty, ones, b, cls, n, step[pair] * of_pair(entries.factor, pair), x, room, iroom)
         for k in range(n):
@@ -144,6 +145,7 @@ def update(
         for k in range(n):
             a[k] = curvature[first + k]
             b[k] = linear[first + k]
+            x[k] = 0.0
         _copy_classes(entries, first, n, cls)
         pair_update(penalty, a, b, cls, n, of_pair(entries.factor, pair), x, room, iroom)
         for k in range(n):

@@ -12,6 +12,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.best_sets import Graph, best, graph_of, held_l1, part
 from jointglasso.kernels.cache import njit
+from jointglasso.kernels.fused_face import held_weights, outside, stays_on_face, stays_zero
 from jointglasso.kernels.pair_types import FusedPair
 
 #: Gains below this share of the data are rounding: they neither move a class off zero nor away from its neighbours.
@@ -23,7 +24,7 @@ HOMOGENEOUS = True
 
 def room(n_classes: int) -> int:
     """Length of each of the two work arrays."""
-    return 2 * n_classes * n_classes + 8 * n_classes
+    return 2 * n_classes * n_classes + 9 * n_classes
 
 
 @njit(cache=True, nogil=True)
@@ -108,7 +109,7 @@ def update(
     room: FloatArray,
     iroom: IntArray,
 ) -> None:
-    """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0."""
+    """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at its face."""
     small = True
     scale = 0.0
     for at in range(n):
@@ -125,7 +126,7 @@ def update(
         for at in range(n):
             if abs(out[at]) * a[at] <= SLACK * scale:
                 out[at] = 0.0
-    else:
+    elif not stays_on_face(penalty, a, b, cls, n, v, SLACK * scale, out, room, iroom):
         graph = graph_of(penalty, cls, n, v, room, iroom)
         for at in range(n):
             graph.label[at] = 1
@@ -183,21 +184,8 @@ def inside(
         scale += abs(u[at])
     if small:
         return True
-    graph = graph_of(penalty, cls, n, v, room, iroom)
-    return not _outside(graph, u, 1.0, SLACK * scale)
-
-
-@njit(cache=True, nogil=True)
-def _outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
-    """Whether some set has ``factor * |u(Q)| > l1(Q) + cut(Q)``; the worst one found is then chosen."""
-    for half in range(2):
-        sign = (1.0 - 2.0 * half) * factor
-        for at in range(graph.n):
-            graph.label[at] = 1
-            graph.gain[at] = sign * u[at] - graph.l1[at]
-        if best(graph, graph.gain, 1, slack) > slack:
-            return True
-    return False
+    l1 = held_weights(penalty, cls, n, v, room)
+    return stays_zero(penalty, u, l1, cls, n, v, SLACK * scale, room, iroom)
 
 
 @njit(cache=True, nogil=True)
@@ -220,7 +208,7 @@ def gauge(
     for other in range(n):
         graph.chosen[other] = 1
     ratio = max(ratio, _ratio(graph, u))
-    while ratio < np.inf and _outside(graph, u, 1.0 / ratio, SLACK * scale / ratio):
+    while ratio < np.inf and outside(graph, u, 1.0 / ratio, SLACK * scale / ratio):
         higher = _ratio(graph, u)
         if higher <= ratio:
             break
@@ -263,6 +251,12 @@ def subgradient(
     Between different values the ties pull with all they have. What is left of `wanted` is projected cluster by
     cluster: the residual of the projection minimises a penalty of the cluster alone (Moreau).
     """
+    nonzero = False
+    for at in range(n):
+        nonzero = nonzero or theta[at] != 0.0
+        out[at] = wanted[at]
+    if not nonzero and inside(penalty, wanted, cls, n, v, room, iroom):
+        return
     K = penalty.l1.shape[0]
     slope(penalty, theta, cls, n, v, out)
     graph = graph_of(penalty, cls, n, v, room, iroom)

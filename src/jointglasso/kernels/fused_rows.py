@@ -11,6 +11,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.best_sets import COMPLETE, GENERAL, Graph, best, graph_of
 from jointglasso.kernels.cache import njit
+from jointglasso.kernels.fused_face import held_weights, outside, stays_zero
 from jointglasso.kernels.fused_pair import SLACK
 from jointglasso.kernels.pair_types import Entries, FusedPair
 
@@ -34,9 +35,15 @@ def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, room: Floa
     m, K = rows.shape
     out = np.zeros((m, K), dtype=np.int64)
     classes = np.arange(K)
+    l1 = np.empty(K)
     for q in range(m):
         scale = _size(rows[q])
         v = factor[q] if factor.shape[0] else 1.0
+        margin = _MARGIN * scale
+        for k in range(K):
+            l1[k] = v * penalty.l1[k] - margin
+        if l1.min() >= 0.0 and stays_zero(penalty, rows[q], l1, classes, K, v, SLACK * scale, room, iroom):
+            continue
         graph = graph_of(penalty, classes, K, v, room, iroom)
         for half in range(2):
             sign = 1 - 2 * half
@@ -111,13 +118,13 @@ def proves(
         n = last - first
         cls = entries.cls[first:last]
         v = entries.factor[q] if entries.factor.shape[0] else 1.0
-        graph = graph_of(penalty, cls, n, v, room, iroom)
         here, near = u[first:last], reach[first:last]
-        margin = _MARGIN * (_size(here) + _size(graph.l1))
-        if _all_loose(graph, here, near, margin):
+        if _all_loose(penalty, here, near, cls, v, room, iroom):
             zero[first:last] = True
             equal[q] = True
             continue
+        graph = graph_of(penalty, cls, n, v, room, iroom)
+        margin = _MARGIN * (_size(here) + _size(graph.l1))
         place[:] = -1
         for at in range(n):
             place[cls[at]] = at
@@ -135,16 +142,31 @@ def proves(
 
 
 @njit(cache=True, nogil=True)
-def _all_loose(graph: Graph, u: FloatArray, reach: FloatArray, margin: float) -> bool:
+def _all_loose(
+    penalty: FusedPair,
+    u: FloatArray,
+    reach: FloatArray,
+    cls: IntArray,
+    v: float,
+    room: FloatArray,
+    iroom: IntArray,
+) -> bool:
     """Whether no set at all may be tight."""
-    for half in range(2):
-        sign = 1.0 - 2.0 * half
-        for k in range(graph.n):
-            graph.label[k] = 1
-            graph.gain[k] = sign * u[k] + reach[k] - graph.l1[k] + margin
-        if best(graph, graph.gain, 1, 0.0) > 0.0:
-            return False
-    return True
+    n = cls.shape[0]
+    l1 = held_weights(penalty, cls, n, v, room)
+    margin = _MARGIN * (_size(u) + _size(l1))
+    surely = True
+    for k in range(n):
+        l1[k] -= reach[k] + margin
+        surely = surely and abs(u[k]) <= l1[k]
+    if surely:
+        return True
+    if l1.min() >= 0.0:
+        return stays_zero(penalty, u, l1, cls, n, v, 0.0, room, iroom)
+    graph = graph_of(penalty, cls, n, v, room, iroom)
+    for k in range(n):
+        graph.l1[k] = l1[k]
+    return not outside(graph, u, 1.0, 0.0)
 
 
 @njit(cache=True, nogil=True)

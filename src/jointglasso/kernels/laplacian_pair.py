@@ -62,13 +62,12 @@ def update(
     room: FloatArray,
     iroom: IntArray,
 ) -> None:
-    """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0.
+    """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at it.
 
     Sweeps find the support; on it the equations are linear. Sweeps go on while their solution has other signs.
     """
     degree = room[:n]
     for at in range(n):
-        out[at] = 0.0
         degree[at] = a[at] + 2.0 * v * _degree(penalty, cls[at])
     for _ in range(_TRIES):
         moved = False

@@ -67,7 +67,7 @@ def pair_update(
     room: FloatArray,
     iroom: IntArray,
 ) -> None:
-    """Minimise ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, into `out`."""
+    """Minimise ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, into `out`, which holds a guess at it."""
     raise NotImplementedError
 
 

@@ -20,10 +20,6 @@ from jointglasso.kernels.pair_types import Blocks, Columns, Places
 #: Most passes over the pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 100, 5
 
-#: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of W in the
-#: last sweep.
-_ROUGHEST, _PRECISION = 1e-2, 0.1
-
 #: Penalty of the diagonal, relative to the others, that does little to make W definite.
 NEGLIGIBLE = 1e-3
 
@@ -57,6 +53,10 @@ class Limits(NamedTuple):
     diagonal_penalty: float
     n_room: int
     """Numbers that the penalty needs as room to work in."""
+    roughest: float
+    precision: float
+    """Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of W in
+    the last sweep."""
 
 
 class Visit(NamedTuple):
@@ -118,7 +118,7 @@ def ascend_small_groups(
         change = 1.0
         while sweeps[group] < limits.max_sweeps and _SETTLED < change < np.inf:
             sweeps[group] += 1
-            tolerance = unit * min(_ROUGHEST, _PRECISION * change)
+            tolerance = unit * min(limits.roughest, limits.precision * change)
             change, gap = _sweep(penalty, places, blocks, tolerance, columns, visit, room)
             if gap <= _CLOSE * limits.gap[group]:
                 break
@@ -290,6 +290,7 @@ def _solve_column(
                     room.a[m] = own.weight[k] * W[base[k] + slot * (side[k] + 1)] / own.tau[k]
                     slope = S[row[k] + slot] + product[k, slot] / own.tau[k]
                     room.b[m] = room.a[m] * x[k, slot] - own.weight[k] * slope
+                    room.new[m] = x[k, slot]
                     room.cls[m] = k
                     if factor.shape[0] > 0:
                         v = factor[row[k] + slot]

@@ -28,8 +28,8 @@ from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
 
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last
-#: sweep.
-_ROUGHEST, _PRECISION = 1e-2, 0.1
+#: sweep. Passes over a column cost more where a pair has to find its clusters.
+_FINE, _COARSE = (1e-2, 0.1), (1.0, 1.0)
 
 #: Change that the first sweep is expected to make from a start that carries knowledge.
 _WARM_CHANGE = 0.03
@@ -55,6 +55,11 @@ def suits_columns(task: SolverTask) -> bool:
     if "newton" in task.penalty.offers:
         return not (len(system.pair_factor) or len(system.forbidden))
     return bool((system.pair_factor > 0.0).all())
+
+
+def precisions(penalty: PairPenalty) -> tuple[float, float]:
+    """How closely a column is solved: see `_FINE`."""
+    return _FINE if "newton" in penalty.offers else _COARSE
 
 
 class ClassBlocksInStorage(Protocol):
@@ -232,7 +237,8 @@ class ColumnAscent:
 
         self._arrange_batches()
         unit = self.penalty.scale / float(self.blocks.block_weight.max())
-        tolerance = min(_ROUGHEST, _PRECISION * self.change) * unit
+        roughest, precision = precisions(self.penalty)
+        tolerance = min(roughest, precision * self.change) * unit
         old, n_classes, sums = self.ascent.columns, self.blocks.n_classes, np.zeros(3)
         room = 2 * len(old.other) + 16 * self.n_variables
         new = SparseColumns(np.zeros_like(old.start), np.empty(room, dtype=np.int64), np.empty((room, n_classes)))

@@ -11,6 +11,7 @@ from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.solvers.base import Report, SolverTask
+from jointglasso.solvers.columns import precisions
 
 #: Groups of blocks up to this size are swept over with all of their matrices at hand.
 SWEPT_BLOCK = 256
@@ -60,7 +61,7 @@ def sweep_groups(
     groups = Groups(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
     reach = penalty.reach(system.n_classes)
     room = penalty.room(system.n_classes)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room)
+    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room, *precisions(penalty))
 
     def sweep(some: BoolArray) -> int:
         sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, some)
