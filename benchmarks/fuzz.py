@@ -2,7 +2,8 @@
 
 Every problem is solved by several solvers under several screening rules. What the certificates say must agree with a
 lower bound from a dual point and an upper bound from the best solution seen, both computed here in plain NumPy, and
-with each other: no entry may be proved present by one and absent by another. The exit code is 1 if anything does not.
+with each other: no entry may be proved present by one and absent by another, and no two values equal by one and
+different by another, or different by the tightest solution. The exit code is 1 if anything does not agree.
 
     python benchmarks/fuzz.py --seconds 50
     python benchmarks/fuzz.py --problems 10000 --seed 3 --processes 16
@@ -29,6 +30,12 @@ SOLVERS = ("auto", "newton", "admm", "proximal_gradient")
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 TOLERANCES = (1e-3, 1e-6, 1e-9)
 
+#: Faces are tried one by one where classes have so few ties.
+MOST_TIES = 5
+
+#: A proof of equality is wrong if the tightest solution differs by more than this share of the size of its entries.
+UNEQUAL = 1e-4
+
 #: Beyond this condition of a solution, our own bounds in double precision say nothing.
 WORST_CONDITION = 1e9
 
@@ -43,11 +50,14 @@ class Problem:
     factor: np.ndarray
     """(p, p): weights of the pairs; infinite where a pair is forbidden."""
     penalize_diagonal: bool
+    graph: np.ndarray | None = None
+    """(K, K): the graph of classes of the penalty "graph"."""
 
     @property
     def keywords(self) -> dict[str, Any]:
         plain = (self.factor == 1.0).all()
         options = {"weights": self.weights, "penalize_diagonal": self.penalize_diagonal, "penalty": self.penalty}
+        options |= {} if self.graph is None else {"class_graph": self.graph}
         return options | ({} if plain else {"pair_weights": self.factor})
 
     @property
@@ -118,6 +128,8 @@ FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
 def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
     """One problem of a family."""
     n_classes, p = int(rng.integers(1, 4)), int(rng.integers(2, 10))
+    if penalty != "group" and rng.random() < 0.5:
+        n_classes = int(rng.integers(4, 7))
     if family == "big groups":  # beyond what the kernels for small groups take
         p = int(rng.integers(50, 60))
     S = FAMILIES[family](rng, n_classes, p)
@@ -138,7 +150,11 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
     penalize_diagonal = bool(free or rng.random() < 0.5)
     if penalize_diagonal and lambdas[0] == 0.0:
         lambdas[0] = 0.05 * scale
-    return Problem(S, float(lambdas[0]), float(lambdas[1]), penalty, weights, factor, penalize_diagonal)
+    graph = None
+    if penalty == "graph":
+        graph = np.triu(rng.choice([0.0, 0.5, 1.0, 2.0], (n_classes, n_classes)), 1)
+        graph = graph + graph.T
+    return Problem(S, float(lambdas[0]), float(lambdas[1]), penalty, weights, factor, penalize_diagonal, graph)
 
 
 # --- penalties in plain NumPy ----------------------------------------------------------------------------------------
@@ -159,32 +175,37 @@ def group_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.nd
         return s * np.where(norm > lambda2, 1.0 - lambda2 / norm, 0.0)
 
 
-def fusion_edges(penalty: str, n_classes: int) -> list[tuple[int, int]]:
-    """Classes that are tied to one another: neighbours, or all of them."""
-    if penalty in ("chain", "laplacian"):
-        return list(itertools.pairwise(range(n_classes)))
-    return list(itertools.combinations(range(n_classes), 2))
+#: Classes k < l that are tied to one another, and how much their difference costs.
+Ties = list[tuple[int, int, float]]
 
 
-def fused_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: list[tuple[int, int]]) -> np.ndarray:
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(np.abs(x[a] - x[b]) for a, b in edges)
+def fusion_ties(problem: Problem) -> Ties:
+    """Neighbours, all classes, or those of the graph that is given."""
+    n_classes = len(problem.S)
+    if problem.graph is not None:
+        return [(a, b, problem.graph[a, b]) for a, b in zip(*np.nonzero(np.triu(problem.graph)), strict=True)]
+    if problem.penalty in ("chain", "laplacian"):
+        return [(a, b, 1.0) for a, b in itertools.pairwise(range(n_classes))]
+    return [(a, b, 1.0) for a, b in itertools.combinations(range(n_classes), 2)]
 
 
-def laplacian_value(
-    x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: list[tuple[int, int]]
-) -> np.ndarray:
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum((x[a] - x[b]) ** 2 for a, b in edges)
+def fused_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, ties: Ties) -> np.ndarray:
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(tie * np.abs(x[a] - x[b]) for a, b, tie in ties)
 
 
-def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: list[tuple[int, int]]) -> np.ndarray:
+def laplacian_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, ties: Ties) -> np.ndarray:
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(tie * (x[a] - x[b]) ** 2 for a, b, tie in ties)
+
+
+def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, ties: Ties) -> np.ndarray:
     """Total variation by trying every face of its dual, a box in few dimensions; then soft-thresholding."""
-    D = np.zeros((len(edges), len(x)))
-    for e, (a, b) in enumerate(edges):
-        D[e, a], D[e, b] = 1.0, -1.0
+    D = np.zeros((len(ties), len(x)))
+    for e, (a, b, tie) in enumerate(ties):
+        D[e, a], D[e, b] = tie, -tie
     flat, best = x.reshape(len(x), -1), np.full(x[0].size, np.inf)
     bound = np.broadcast_to(lambda2, x.shape[1:]).ravel()
     out = flat.copy()
-    for pattern in itertools.product((-1.0, 0.0, 1.0), repeat=len(edges)):
+    for pattern in itertools.product((-1.0, 0.0, 1.0), repeat=len(ties)):
         fixed = np.array(pattern)[:, None] * bound
         free = np.flatnonzero(np.array(pattern) == 0.0)
         z = fixed.copy()
@@ -200,10 +221,10 @@ def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, edges: l
 def penalty_functions(problem: Problem) -> tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]:
     if problem.penalty == "group":
         return group_value, group_prox
-    edges = fusion_edges(problem.penalty, len(problem.S))
-    if problem.penalty == "laplacian":  # its dual function is no ball: no lower bound of our own
-        return (lambda *a: laplacian_value(*a, edges)), (lambda x, *a: x)
-    return (lambda *a: fused_value(*a, edges)), (lambda *a: fused_prox(*a, edges))
+    ties = fusion_ties(problem)
+    if problem.penalty == "laplacian":
+        return (lambda *a: laplacian_value(*a, ties)), (lambda x, *a: x)
+    return (lambda *a: fused_value(*a, ties)), (lambda *a: fused_prox(*a, ties))
 
 
 # --- bounds of our own -----------------------------------------------------------------------------------------------
@@ -225,7 +246,8 @@ def objective(problem: Problem, Theta: np.ndarray) -> float:
 
 def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
     """Value of a dual point: with x near Theta + w (W - S), x - prox(x) lies in the dual ball, whatever x is."""
-    if problem.penalty == "laplacian":
+    many = problem.penalty != "group" and len(fusion_ties(problem)) > MOST_TIES
+    if problem.penalty == "laplacian" or many:  # whose dual function is no ball, or takes too long to project upon
         return -np.inf
     weights = problem.weights[:, None, None]
     wanted = weights * (np.linalg.inv(Theta) - problem.S)
@@ -333,6 +355,34 @@ def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.nd
             yield f"{way}: {proof.edges_absent} entries absent, {most_present} present elsewhere, of {total}"
         if np.isinf(problem.factor).any() and Theta[:, np.isinf(problem.factor)].any():
             yield f"{way}: a forbidden pair is not zero"
+        yield from _wrong_claims(way, solution, found)
+
+
+def _wrong_claims(
+    way: dict[str, Any], solution: jgl.Solution, found: list[tuple[dict, jgl.Solution, np.ndarray]]
+) -> Iterator[str]:
+    """What is proved about single entries, and about equal and different values, against all other solutions."""
+    tight, near = min(((s, T) for _, s, T in found), key=lambda other: other[0].certificate.gap)
+    gap = tight.certificate.gap / max(1e-300, abs(tight.objective))
+    scale = np.sqrt(np.einsum("kii->ki", near))
+    scale = scale[:, :, None] * scale[:, None, :]
+    present = np.stack([certified.toarray() for certified in solution.certified])
+    ours = np.stack([Theta.toarray() for Theta in solution.precision])
+    if gap < 1e-8 and (present & (near == 0.0) & (np.abs(ours) > UNEQUAL * scale)).any():
+        yield f"{way}: an entry is proved present and zero in the tightest solution"
+    claims = solution.sameness
+    if claims is None:
+        return
+    for t, (one, two) in enumerate(claims.neighbours):
+        i, j = claims.rows[claims.proved[:, t]], claims.columns[claims.proved[:, t]]
+        same = claims.same[claims.proved[:, t], t]
+        apart = np.abs(near[one, i, j] - near[two, i, j]) > UNEQUAL * np.maximum(scale[one, i, j], scale[two, i, j])
+        if gap < 1e-8 and (same & apart).any():
+            yield f"{way}: classes {one} and {two} are proved equal and differ in the tightest solution"
+        for other_way, other, _ in found:
+            theirs = other.sameness.at(i, j)
+            if (theirs.proved[:, t] & (theirs.same[:, t] != same)).any():
+                yield f"{way}: classes {one} and {two} are proved equal, or different, and the opposite by {other_way}"
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -390,9 +440,9 @@ def solvable_penalties() -> list[str]:
     """Those of ours that the package solves."""
     S = np.array([[[1.0, 0.5], [0.5, 1.0]]] * 2)
     known = []
-    for name in ("group", "fused", "chain", "laplacian"):
+    for name in ("group", "fused", "chain", "graph", "laplacian"):
         try:
-            jgl.solve(S, 0.1, 0.1, penalty=name)
+            jgl.solve(S, 0.1, 0.1, penalty=name, class_graph=[(0, 1)] if name == "graph" else None)
         except (ValueError, TypeError):
             continue
         known.append(name)

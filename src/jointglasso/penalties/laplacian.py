@@ -5,7 +5,7 @@ Neighbours in the graph are drawn towards one another, but stay different: netwo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -51,6 +51,9 @@ class LaplacianPenalty(TiedPenalty):
         """(m, K) classes that every solution joins: those without neighbours that exceed their l1 weight."""
         above: BoolArray = np.abs(rows) > _per_row(self.l1, factor) * (1.0 + 1e-12)
         return above & ~self.ties.any(axis=1)
+
+    def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
+        return replace(self, lambda1=0.0).face(step, entries)[1]
 
     def certain_zeros(
         self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries

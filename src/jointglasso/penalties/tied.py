@@ -43,6 +43,13 @@ class TiedPenalty(PairPenalty):
         return tied
 
     @property
+    def homogeneous(self) -> bool:
+        """Whether twice the argument costs twice as much."""
+        from jointglasso.kernels.pair import module_of
+
+        return bool(module_of(type(self.pair)).HOMOGENEOUS)
+
+    @property
     def scale(self) -> float:
         return self.lambda1 + self.lambda2 * float(self.graph.sum(axis=1).max(initial=0.0))
 
@@ -89,6 +96,10 @@ class TiedPenalty(PairPenalty):
         variable, slope = np.empty(len(theta), dtype=np.int64), np.empty_like(theta)
         kernels.face(self.pair, theta, entries, variable, slope)
         return variable, slope
+
+    def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
+        """By how much the slope changes along a step on the face: not at all, unless differences are squared."""
+        return np.zeros_like(step)
 
     def degrees_of_freedom(self, theta: FloatArray, entries: Entries) -> int:
         """Number of values that are free: clusters of neighbours that are equal and not zero."""

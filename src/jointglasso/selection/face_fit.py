@@ -17,8 +17,9 @@ from scipy.linalg import cho_factor
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
-from jointglasso.selection.support_fit import Limits, Pattern, inverse
+from jointglasso.selection.support_fit import Limits, inverse
 from jointglasso.solution import Sameness
+from jointglasso.solvers.face import Face, Pattern
 
 #: Precision, on the scale of correlations, beyond which an estimate that is not settled is held to diverge.
 _DIVERGED = 1e6
@@ -107,8 +108,8 @@ def scaled_face(
     return FaceFit(face.matrices(face.multiple(start)), 0.0)
 
 
-class _Face:
-    """Matrices of several classes on a support, with one variable for entries that are the same."""
+class _Face(Face):
+    """The matrices of some blocks, which share what is the same in several classes, with their likelihood."""
 
     def __init__(
         self, source: CovarianceSource, blocks: list[Block], start: list[FloatArray], sameness: Sameness, ridge: float
@@ -116,38 +117,20 @@ class _Face:
         sizes = source.sample_sizes
         n = np.ones(source.n_classes) if sizes is None else np.asarray(sizes, dtype=float)
         # At least 1, so that the sum of self-concordant functions is one.
-        self.weight = n[[b.k for b in blocks]] / n[[b.k for b in blocks]].min()
+        weight = n[[b.k for b in blocks]] / n[[b.k for b in blocks]].min()
         self.S = [source.block(b.k, b.members) for b in blocks]
         for S in self.S:
             S[np.diag_indices(len(S))] *= 1.0 + ridge
         self.deviation = [np.sqrt(S.diagonal()) for S in self.S]
-        self.patterns = [Pattern(Theta != 0) for Theta in start]
-        self.variable, self.n_variables = self._number(blocks, sameness)
-        self.size = self._sum([pattern.twice * self._scale(b) for b, pattern in enumerate(self.patterns)])
-
-    def _number(self, blocks: list[Block], sameness: Sameness) -> tuple[list[IntArray], int]:
-        """Variable of each entry: the diagonals, and then the clusters."""
-        keys = []
-        for block, pattern in zip(blocks, self.patterns, strict=True):
-            i, j = block.members[pattern.rows], block.members[pattern.columns]
-            place, known = sameness.find(np.minimum(i, j), np.maximum(i, j))
-            label = np.where(known, sameness.clusters[place, block.k] if len(sameness.rows) else block.k, block.k)
-            keys.append(np.stack([np.minimum(i, j), np.maximum(i, j), label]))
-        unique, variable = np.unique(np.concatenate(keys, axis=1), axis=1, return_inverse=True)
-        return np.split(variable.ravel(), np.cumsum([key.shape[1] for key in keys])[:-1]), unique.shape[1]
+        patterns = [Pattern(Theta != 0) for Theta in start]
+        super().__init__(weight, patterns, *_number(blocks, patterns, sameness))
+        self.size = self.sum([self._scale(b) for b in range(len(patterns))])
 
     def _scale(self, b: int) -> FloatArray:
         """Product of the standard deviations of both ends of each entry."""
         pattern, deviation = self.patterns[b], self.deviation[b]
         product: FloatArray = deviation[pattern.rows] * deviation[pattern.columns]
         return product
-
-    def _sum(self, entries: list[FloatArray]) -> FloatArray:
-        """Weighted sum of the entries that share a variable."""
-        total = np.zeros(self.n_variables)
-        for weight, variable, part in zip(self.weight, self.variable, entries, strict=True):
-            total += np.bincount(variable, weight * part, minlength=self.n_variables)
-        return total
 
     def multiple(self, start: list[FloatArray]) -> FloatArray:
         """The given matrices, times the number that suits the likelihood best."""
@@ -157,10 +140,6 @@ class _Face:
         for variable, pattern, Theta in zip(self.variable, self.patterns, start, strict=True):
             z[variable] = pattern.take(Theta)
         return z * (size / trace)
-
-    def matrices(self, z: FloatArray) -> list[FloatArray]:
-        """Dense blocks with these values."""
-        return [pattern.matrix(z[variable]) for pattern, variable in zip(self.patterns, self.variable, strict=True)]
 
     def largest(self, z: FloatArray) -> float:
         """Largest diagonal entry on the scale of correlations."""
@@ -178,29 +157,7 @@ class _Face:
     def gradient(self, W: list[FloatArray]) -> FloatArray:
         """Derivatives of the objective."""
         parts = zip(self.patterns, self.S, W, strict=True)
-        return self._sum([pattern.twice * pattern.take(S - inverse_) for pattern, S, inverse_ in parts])
-
-    def _curved(self, W: list[FloatArray], z: FloatArray) -> FloatArray:
-        parts = zip(self.patterns, self.variable, W, strict=True)
-        return self._sum([pattern.twice * pattern.curved(w, z[variable]) for pattern, variable, w in parts])
-
-    def newton_direction(self, W: list[FloatArray], gradient: FloatArray) -> FloatArray:
-        """Conjugate gradients, scaled by the diagonal of the Hessian."""
-        curvature = self._sum([p.twice * p.curvature(w) for p, w in zip(self.patterns, W, strict=True)])
-        z, rest = np.zeros_like(gradient), -gradient
-        search = scaled = rest / curvature
-        size = first = float(rest @ scaled)
-        for _ in range(200):
-            if size <= first * min(1e-2, first):
-                break
-            product = self._curved(W, search)
-            length = size / float(search @ product)
-            z = z + length * search
-            rest = rest - length * product
-            scaled = rest / curvature
-            before, size = size, float(rest @ scaled)
-            search = scaled + (size / before) * search
-        return z
+        return self.sum([pattern.take(S - inverse_) for pattern, S, inverse_ in parts])
 
     def step(
         self, z: FloatArray, direction: FloatArray, decrement: float, value: float
@@ -216,3 +173,15 @@ class _Face:
                 return z + length * direction, factors, new
             length /= 2.0
         return z + safe * direction, *self.evaluate(z + safe * direction)
+
+
+def _number(blocks: list[Block], patterns: list[Pattern], sameness: Sameness) -> tuple[list[IntArray], int]:
+    """Variable of each entry, one for what is the same, and their number."""
+    keys = []
+    for block, pattern in zip(blocks, patterns, strict=True):
+        i, j = block.members[pattern.rows], block.members[pattern.columns]
+        place, known = sameness.find(np.minimum(i, j), np.maximum(i, j))
+        label = np.where(known, sameness.clusters[place, block.k] if len(sameness.rows) else block.k, block.k)
+        keys.append(np.stack([np.minimum(i, j), np.maximum(i, j), label]))
+    unique, variable = np.unique(np.concatenate(keys, axis=1), axis=1, return_inverse=True)
+    return np.split(variable.ravel(), np.cumsum([key.shape[1] for key in keys])[:-1]), unique.shape[1]

@@ -14,7 +14,8 @@ from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotri
 
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.kernels.support import newton_direction, sandwiched
+from jointglasso.kernels.support import newton_direction
+from jointglasso.solvers.face import Pattern
 
 #: Precision, on the scale of correlations, beyond which a diverging estimate is given up. Newton's method about doubles
 #: a diverging estimate in every iteration.
@@ -86,43 +87,6 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
         return SupportFit(Theta, residual, reason)
     reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
     return SupportFit(Theta, residual, reason)
-
-
-class Pattern:
-    """Symmetric matrices on a support, as vectors of their entries i <= j."""
-
-    def __init__(self, support: BoolArray) -> None:
-        b = len(support)
-        full = support | support.T | np.eye(b, dtype=bool)
-        self.rows, self.columns = np.nonzero(np.triu(full))
-        off = self.rows != self.columns
-        self.edges = self.rows[off], self.columns[off]
-        self.twice = 1.0 + off
-        self._shape = (b, b)
-
-    def take(self, matrix: FloatArray) -> FloatArray:
-        """Entries of a symmetric matrix on the support."""
-        return matrix[self.rows, self.columns]
-
-    def dot(self, first: FloatArray, second: FloatArray) -> float:
-        """Scalar product of the matrices, both triangles counted."""
-        return float((self.twice * first * second).sum())
-
-    def matrix(self, entries: FloatArray) -> FloatArray:
-        """Dense matrix with these entries."""
-        out = np.zeros(self._shape)
-        out[self.rows, self.columns] = entries
-        out[self.columns, self.rows] = entries
-        return out
-
-    def curved(self, W: FloatArray, entries: FloatArray) -> FloatArray:
-        """Entries of ``W D W`` on the support: the Hessian applied to D."""
-        return sandwiched(self.rows, self.columns, W, entries)
-
-    def curvature(self, W: FloatArray) -> FloatArray:
-        """Diagonal of the Hessian."""
-        variance = W.diagonal()
-        return variance[self.rows] * variance[self.columns] + (self.rows != self.columns) * self.take(W) ** 2
 
 
 def _start(R: FloatArray, pattern: Pattern, start: FloatArray | None) -> tuple[FloatArray, Any, float]:

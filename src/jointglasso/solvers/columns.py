@@ -37,6 +37,9 @@ _WARM_CHANGE = 0.03
 #: A batch holds this part of the columns, but not fewer and not more than so many.
 _PART, _FEWEST, _MOST = 40, 32, 256
 
+#: Change of W below which there are no batches any more, unless Newton's method finds what they leave.
+_LAST_SWEEPS = 0.05
+
 #: Batches, in units of those that the last colouring gave, at which the variables are coloured anew.
 _TOO_MANY = 1.5
 
@@ -213,6 +216,11 @@ class ColumnAscent:
         return len(self.order)
 
     @property
+    def _one_by_one(self) -> bool:
+        """Whether columns are visited one by one: a pair inside a batch cannot join, and sweeps are all there is."""
+        return self.change < _LAST_SWEEPS and "newton" not in self.penalty.offers
+
+    @property
     def _most(self) -> int:
         """Columns of a batch."""
         return min(max(self.n_variables // _PART, _FEWEST), _MOST)
@@ -244,7 +252,7 @@ class ColumnAscent:
         new = SparseColumns(np.zeros_like(old.start), np.empty(room, dtype=np.int64), np.empty((room, n_classes)))
         visited, done = self._visited(), 0
         while done < len(self.cuts) - 1:
-            if self.workers.n_threads == 1:
+            if self.workers.n_threads == 1 or self._one_by_one:
                 visiting = self._hands(0), visited
                 done += sweep_alone(
                     self.penalty.pair, self.cuts[done:], self.stack, self.ascent, tolerance, visiting, new, sums
@@ -298,6 +306,9 @@ class ColumnAscent:
         """Cut the columns into batches; colour them anew where that promises fewer of them."""
         from jointglasso.kernels.column_batches import cut_batches
 
+        if self._one_by_one:
+            self.cuts = np.arange(self.n_variables + 1)
+            return
         if len(self.cuts) and self.n_batches == 0:  # just coloured by pairs of which many will be zero
             self.n_batches = 1
             return

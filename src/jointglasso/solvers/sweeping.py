@@ -1,8 +1,9 @@
 """Sweeps over the columns as the whole method, for penalties that Newton's method does not know.
 
 The two columns of an entry agree only in the limit, and their mean has neither the zeros nor the equal values of the
-solution. One step of the proximal operator gives it both (`snap`); the certificate looks at that point. Groups that do
-not come within their gap are left to ADMM.
+solution. One step of the proximal operator gives it both (`snap`); the certificate looks at that point. Where more is
+wanted, Newton's method on the face of that point has it in a few steps. Groups that do not come within their gap are
+left to ADMM.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.columns import ColumnAscent, suits_columns
+from jointglasso.solvers.face import newton_on_face, snap
 from jointglasso.solvers.small_groups import SWEPT_BLOCK, alone, sweep_groups
 
 #: The gap at which sweeps over small groups end, in units of the one allowed: first, and where that was not enough.
@@ -21,6 +24,9 @@ _CLOSER = (1.0, 1e-2, 1e-5)
 
 #: Sweeps over a small group in one go, and over a big one in all; looks at a big group without a gain.
 _FEW_SWEEPS, _MOST_SWEEPS, _IDLE = 40, 80, 4
+
+#: Groups without a block beyond this size are swept over again rather than left to Newton's method; most steps of it.
+_TINY, _STEPS = 8, 6
 
 #: Change of W, in single precision, that is hardly more than rounding.
 _SETTLED = 2e-6
@@ -32,7 +38,7 @@ def solve_by_sweeps(task: SolverTask) -> SolverResult:
     if suits_columns(task):
         largest = np.zeros(task.system.n_groups, dtype=np.int64)
         np.maximum.at(largest, task.system.block_group, task.system.size)
-        _sweep_small(state, largest <= SWEPT_BLOCK)
+        _sweep_small(state, largest)
         for group in np.flatnonzero(state.unsolved() & (largest > SWEPT_BLOCK)):
             _sweep_big(state, int(group))
     left = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
@@ -68,12 +74,18 @@ class _State:
 
     def offer(self, theta: FloatArray, groups: BoolArray) -> None:
         """Take over another point wherever its gap is smaller."""
-        system, bounds = self.task.system, self.task.bounds(theta)
-        for group in np.flatnonzero(groups & (bounds.gap < self.bounds.gap)).tolist():
-            blocks = system.block_group == group
-            inside = np.flatnonzero(np.repeat(blocks, system.size**2))
-            self.theta[inside] = theta[inside]
-            self.bounds = self.bounds.with_group(group, blocks, inside, bounds.of_group(group, blocks, inside))
+        system, new, old = self.task.system, self.task.bounds(theta), self.bounds
+        better = groups & (new.gap < old.gap)
+        blocks = better[system.block_group]
+        inside = np.repeat(blocks, system.size**2)
+        self.theta = np.where(inside, theta, self.theta)
+        factor = Factorization(
+            np.where(inside, new.inverse, old.inverse),
+            np.where(blocks, new.factor.logdet, old.factor.logdet),
+            np.where(blocks, new.factor.definite, old.factor.definite),
+        )
+        objective, gap = np.where(better, new.objective, old.objective), np.where(better, new.gap, old.gap)
+        self.bounds = Bounds(objective, gap, np.where(inside, new.dual, old.dual), factor)
 
     def offer_group(self, group: int, inside: IntArray, theta: FloatArray, bounds: Bounds) -> None:
         """Take over another point of one group if its gap is smaller."""
@@ -83,11 +95,17 @@ class _State:
             self.bounds = self.bounds.with_group(group, blocks, inside, bounds)
 
 
-def _sweep_small(state: _State, small: BoolArray) -> None:
-    """Sweep over small groups, more closely where that was not close enough."""
+def _sweep_small(state: _State, largest: IntArray) -> None:
+    """Sweep over groups of small blocks, `largest` being the size of the largest; where that was not enough, more.
+
+    More is Newton's method on the face, and then sweeps that are closer.
+    """
     task, near = state.task, state.task.warm
-    for closer in _CLOSER:
-        todo, left = state.unsolved() & small, task.max_iter - state.n_iter
+    for number, closer in enumerate(_CLOSER):
+        if task.absolute or number > 0:
+            for group in np.flatnonzero(state.unsolved() & (largest > _TINY) & (largest <= SWEPT_BLOCK)):
+                _step_on_face(state, int(group))
+        todo, left = state.unsolved() & (largest <= SWEPT_BLOCK), task.max_iter - state.n_iter
         if not todo.any() or left <= 0:
             return
         theta = state.theta.copy()
@@ -97,6 +115,16 @@ def _sweep_small(state: _State, small: BoolArray) -> None:
         inverse = task.bounds(theta).inverse
         state.offer(snap(task, theta, inverse), todo)
         near = True
+
+
+def _step_on_face(state: _State, group: int) -> None:
+    """Newton's method on the face of one group, near its solution."""
+    piece, inside = alone(state.task, state.theta, group, state.limits(), state.task.max_iter)
+    blocks = state.task.system.block_group == group
+    start = state.bounds.of_group(group, blocks, inside)
+    theta, bounds, taken = newton_on_face(piece, piece.start, start, _STEPS)
+    state.offer_group(group, inside, theta, bounds)
+    state.n_iter += taken
 
 
 def _sweep_big(state: _State, group: int) -> None:
@@ -122,16 +150,7 @@ def _sweep_big(state: _State, group: int) -> None:
         state.offer_group(group, inside, theta, piece.bounds(theta))
         state.methods[group] = "columns"
         idle = 0 if state.bounds.gap[group] < before else idle + 1
+        if state.bounds.gap[group] > piece.tol and (settled or idle == 1):
+            _step_on_face(state, group)
         if state.bounds.gap[group] <= piece.tol or settled or idle == _IDLE:
             return
-
-
-def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
-    """One step of the proximal operator from `theta`, W near its inverse: exact zeros and exactly equal values."""
-    system = task.system
-    at = system.upper
-    products = system.products_of_members(W[system.diagonal], np.ones(system.n_blocks))
-    curvature = system.weigh(products + W[at] ** 2)
-    linear = curvature * theta[at] + system.weigh(W[at] - system.S[at])
-    entries = task.penalty.update(curvature, linear, system.entries(task.penalty))
-    return system.scatter(entries, theta[system.diagonal])

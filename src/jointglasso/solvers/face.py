@@ -1,0 +1,199 @@
+"""Newton's method on a face of a penalty that compares values: one unknown for each diagonal entry and each cluster.
+
+Zeros stay zero and what is the same in several classes stays so; what is left is smooth, and near the solution each
+step squares the error, where sweeps over the columns take another share of it off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.system import bincount
+from jointglasso.certificate import Bounds
+from jointglasso.penalties.tied import TiedPenalty
+from jointglasso.solvers.base import SolverTask
+
+#: Most steps of conjugate gradients for one direction.
+_STEPS = 200
+
+#: A step of Newton's method that leaves more of the gap than this ends it.
+_GAIN = 0.3
+
+
+class Pattern:
+    """Symmetric matrices on a support, as vectors of their entries i <= j."""
+
+    def __init__(self, support: BoolArray) -> None:
+        b = len(support)
+        full = support | support.T | np.eye(b, dtype=bool)
+        self.rows, self.columns = np.nonzero(np.triu(full))
+        off = self.rows != self.columns
+        self.edges = self.rows[off], self.columns[off]
+        self.twice = 1.0 + off
+        self._shape = (b, b)
+
+    def take(self, matrix: FloatArray) -> FloatArray:
+        """Entries of a symmetric matrix on the support."""
+        return matrix[self.rows, self.columns]
+
+    def dot(self, first: FloatArray, second: FloatArray) -> float:
+        """Scalar product of the matrices, both triangles counted."""
+        return float((self.twice * first * second).sum())
+
+    def matrix(self, entries: FloatArray) -> FloatArray:
+        """Dense matrix with these entries."""
+        out = np.zeros(self._shape)
+        out[self.rows, self.columns] = entries
+        out[self.columns, self.rows] = entries
+        return out
+
+    def curved(self, W: FloatArray, entries: FloatArray) -> FloatArray:
+        """Entries of ``W D W`` on the support: the Hessian applied to D."""
+        from jointglasso.kernels.support import sandwiched
+
+        return sandwiched(self.rows, self.columns, W, entries)
+
+    def curvature(self, W: FloatArray) -> FloatArray:
+        """Diagonal of the Hessian."""
+        variance = W.diagonal()
+        return variance[self.rows] * variance[self.columns] + (self.rows != self.columns) * self.take(W) ** 2
+
+
+class Face:
+    """Matrices of several classes on their supports, with one variable for entries that are the same."""
+
+    def __init__(
+        self, weight: Sequence[float] | FloatArray, patterns: list[Pattern], variable: list[IntArray], n_variables: int
+    ) -> None:
+        self.weight, self.patterns, self.variable, self.n_variables = weight, patterns, variable, n_variables
+
+    def sum(self, entries: list[FloatArray]) -> FloatArray:
+        """Weighted sum of the entries that share a variable, those off the diagonal counted twice."""
+        total = np.zeros(self.n_variables)
+        for weight, pattern, variable, part in zip(self.weight, self.patterns, self.variable, entries, strict=True):
+            total += np.bincount(variable, weight * pattern.twice * part, minlength=self.n_variables)
+        return total
+
+    def matrices(self, z: FloatArray) -> list[FloatArray]:
+        """Dense blocks with these values."""
+        return [pattern.matrix(z[variable]) for pattern, variable in zip(self.patterns, self.variable, strict=True)]
+
+    def curved(self, W: list[FloatArray], z: FloatArray) -> FloatArray:
+        """Second derivative of the likelihood at the inverse of W, applied to z."""
+        parts = zip(self.patterns, self.variable, W, strict=True)
+        return self.sum([pattern.curved(w, z[variable]) for pattern, variable, w in parts])
+
+    def newton_direction(
+        self,
+        W: list[FloatArray],
+        gradient: FloatArray,
+        enough: float = 0.0,
+        bend: Callable[[FloatArray], FloatArray] | None = None,
+    ) -> FloatArray:
+        """Conjugate gradients, scaled by the diagonal of the Hessian, until the squared decrement left is `enough`.
+
+        `bend` applies the second derivative of a penalty that has one.
+        """
+        curvature = self.sum([p.curvature(w) for p, w in zip(self.patterns, W, strict=True)])
+        z, rest = np.zeros_like(gradient), -gradient
+        search = scaled = rest / curvature
+        size = first = float(rest @ scaled)
+        for _ in range(_STEPS):
+            if size <= max(enough, first * min(1e-2, first)):
+                break
+            product = self.curved(W, search)
+            if bend is not None:
+                product += bend(search)
+            length = size / float(search @ product)
+            z = z + length * search
+            rest = rest - length * product
+            scaled = rest / curvature
+            before, size = size, float(rest @ scaled)
+            search = scaled + (size / before) * search
+        return z
+
+
+def newton_on_face(task: SolverTask, theta: FloatArray, bounds: Bounds, most: int) -> tuple[FloatArray, Bounds, int]:
+    """Steps of Newton's method on the face of `theta`, a single group with its bounds, while they shrink the gap.
+
+    The last point with its bounds, and the number of steps.
+    """
+    taken = 0
+    while taken < most and task.unsolved(bounds)[0] and np.isfinite(bounds.gap[0]):
+        before, taken = bounds.gap[0], taken + 1
+        for length in (1.0, 0.3):
+            moved = _step(task, theta, bounds, length)
+            there = task.bounds(moved)
+            if np.isfinite(there.gap[0]):
+                # Off the face, should the solution not be on it.
+                snapped = snap(task, moved, there.inverse)
+                found = task.bounds(snapped)
+                if found.gap[0] < there.gap[0]:
+                    moved, there = snapped, found
+            if there.gap[0] < bounds.gap[0]:
+                theta, bounds = moved, there
+                break
+        if not bounds.gap[0] <= _GAIN * before:
+            break
+    return theta, bounds, taken
+
+
+def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
+    """One step of the proximal operator from `theta`, W near its inverse: exact zeros and exactly equal values."""
+    system = task.system
+    at = system.upper
+    products = system.products_of_members(W[system.diagonal], np.ones(system.n_blocks))
+    curvature = system.weigh(products + W[at] ** 2)
+    linear = curvature * theta[at] + system.weigh(W[at] - system.S[at])
+    entries = task.penalty.update(curvature, linear, system.entries(task.penalty))
+    return system.scatter(entries, theta[system.diagonal])
+
+
+def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) -> FloatArray:
+    """A step from `theta` on its face; what would change its sign becomes zero."""
+    system, penalty = task.system, cast(TiedPenalty, task.penalty)
+    entries, values = system.entries(penalty), system.gather(theta)
+    cluster, slope = penalty.face(values, entries)
+    n_diagonal = len(system.members)
+    number = np.full(len(theta), -1, dtype=np.int64)
+    number[system.upper] = np.where(cluster >= 0, cluster + n_diagonal, -1)
+    number[system.diagonal] = np.arange(n_diagonal)
+    free = cluster >= 0
+    variable = cluster[free] + n_diagonal
+    n_variables = n_diagonal + int(cluster.max(initial=-1)) + 1
+    face, W = _face_of(task, number, n_variables), _blocks(task, bounds.inverse)
+    S = _blocks(task, system.S)
+    gradient = face.sum([p.take(s - w) for p, s, w in zip(face.patterns, S, W, strict=True)])
+    gradient[:n_diagonal] += task.diagonal_penalty
+    gradient += bincount(variable, 2.0 * slope[free], n_variables)
+
+    def bend(z: FloatArray) -> FloatArray:
+        along = np.zeros_like(values)
+        along[free] = z[variable]
+        return bincount(variable, 2.0 * penalty.bend(along, entries)[free], n_variables)
+
+    enough = 0.1 * float(task.limits(bounds)[0])
+    z = length * face.newton_direction(W, gradient, enough, None if penalty.homogeneous else bend)
+    new = np.zeros_like(values)
+    new[free] = values[free] + z[variable]
+    new[new * values <= 0.0] = 0.0
+    return system.scatter(new, theta[system.diagonal] + z[:n_diagonal])
+
+
+def _face_of(task: SolverTask, number: IntArray, n_variables: int) -> Face:
+    patterns, variable = list[Pattern](), list[IntArray]()
+    for numbers in _blocks(task, number):
+        pattern = Pattern(numbers >= 0)
+        patterns.append(pattern)
+        variable.append(np.asarray(numbers[pattern.rows, pattern.columns]))
+    return Face(task.system.block_weight, patterns, variable, n_variables)
+
+
+def _blocks(task: SolverTask, flat: Any) -> list[Any]:
+    """The blocks of flat storage."""
+    offset, size = task.system.offset, task.system.size
+    return [flat[start : start + b * b].reshape(b, b) for start, b in zip(offset[:-1], size, strict=True)]
