@@ -42,7 +42,7 @@ def table(tmp_path_factory):
 
 def test_infer_writes_tables_figures_and_a_report(table, tmp_path):
     out = tmp_path / "tests"
-    found = answer("infer", table, "--label", "state", "--out", out)
+    found = answer("infer", table, "--label", "state", "--bootstrap", 20, "--out", out)
     assert found["edges"]["ill"] >= 3
     assert found["n_pairs"] == 21
     names = {
@@ -51,17 +51,21 @@ def test_infer_writes_tables_figures_and_a_report(table, tmp_path):
         "heterogeneity.csv",
         "common.csv",
         "method.txt",
+        "centrality.csv",
+        "edges_again.csv",
         "report.html",
         "README.txt",
     }
     assert names <= {path.name for path in out.iterdir()}
-    assert {path.name for path in (out / "figures").iterdir()} == {"intervals.png", "volcano.png", "q_values.png"}
+    assert {path.name for path in (out / "figures").iterdir()} == {
+        "intervals.png", "volcano.png", "q_values.png", "centrality.png",
+    }  # fmt: skip
     with (out / "edges.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == ["class", "a", "b", "estimate", "low", "high", "p", "q"]
     assert len(rows) == 42
     page = (out / "report.html").read_text()
-    assert "Differences with intervals" in page
+    assert "Differences with intervals" in page and "Centrality with intervals" in page
     assert "Benjamini and Hochberg" in (out / "method.txt").read_text()
 
 

@@ -7,23 +7,47 @@ import pytest
 
 import jointglasso as jgl
 from browser import start_browser
-from jointglasso.report.inference import inference_cards, pair_tests
+from jointglasso.report.inference import bootstrap_cards, inference_cards, pair_tests
 
 
-@pytest.fixture(scope="module")
-def found():
+def samples_of():
     rng = np.random.default_rng(0)
     samples = {name: rng.normal(size=(90, 6)) for name in ("a", "b", "c")}
     samples["a"][:, 1] += samples["a"][:, 0]
     samples["b"][:, 1] -= samples["b"][:, 0]
-    return jgl.infer(samples)
+    return samples
+
+
+@pytest.fixture(scope="module")
+def found():
+    return jgl.infer(samples_of())
+
+
+def test_centralities_come_with_their_bootstrap_intervals():
+    drawn = jgl.bootstrap_network(samples_of(), n_resamples=20, random_state=0)
+    (card,) = bootstrap_cards(drawn)
+    first = card["charts"][0]["pairs"][0]
+    table = drawn.centrality()
+    for values, name in zip(first["values"], drawn.class_names, strict=True):
+        row = table[(table["class"] == name) & (table.variable == first["name"])].iloc[0]
+        np.testing.assert_allclose(values[:3], row[["strength", "low", "high"]].astype(float), atol=1e-4)
+    assert first["name"] in ("x0", "x1")
+    assert bootstrap_cards(None) == []
 
 
 def test_cards_hold_the_tables_and_their_charts(found):
     edges, differences = inference_cards(found)
     assert len(edges["table"]["rows"]) == len(found.edges(fdr=0.1))
     assert len(differences["table"]["rows"]) == len(found.differences(fdr=0.1))
-    (forest,) = edges["charts"]
+    forest, *matrices = edges["charts"]
+    for chart in matrices:
+        mine = found.edges(fdr=0.1)
+        mine = mine[mine["class"] == chart["label"]]
+        drawn = {(chart["names"][i], chart["names"][j]): (q, positive) for i, j, q, positive in chart["cells"]}
+        assert set(drawn) == set(zip(mine.a, mine.b, strict=True))
+        for row in mine.itertuples():
+            assert drawn[row.a, row.b] == (pytest.approx(row.q, rel=0.05), row.estimate > 0)
+    assert {chart["label"] for chart in matrices} == set(found.edges(fdr=0.1)["class"])
     first = found.edges().iloc[0]
     assert forest["pairs"][0]["name"] == f"{first.a} – {first.b}"
     values = forest["pairs"][0]["values"][found.class_names.index(first["class"])]
@@ -49,10 +73,15 @@ def test_pairs_of_the_networks_get_their_tests(found):
 
 @pytest.mark.browser
 def test_the_page_draws_the_charts(found, tmp_path):
-    path = jgl.write_report(tmp_path / "report.html", found.solution, networks=found.graph(0.1), inference=found)
+    drawn = jgl.bootstrap_network(samples_of(), n_resamples=20, random_state=0)
+    path = jgl.write_report(
+        tmp_path / "report.html", found.solution, networks=found.graph(0.1), inference=found, bootstrap=drawn
+    )
     driver = start_browser(tmp_path / "profile")
     try:
         driver.get(path.as_uri())
+        assert driver.find_elements("css selector", "#inference svg rect title")
+        assert driver.find_elements("css selector", "#bootstrap svg circle title")
         forest = driver.find_elements("css selector", "#inference svg circle title")
         assert len(forest) == 3 * len(found.leading(0.1, 25))
         assert driver.find_elements("css selector", "#tests svg")

@@ -15,7 +15,7 @@ from jointglasso.cli.results import can_draw, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 
 if TYPE_CHECKING:
-    from jointglasso import Inference
+    from jointglasso import Inference, NetworkBootstrap
 
 #: Rows of a table that are shown on the screen.
 SHOWN = 15
@@ -28,10 +28,12 @@ _WHAT = {
     "common.csv": "test of a common effect over the classes",
     "edges_found.csv": "the edges at the false discovery rate asked for",
     "differences_found.csv": "the differences at that rate",
+    "centrality.csv": "strength of each variable with the interval and mean rank of the bootstrap",
+    "edges_again.csv": "intervals of the edges by the bootstrap, and in how many resamples they are found again",
     "networks.graphml": "the networks of the edges found, for Gephi, Cytoscape, igraph, networkx",
     "report.html": "the networks of the edges found, tables and tests, in any browser",
     "method.txt": "what was done, in sentences for a paper",
-    "figures": "intervals of the edges, volcano of the differences, matrix of q-values",
+    "figures": "intervals of the edges, volcano of the differences, matrix of q-values, centrality",
     "parameters.json": "data, options and versions: what is needed to do it again",
 }
 
@@ -46,6 +48,10 @@ _WHAT = {
 @click.option(
     "--fdr", type=click.FloatRange(0, 1, min_open=True), default=0.1, show_default=True, help="False discovery rate."
 )
+@click.option(
+    "--bootstrap", "n_resamples", type=click.IntRange(0), default=0, show_default=True,
+    help="Resamples for intervals of centralities; 0 for none.",
+)  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for tables, figures and report.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
 @click.option("--title", help="Heading of the report.")
@@ -75,20 +81,23 @@ def infer(session: Session, /, **options: Any) -> int:
     columns = read_beside(options, beside)
     session.say(data.describe())
     say_if_compiling(session)
-    found = jgl.infer(
-        table.to_frame(),
-        table.y,
-        association=options["association"],
-        se=options["se"],
-        missing=preparation["missing"],
-        weights=options["weights"],
-        groups=None if options["groups"] is None else columns[options["groups"]],
-        covariates=columns[split(options["covariates"])] if options["covariates"] else None,
-    )
+    given = {
+        "association": options["association"],
+        "missing": preparation["missing"],
+        "weights": options["weights"],
+        "groups": None if options["groups"] is None else columns[options["groups"]],
+        "covariates": columns[split(options["covariates"])] if options["covariates"] else None,
+    }
+    found = jgl.infer(table.to_frame(), table.y, se=options["se"], **given)
     _tell(session, found, options["fdr"])
+    again = None
+    if options["n_resamples"]:
+        again = jgl.bootstrap_network(
+            table.to_frame(), table.y, n_resamples=options["n_resamples"], fdr=options["fdr"], random_state=0, **given
+        )
     if target is not None:
         with target.building() as folder:
-            _write(folder, found, options, data, session)
+            _write(folder, found, again, options, data, session)
         session.say(f"Written to {target.given}.")
         session.answer(out=target.path)
     return OK
@@ -129,7 +138,14 @@ def _show(session: Session, table: Any) -> None:
         session.say(f"  ... and {len(table) - SHOWN} more")
 
 
-def _write(folder: Path, found: Inference, options: dict[str, Any], data: Data, session: Session) -> None:
+def _write(
+    folder: Path,
+    found: Inference,
+    again: NetworkBootstrap | None,
+    options: dict[str, Any],
+    data: Data,
+    session: Session,
+) -> None:
     """Fill the result folder."""
     import jointglasso as jgl
 
@@ -141,6 +157,8 @@ def _write(folder: Path, found: Inference, options: dict[str, Any], data: Data, 
             "differences_found": found.differences(fdr=fdr),
             "heterogeneity": found.heterogeneity(),
         }
+    if again is not None:
+        tables |= {"centrality": again.centrality(), "edges_again": again.edges()}
     for name, table in tables.items():
         write_table(folder / f"{name}.csv", {column: table[column].tolist() for column in table})
     found.graph(fdr).export(folder / "networks.graphml")
@@ -152,22 +170,25 @@ def _write(folder: Path, found: Inference, options: dict[str, Any], data: Data, 
             found.solution,
             networks=found.graph(fdr),
             inference=found,
+            bootstrap=again,
             title=options["title"],
             notes=[data.describe().replace("\n", ": "), shown],
         )
     if options["figures"] and can_draw(session):
-        _draw(folder / "figures", found, fdr)
+        _draw(folder / "figures", found, again, fdr)
     write_parameters(folder, session, data)
     files = [f"  {name:<24}{what}" for name, what in _WHAT.items() if (folder / name).exists()]
     text = [data.describe(), "", found.method(fdr), *found.notes, "", "Files:", *files, "", session.command_line, ""]
     atomic_text(folder / "README.txt", "\n".join(text))
 
 
-def _draw(folder: Path, found: Inference, fdr: float) -> None:
+def _draw(folder: Path, found: Inference, again: NetworkBootstrap | None, fdr: float) -> None:
     from jointglasso import plots
 
     folder.mkdir()
     plots.plot_intervals(found, fdr=fdr, path=folder / "intervals.png")
     plots.plot_q_values(found, path=folder / "q_values.png")
+    if again is not None:
+        plots.plot_bootstrap(again, path=folder / "centrality.png")
     if found.n_classes > 1:
         plots.plot_volcano(found, fdr=fdr, path=folder / "volcano.png")

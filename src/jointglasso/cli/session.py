@@ -39,8 +39,8 @@ GROUPS = {
         "class_graph", "latent", "points",
     ),
     "Result": (
-        "out", "overwrite", "title", "stability", "differences", "prove", "fdr", "figures", "figure_format", "exports",
-        "parquet", "keep_partial", "checkpoint",
+        "out", "overwrite", "title", "stability", "differences", "prove", "fdr", "n_resamples", "figures",
+        "figure_format", "exports", "parquet", "keep_partial", "checkpoint",
     ),
     "Solving": ("tol", "max_iter", "n_jobs", "max_memory"),
     "Reading the file": (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso.inference import Inference
+from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.report.wording import Card
 
@@ -19,8 +19,8 @@ SHOWN = 200
 #: Pairs of the chart of intervals, and points of a chart of differences, those with the smallest p-values.
 DRAWN, POINTS = 25, 2_000
 
-#: Charts of differences.
-CHARTS = 6
+#: Charts of differences, and of q-values, and variables of the latter.
+CHARTS, MATRIX = 6, 40
 
 #: False discovery rate of what is listed.
 RATE = 0.1
@@ -37,7 +37,7 @@ def inference_cards(found: Inference | None) -> list[Card]:
             "id": "inference",
             "title": "Edges with intervals",
             "paragraphs": paragraphs,
-            "charts": _forest(found),
+            "charts": [*_forest(found), *_matrices(found)],
             "table": _cells(edges),
         }
     ]
@@ -54,6 +54,32 @@ def inference_cards(found: Inference | None) -> list[Card]:
             }
         )
     return cards
+
+
+def bootstrap_cards(found: NetworkBootstrap | None) -> list[Card]:
+    """Centrality of the variables, with percentile intervals."""
+    if found is None or not found.edge.any():
+        return []
+    table = found.centrality()
+    mean = table.groupby("variable", sort=False).strength.mean().sort_values(ascending=False, kind="stable")
+    numbers = table.set_index(["class", "variable"])[["strength", "low", "high"]].round(4)
+    pairs = [
+        {"name": name, "values": [[*numbers.loc[(k, name)].tolist(), True] for k in found.class_names]}
+        for name in mean[mean > 0].index[:DRAWN]
+    ]
+    words = "sum of the absolute partial correlations of a variable's edges, 95 % interval of the bootstrap"
+    return [
+        {
+            "id": "bootstrap",
+            "title": "Centrality with intervals",
+            "paragraphs": [
+                f"{found.n_resamples:,} resamples; rank is the mean over them, 1 being the most central variable of "
+                "its class. Edges are those found in the data."
+            ],
+            "charts": [{"kind": "forest", "classes": list(found.class_names), "words": words, "pairs": pairs}],
+            "table": _cells(table[table.strength > 0]),
+        }
+    ]
 
 
 def pair_tests(found: Inference | None, networks: JointNetworks) -> dict[str, list[float | None]] | None:
@@ -89,7 +115,35 @@ def _forest(found: Inference) -> list[dict[str, Any]]:
         }
         for n, (i, j) in enumerate(zip(*ends, strict=True))
     ]
-    return [{"kind": "forest", "classes": list(found.class_names), "pairs": pairs}]
+    words = "partial correlation, 95 % interval; filled: found at the false discovery rate"
+    return [{"kind": "forest", "classes": list(found.class_names), "words": words, "pairs": pairs}]
+
+
+def _matrices(found: Inference) -> list[dict[str, Any]]:
+    """Q-values of the edges found, a matrix for each class, of the variables with the smallest ones in any."""
+    edge = found.q_values <= RATE
+    order = np.argsort(np.where(edge, found.q_values, np.inf).min(axis=1), kind="stable")
+    order = order[edge[order].any(axis=1)]
+    ends = np.column_stack([found.estimates.rows[order], found.estimates.columns[order]])
+    chosen = sorted(list(dict.fromkeys(ends.ravel().tolist()))[:MATRIX])
+    place = {variable: n for n, variable in enumerate(chosen)}
+    inside = [at for at, (i, j) in zip(order.tolist(), ends.tolist(), strict=True) if i in place and j in place]
+    charts = []
+    for k, name in enumerate(found.class_names[:CHARTS]):
+        cells = [
+            [
+                place[int(found.estimates.rows[at])],
+                place[int(found.estimates.columns[at])],
+                float(f"{found.q_values[at, k]:.2g}"),
+                bool(found.estimates.z[at, k] > 0),
+            ]
+            for at in inside
+            if edge[at, k]
+        ]
+        if cells:
+            names = [found.variable_names[variable] for variable in chosen]
+            charts.append({"kind": "heat", "label": name, "names": names, "cells": cells})
+    return charts
 
 
 def _volcanoes(found: Inference) -> list[dict[str, Any]]:

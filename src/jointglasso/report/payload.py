@@ -12,12 +12,12 @@ from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
 from jointglasso.networks.same import compared_pairs
-from jointglasso.report.inference import inference_cards, pair_tests
+from jointglasso.report.inference import bootstrap_cards, inference_cards, pair_tests
 from jointglasso.report.sameness import sameness_facts, steps_facts
 from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
 
 if TYPE_CHECKING:
-    from jointglasso.inference import Inference
+    from jointglasso.inference import Inference, NetworkBootstrap
     from jointglasso.solution import Solution
 
 #: Units of the stored coordinates between variables near each other; whole numbers keep the file small.
@@ -37,6 +37,7 @@ def make_payload(
     selection: Any = None,
     stability: Any = None,
     inference: Inference | None = None,
+    bootstrap: NetworkBootstrap | None = None,
     groups: Any = "auto",
     texts: Mapping[Any, str] | None = None,
     title: str | None = None,
@@ -61,6 +62,7 @@ def make_payload(
         selection_facts(selection),
         note_facts(notes),
         *inference_cards(inference),
+        *bootstrap_cards(bootstrap),
     ]
     known = _edges(networks.edge_list, _stability(networks, stability), _certified(networks, solution))
     return {

@@ -15,7 +15,7 @@ from typing import Any
 
 from jointglasso import __version__
 from jointglasso._files import atomic_text
-from jointglasso.inference import Inference
+from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
 from jointglasso.solution import Solution
@@ -35,6 +35,7 @@ def write_report(
     selection: Any = None,
     stability: Any = None,
     inference: Inference | None = None,
+    bootstrap: NetworkBootstrap | None = None,
     groups: Any = "auto",
     texts: Mapping[Any, str] | None = None,
     title: str | None = None,
@@ -61,6 +62,8 @@ def write_report(
         Selection frequency of each edge, between 0 and 1; by default that of `networks`.
     inference : Inference, optional
         What `jointglasso.infer` found: edges and differences with intervals, p and q.
+    bootstrap : NetworkBootstrap, optional
+        What `jointglasso.bootstrap_network` found: centrality with intervals.
     groups : mapping, sequence, "communities", "none" or "auto"
         Groups of the variables, shown in colour: a mapping from variables to groups, a sequence with the group of each
         variable, or communities found in the networks, by default wherever igraph or networkx is installed.
@@ -91,6 +94,7 @@ def write_report(
         selection=selection,
         stability=stability,
         inference=inference,
+        bootstrap=bootstrap,
         groups=groups,
         texts=texts,
         title=title,

@@ -1,4 +1,4 @@
-// Charts of tests, drawn once as SVG: intervals of edges by class, and differences against their p-values.
+// Charts of tests, drawn once as SVG: intervals by class, differences against their p-values, and matrices of q-values.
 
 const CHART = { names: 250, width: 860, right: 20, bottom: 40, top: 8 };
 
@@ -33,8 +33,8 @@ function drawAxis(scale, [low, high], y, x0, x1) {
 
 const classColour = (k) => `var(--class-${k % 8})`;
 
-/** Forest plot: {classes, pairs: [{name, values: [[estimate, low, high, found], ...] by class}]}. */
-function forestChart({ classes, pairs }) {
+/** Forest plot: {classes, words, pairs: [{name, values: [[estimate, low, high, found], ...] by class}]}. */
+function forestChart({ classes, words, pairs }) {
   const { names, width, right, bottom, top } = CHART, row = 12 * classes.length + 6;
   const legend = 22, height = top + legend + pairs.length * row + bottom;
   const all = pairs.flatMap((pair) => pair.values.flat().filter((value) => typeof value === "number"));
@@ -55,8 +55,8 @@ function forestChart({ classes, pairs }) {
           { stroke: classColour(k), fill: found ? classColour(k) : "var(--panel)" }));
     });
   });
-  parts.push(drawText("partial correlation, 95 % interval; filled: found at the false discovery rate", (names + width) / 2, height - 8, "middle", 11));
-  return chartFrame("Partial correlations with intervals, by class", width, height, parts);
+  parts.push(drawText(words, (names + width) / 2, height - 8, "middle", 11));
+  return chartFrame("Estimates with intervals, by class", width, height, parts);
 }
 
 /** Volcano plot: {label, points: [[difference, -log10 p, name or null], ...]}, named ones being discoveries. */
@@ -77,4 +77,22 @@ function volcanoChart({ label, points }) {
   return chartFrame(`Differences against p-values, ${label}`, width, height, parts);
 }
 
-const CHARTS = { forest: forestChart, volcano: volcanoChart };
+/** Matrix of q-values: {label, names, cells: [[row, column, q, positive], ...]}; the darker the smaller, pale ones are no discovery. */
+function heatChart({ label, names, cells }) {
+  const cell = 14, margin = 150, size = margin + cell * names.length, height = size + 34;
+  const parts = names.flatMap((name, i) => [
+    drawText(name, margin - 6, margin + (i + 0.5) * cell, "end", 10),
+    draw("text", { transform: `translate(${margin + (i + 0.5) * cell} ${margin - 6}) rotate(-90)`, "dominant-baseline": "middle", "font-size": 10 }, [name], { fill: "var(--text)" })]);
+  for (const [i, j, q, positive] of cells) {
+    const title = () => draw("title", {}, [`${names[i]} – ${names[j]}: q = ${q}`]);
+    const style = { fill: positive ? "var(--positive)" : "var(--negative)", opacity: String(0.25 + 0.75 * Math.min(1, -Math.log10(Math.max(q, 1e-9)) / 4)) };
+    for (const [row, column] of [[i, j], [j, i]]) {
+      parts.push(draw("rect", { x: margin + column * cell, y: margin + row * cell, width: cell - 1, height: cell - 1 }, [title()], style));
+    }
+  }
+  parts.push(draw("rect", { x: margin, y: margin, width: cell * names.length, height: cell * names.length }, [], { fill: "none", stroke: "var(--pale)" }));
+  parts.push(drawText(`${label}: edges found, the darker the smaller q`, size / 2, height - 12, "middle", 11));
+  return chartFrame(`Matrix of q-values, ${label}`, size + 10, height, parts);
+}
+
+const CHARTS = { forest: forestChart, volcano: volcanoChart, heat: heatChart };
