@@ -293,6 +293,7 @@ def test_several_files_with_different_columns(tmp_path):
     assert jgl.load(tmp_path / "common" / "solution.jgl").variable_names == ("v0", "v1")
 
 
+@pytest.mark.slow  # it compiles whenever it is loaded
 def test_gglasso_finds_the_same_with_its_conventions():
     """It multiplies lambda2 by the root of the number of classes that have a pair, and by 0 if that is one."""
     solver = pytest.importorskip("gglasso.solver.ext_admm_solver")
