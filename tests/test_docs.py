@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -51,10 +52,29 @@ def test_attributes_that_the_answers_name_exist():
         assert hasattr(jgl.JointNetworks, name), name
 
 
-@pytest.mark.parametrize("module", ["networks.joint"])
+def public_objects():
+    """Every public name with what it stands for, those in the public rooms included."""
+    found = {name: getattr(jgl, name) for name in jgl.__all__ if not name.startswith("_")}
+    rooms = {name: thing for name, thing in found.items() if inspect.ismodule(thing)}
+    public = {name: thing for name, thing in found.items() if name not in rooms}
+    for room, module in rooms.items():
+        names = getattr(module, "__all__", ["fit", "networks"])
+        public |= {f"{room}.{name}": getattr(module, name) for name in names}
+    return {name: thing for name, thing in public.items() if callable(thing)}
+
+
+def test_every_public_name_has_an_example():
+    assert [name for name, thing in public_objects().items() if ">>>" not in inspect.getdoc(thing)] == []
+
+
+@pytest.mark.parametrize("module", sorted({thing.__module__ for thing in public_objects().values()}))
 def test_examples_in_docstrings_run(module):
-    result = doctest.testmod(importlib.import_module(f"jointglasso.{module}"), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert result.attempted >= 6 and result.failed == 0
+    pytest.importorskip("matplotlib").use("Agg")
+    pytest.importorskip("anndata")
+    pyplot = importlib.import_module("matplotlib.pyplot")
+    result = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
+    pyplot.close("all")
+    assert result.attempted > 0 and result.failed == 0
 
 
 def test_the_citation_is_of_this_version():

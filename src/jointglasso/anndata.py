@@ -72,6 +72,17 @@ def fit(
         ``uns["jgl"]`` the class labels, parameters, status and certificate. With a fused penalty
         ``varp["jgl_comparison"]`` holds, from 1 on, the row of each pair of genes in ``uns["jgl"]["sameness"]``, which
         tells for each two neighbouring classes whether its values are the same and whether that is proved.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, pandas as pd
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> cells = pd.DataFrame({"condition": ["ill", "well"] * 30}, index=[f"cell{i}" for i in range(60)])
+    >>> adata = anndata.AnnData(rng.normal(size=(60, 3)), obs=cells)
+    >>> solution = jgl.anndata.fit(adata, "condition", lambda1=0.1, lambda2=0.1)
+    >>> solution.class_names, sorted(adata.varp)[0]
+    (('ill', 'well'), 'jgl_0_certified')
     """
     if not isinstance(key_added, str) or not key_added or "/" in key_added:
         raise ValueError(f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.")
@@ -101,6 +112,17 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
         Object that `fit` was called with, or one read from its file.
     key : str, default "jgl"
         The `key_added` of that call.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, pandas as pd
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> cells = pd.DataFrame({"condition": ["ill", "well"] * 30}, index=[f"cell{i}" for i in range(60)])
+    >>> adata = anndata.AnnData(rng.normal(size=(60, 3)), obs=cells)
+    >>> solution = jgl.anndata.fit(adata, "condition", lambda1=0.1, lambda2=0.1)
+    >>> jgl.anndata.networks(adata).class_names
+    ('ill', 'well')
     """
     require_anndata(adata)
     if key not in adata.uns or "class_names" not in adata.uns[key]:

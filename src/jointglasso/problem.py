@@ -42,7 +42,16 @@ from jointglasso.validation import check_switch, check_weights, require_bounded
 
 @dataclass(frozen=True)
 class JointProblem:
-    """Data and penalty of one joint graphical lasso."""
+    """Data and penalty of one joint graphical lasso.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> from jointglasso.problem import make_problem
+    >>> problem = make_problem([[[1.0, 0.5], [0.5, 1.0]]], 0.1, 0.1)
+    >>> isinstance(problem, jgl.JointProblem), problem.penalty.lambda1
+    (True, 0.1)
+    """
 
     source: CovarianceSource
     penalty: PairPenalty

@@ -13,8 +13,11 @@ class RichProgress:
 
     Examples
     --------
-    >>> with RichProgress() as progress:  # doctest: +SKIP
-    ...     jointglasso.solve(S, 0.3, 0.1, callback=progress)
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]]]
+    >>> with jgl.RichProgress() as progress:  # doctest: +ELLIPSIS
+    ...     solution = jgl.solve(S, 0.3, 0.1, callback=progress)
+    solving ... 1/1 groups, gap ...
     """
 
     def __init__(self, **options: Any) -> None:

@@ -12,7 +12,13 @@ import numpy as np
 
 
 def warm_kernels() -> float:
-    """Run small problems through every solver and rule, filling numba's cache on disk; return the seconds it took."""
+    """Run small problems through every solver and rule, filling numba's cache on disk; return the seconds it took.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> seconds = jgl.warm_kernels()  # doctest: +SKIP
+    """
     from jointglasso.covariance import SampleCovariance
     from jointglasso.engine.execute import SOLVERS, solve
     from jointglasso.engine.screen import SCREENING

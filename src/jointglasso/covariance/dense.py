@@ -26,6 +26,14 @@ class DenseCovariance:
     variables : {"same", "union", "intersection"}
         What to do with data frames of which some lack variables: refuse them; take all variables, where a pair exists
         in the classes that have both; or take those that all classes have.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = {"ill": [[1.0, 0.5], [0.5, 1.0]], "well": [[1.0, 0.2], [0.2, 1.0]]}
+    >>> source = jgl.DenseCovariance(S, sample_sizes=[40, 30])
+    >>> source.class_names, source.n_variables, source.sample_sizes.tolist()
+    (('ill', 'well'), 2, [40, 30])
     """
 
     #: (K, p): variables that a class lacks; None where all classes have all of them.

@@ -73,6 +73,15 @@ class SampleCovariance:
     Unless `assume_centered`, each class is centred by its own mean; the divisor is n_k, as in the paper. The object
     keeps one centred, scaled copy Z_k of the samples, with ``S_k = Z_k Z_k'``, and its unit columns in single
     precision for the screening pass: 12 bytes per number of the samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> samples = np.random.default_rng(0).normal(size=(50, 3))
+    >>> source = jgl.SampleCovariance({"ill": samples[:20], "well": samples[20:]}, scale="correlation")
+    >>> source.class_names, source.sample_sizes.tolist(), source.diagonal(0).tolist()
+    (('ill', 'well'), [20, 30], [1.0, 1.0, 1.0])
     """
 
     #: Products Z'Z have no negative eigenvalue: blocks need not be checked for one.

@@ -13,7 +13,15 @@ from jointglasso.validation import require_ordinary_variance
 
 @runtime_checkable
 class CovarianceSource(Protocol):
-    """K covariance matrices of the same p variables, read piece by piece."""
+    """K covariance matrices of the same p variables, read piece by piece.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> source = jgl.DenseCovariance([[[1.0, 0.5], [0.5, 1.0]]])
+    >>> isinstance(source, jgl.CovarianceSource), source.n_variables, source.class_names
+    (True, 2, ('1',))
+    """
 
     @property
     def n_classes(self) -> int:

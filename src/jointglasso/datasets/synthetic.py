@@ -47,6 +47,13 @@ class JointData:
         "class1", ... and "x1", ...
     parameters : dict
         The values `make_joint_ggm` used, defaults filled in, and the seed's `entropy` and `spawn_key`.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> data = jgl.datasets.make_joint_ggm("A", p=20, n_classes=2, random_state=0)
+    >>> data.class_names, data.precisions[0].shape
+    (('class1', 'class2'), (20, 20))
     """
 
     precisions: list[sparse.csc_array]

@@ -45,7 +45,17 @@ class ClusterSize:
 
 @dataclass(frozen=True)
 class ClusterPlan:
-    """What a solve will take on a cluster."""
+    """What a solve will take on a cluster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> source = jgl.SampleCovariance([np.random.default_rng(0).normal(size=(50, 40))], scale="correlation")
+    >>> planned = jgl.plan(source, 0.5, 0.1, workers=4)
+    >>> planned.size.workers, planned.scan_seconds > 0
+    (4, True)
+    """
 
     size: ClusterSize
     send_seconds: float

@@ -142,6 +142,17 @@ def solve(
     -----
     ConvergenceWarning
         The gap reached is larger than `tol`; the solution carries the gap it has.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> solution = jgl.solve(S, lambda1=0.1, lambda2=0.1)
+    >>> solution.precision[0].toarray().round(3)
+    array([[ 0.993, -0.288],
+           [-0.288,  0.993]])
+    >>> solution.status.converged, bool(solution.certificate.relative_gap < 1e-6)
+    (True, True)
     """
     clock = Clock()
     options = make_options(

@@ -71,6 +71,14 @@ def solve_path(
     -----
     ConvergenceWarning
         A point did not reach `tol`; the path goes on.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> path = jgl.solve_path(S, [(0.5, 0.1), (0.2, 0.1), (0.1, 0.1)])
+    >>> [solution.n_edges for solution in path]
+    [[0, 0], [1, 1], [1, 1]]
     """
     points = [tuple(point) for point in lambdas]
     if not points or any(len(point) != 2 for point in points):

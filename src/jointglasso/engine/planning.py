@@ -44,7 +44,14 @@ DENSE_FACTORIZATIONS = 8e4
 
 @dataclass(frozen=True, repr=False)
 class Plan(Shown):
-    """What a solve will take; the groups come in the order of ``partition.groups()``, largest first."""
+    """What a solve will take; the groups come in the order of ``partition.groups()``, largest first.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> print(str(jgl.plan([[[1.0, 0.5], [0.5, 1.0]]], 0.1, 0.1)).split(";")[0])
+    1 independent group, largest block 2 of 2 variables
+    """
 
     partition: Partition
     group_largest: IntArray
@@ -85,7 +92,19 @@ class Plan(Shown):
 
 
 class NotEnoughMemory(MemoryError):
-    """The solve would not fit into memory; the message tells what would."""
+    """The solve would not fit into memory; the message tells what would.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> S = np.full((1, 50, 50), 0.5) + 0.5 * np.eye(50)
+    >>> try:
+    ...     jgl.solve(S, 0.1, 0.1, max_memory=1000)
+    ... except jgl.NotEnoughMemory as error:
+    ...     print(str(error).split(":")[0].split(",")[0])
+    Solving blocks of up to 50 variables needs about 677 KiB
+    """
 
 
 def plan(
@@ -122,6 +141,13 @@ def plan(
     Returns
     -------
     Plan, or ClusterPlan where `workers` is given
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> planned = jgl.plan([[[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]], 0.1, 0.1)
+    >>> planned.n_groups, planned.partition.largest
+    (1, 2)
     """
     check_choice("screening", screening, SCREENING)
     method = choose_method(solver)

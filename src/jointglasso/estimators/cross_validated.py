@@ -46,6 +46,17 @@ class JointGraphicalLassoCV(JointModel):
     Notes
     -----
     All attributes of `JointGraphicalLasso` are there too, for the solution on all samples at the chosen penalties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> model = jgl.JointGraphicalLassoCV(criterion="jbic").fit(X, y)
+    >>> [int((matrix.toarray() != 0).sum() - 4) // 2 for matrix in model.precision_]
+    [1, 1]
     """
 
     def __init__(

@@ -51,6 +51,19 @@ class NetworkBootstrap(Shown):
         Resamples B.
     class_names, variable_names : tuple of str
         As in the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> again = jgl.bootstrap_network(X, y, n_resamples=20, random_state=0)
+    >>> again.edges()[["class", "a", "b", "found"]]
+      class   a   b  found
+    0  well  x0  x1   0.50
+    1   ill  x0  x1   0.45
     """
 
     rho: FloatArray
@@ -195,6 +208,17 @@ def bootstrap_network(
     -----
     Edges are chosen on the data; centralities are sums over those edges. Intervals of T by bootstrap cover a little
     less (.92 at p = 30, n = 100) than those of `infer`, which are to be preferred for single edges.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> again = jgl.bootstrap_network(X, y, n_resamples=20, random_state=0)
+    >>> again.hubs(1)["variable"].tolist()
+    ['x0', 'x0']
     """
     n_resamples = check_count("n_resamples", n_resamples, 2)
     options: dict[str, Any] = {

@@ -89,6 +89,21 @@ def infer(
     -----
     Assumed are independent samples (or subjects), a sparse truth, and n large against the number of neighbours; the
     intervals are those of one pair at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> found = jgl.infer(X, y)
+    >>> found.edges(fdr=0.1)[["class", "a", "b"]]
+      class   a   b
+    0  well  x0  x1
+    1   ill  x0  x1
+    >>> len(found.differences(fdr=0.1))
+    0
     """
     check_choice("se", se, STANDARD_ERRORS)
     if groups is not None and se == "gaussian":

@@ -57,6 +57,17 @@ class NetworkTest(Shown):
         Whether rows were permuted within subjects only.
     class_names, variable_names : tuple of str
         As in the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> test = jgl.network_test(X, y, n_permutations=19, random_state=0)
+    >>> test.table.columns.tolist()
+    ['statistic', 'value', 'p']
     """
 
     statistics: dict[str, float]
@@ -136,6 +147,17 @@ def network_test(
     -----
     The hypothesis is that the networks are equal. Studentised statistics keep their level, nearly, where distributions
     differ otherwise (sizes, tails); where all but means and variances is equal they keep it exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> test = jgl.network_test(X, y, n_permutations=19, random_state=0)
+    >>> test.p_values["maximum"] > 0.05
+    True
     """
     n_permutations = check_count("n_permutations", n_permutations)
     data = read_inference_data(X, y, association=association, missing=missing, groups=paired, covariates=covariates)

@@ -61,6 +61,19 @@ class Inference(Shown):
     Tables are sorted by p-value. q is the smallest false discovery rate (Benjamini and Hochberg) at which the row
     would be a discovery among all pairs of its class, or of its comparison. With very many variables only pairs with
     a p-value up to ``estimates.limit`` in some test are kept; q still counts all pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> found = jgl.infer(X, y)
+    >>> found.edges(fdr=0.1)[["class", "a", "b"]]
+      class   a   b
+    0  well  x0  x1
+    1   ill  x0  x1
     """
 
     class_names: tuple[str, ...]

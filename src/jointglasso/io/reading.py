@@ -141,10 +141,16 @@ def read_table(
 
     Examples
     --------
-    >>> table = read_table("cells.csv.gz", label="condition")  # doctest: +SKIP
-    >>> table.classes  # doctest: +SKIP
-    {'control': 72, 'treated': 69}
-    >>> source = table.drop_missing("variables").to_source()  # doctest: +SKIP
+    >>> import tempfile, pathlib
+    >>> import jointglasso as jgl
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "cells.csv"
+    >>> rows = ["condition,a,b", "control,1.0,2.5", "control,2.0,1.5", "treated,0.5,NA", "treated,1.5,0.0"]
+    >>> _ = file.write_text(chr(10).join(rows))
+    >>> table = jgl.io.read_table(file, label="condition")
+    >>> table.classes
+    {'control': 2, 'treated': 2}
+    >>> table.drop_missing("variables").variable_names
+    ('a',)
     """
     given: dict[str, Any] = {key: value for key, value in locals().items() if key not in ("path", "format", "missing")}
     if missing is not None:

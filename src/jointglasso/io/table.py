@@ -33,6 +33,13 @@ class LabelledTable:
         Names from the file, or running numbers.
     source : str
         The file and how it was understood, in words.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> table = jgl.datasets.load_rppa().select(classes=["OV", "LGG"])
+    >>> table.classes, len(table.variable_names)
+    ({'LGG': 435, 'OV': 436}, 174)
     """
 
     X: FloatArray

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Sequence
 
 
 class TableWarning(UserWarning):
-    """Something in a file was changed while reading it, such as a name that occurred twice."""
+    """Something in a file was changed while reading it, such as a name that occurred twice.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> issubclass(jgl.io.TableWarning, UserWarning)
+    True
+    """
 
 
 def count(number: int, noun: str) -> str:

@@ -24,6 +24,13 @@ class PairWeights:
         Their weights, from 0 to infinity.
     n_variables : int
         Number of variables p. Memory follows m, not p.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> import numpy as np
+    >>> jgl.PairWeights([0, 1], [1, 2], [0.5, np.inf], n_variables=3)
+    PairWeights(n_variables=3, exceptions=2, forbidden=1)
     """
 
     def __init__(self, rows: Any, columns: Any, values: Any, n_variables: int) -> None:

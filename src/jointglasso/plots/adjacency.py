@@ -51,6 +51,16 @@ def plot_adjacency(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> one = [[2.0, -0.8, 0.0], [-0.8, 2.0, 0.5], [0.0, 0.5, 2.0]]
+    >>> two = [[2.0, -0.3, 0.0], [-0.3, 2.0, 0.0], [0.0, 0.0, 2.0]]
+    >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b", "c"])
+    >>> figure = jgl.plots.plot_adjacency(networks)
+    >>> [axes.get_title().splitlines() for axes in figure.axes][:2]
+    [['ill', '2 edges'], ['well', '1 edge']]
     """
     labels = None if partition is None else np.asarray(partition.labels)
     if labels is not None and labels.shape != (networks.n_classes, networks.n_variables):
@@ -157,7 +167,8 @@ def _draw_matrix(
     # On two lines, so that the titles of neighbouring panels cannot run into each other.
     name = networks.class_names[k]
     name = name if len(name) <= 36 else f"{name[:35]}…"
-    ax.set_title(plain(f"{name}\n{networks.n_edges[k]:,} edges"), fontsize=9, color=INK)
+    edges = "1 edge" if networks.n_edges[k] == 1 else f"{networks.n_edges[k]:,} edges"
+    ax.set_title(plain(f"{name}\n{edges}"), fontsize=9, color=INK)
     for spine in ax.spines.values():
         spine.set(color="#BBBBBB", linewidth=0.6)
     return image

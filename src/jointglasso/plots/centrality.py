@@ -33,6 +33,16 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: str | os.Pa
     -------
     matplotlib.figure.Figure
         A panel for each measure and a line for each class; `JointNetworks.centrality` says what they mean.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> one = [[2.0, -0.8, 0.0], [-0.8, 2.0, 0.5], [0.0, 0.5, 2.0]]
+    >>> two = [[2.0, -0.3, 0.0], [-0.3, 2.0, 0.0], [0.0, 0.0, 2.0]]
+    >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b", "c"])
+    >>> figure = jgl.plots.plot_centrality(networks)
+    >>> len(figure.axes) > 0
+    True
     """
     table = networks.centrality()
     shape = (networks.n_variables, networks.n_classes)

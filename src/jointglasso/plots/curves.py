@@ -31,6 +31,18 @@ def plot_convergence(solution: Solution, *, path: str | os.PathLike[str] | None 
     matplotlib.figure.Figure
         Left the objective; right, on a logarithmic axis, its distance from the lower bound that the certificate
         proves, the gap of each iteration where it was computed, and the gap of the final certificate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> source = jgl.SampleCovariance.from_labels(X, y)
+    >>> figure = jgl.plots.plot_convergence(jgl.solve(source, 0.01, 0.01, solver="admm"))
+    >>> len(figure.axes) > 0
+    True
     """
     figure = new_figure(8.0, 3.2)
     left, right = figure.subplots(1, 2)
@@ -83,6 +95,14 @@ def plot_component_curve(curve: Any, *, path: str | os.PathLike[str] | None = No
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> curve = jgl.component_curve([[[1.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 1.0]]], 0.0)
+    >>> figure = jgl.plots.plot_component_curve(curve)
+    >>> len(figure.axes) > 0
+    True
     """
     figure = new_figure(5.5, 5.6)
     panels = figure.subplots(3, 1, sharex=True)

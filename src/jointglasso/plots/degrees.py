@@ -32,6 +32,16 @@ def plot_degrees(networks: JointNetworks, *, n_hubs: int = 20, path: str | os.Pa
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> one = [[2.0, -0.8, 0.0], [-0.8, 2.0, 0.5], [0.0, 0.5, 2.0]]
+    >>> two = [[2.0, -0.3, 0.0], [-0.3, 2.0, 0.0], [0.0, 0.0, 2.0]]
+    >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b", "c"])
+    >>> figure = jgl.plots.plot_degrees(networks)
+    >>> len(figure.axes) > 0
+    True
     """
     hubs = networks.hub_positions(n_hubs)
     figure = new_figure(9.0, max(3.6, 1.2 + 0.2 * len(hubs)))

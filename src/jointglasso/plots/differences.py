@@ -49,6 +49,16 @@ def plot_differences(
     matplotlib.figure.Figure
         Left a line for each pair, blue where the partial correlation is higher in the first class, orange where it
         is lower, as thick as the difference is large. Right the values of the largest differences in both classes.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> one = [[2.0, -0.8, 0.0], [-0.8, 2.0, 0.5], [0.0, 0.5, 2.0]]
+    >>> two = [[2.0, -0.3, 0.0], [-0.3, 2.0, 0.0], [0.0, 0.0, 2.0]]
+    >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b", "c"])
+    >>> figure = jgl.plots.plot_differences(networks, "ill", "well")
+    >>> len(figure.axes) > 0
+    True
     """
     pairs = class_pairs(networks, class1, class2)
     if len(pairs) > 1:

@@ -48,6 +48,17 @@ def plot_intervals(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> figure = jgl.plots.plot_intervals(jgl.infer(X, y))
+    >>> len(figure.axes) > 0
+    True
     """
     pairs = found.leading(fdr, check_count("n_edges", n_edges))
     figure = new_figure(6.5, max(2.4, 1.3 + 0.3 * len(pairs)))
@@ -96,6 +107,17 @@ def plot_volcano(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> figure = jgl.plots.plot_volcano(jgl.infer(X, y))
+    >>> len(figure.axes) > 0
+    True
     """
     table = found.differences()
     comparisons = [(a, b) for n, a in enumerate(found.class_names) for b in found.class_names[n + 1 :]]
@@ -139,6 +161,17 @@ def plot_q_values(found: Inference, *, path: str | os.PathLike[str] | None = Non
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> figure = jgl.plots.plot_q_values(jgl.infer(X, y))
+    >>> len(figure.axes) > 0
+    True
     """
     p, n_classes = len(found.variable_names), found.n_classes
     matrices = [np.zeros((p, p)) for _ in range(n_classes)]
@@ -192,6 +225,18 @@ def plot_bootstrap(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> again = jgl.bootstrap_network(X, y, n_resamples=20, random_state=0)
+    >>> figure = jgl.plots.plot_bootstrap(again)
+    >>> len(figure.axes) > 0
+    True
     """
     table = found.centrality(measure)
     largest = table.groupby("variable", sort=False)[measure].apply(lambda values: values.abs().max())

@@ -79,6 +79,16 @@ def plot_networks(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> one = [[2.0, -0.8, 0.0], [-0.8, 2.0, 0.5], [0.0, 0.5, 2.0]]
+    >>> two = [[2.0, -0.3, 0.0], [-0.3, 2.0, 0.0], [0.0, 0.0, 2.0]]
+    >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b", "c"])
+    >>> figure = jgl.plots.plot_networks(networks, groups={"a": "early", "b": "early", "c": "late"})
+    >>> len(figure.axes) >= 2
+    True
     """
     _check_word("colour", colour, ("sign", "kind", "same"))
     _check_word("layout", layout, ("spring", "circle"))

@@ -42,6 +42,14 @@ def plot_path(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> figure = jgl.plots.plot_path(jgl.solve_path(S, [(0.5, 0.1), (0.2, 0.1), (0.1, 0.1)]))
+    >>> len(figure.axes) > 0
+    True
     """
     found = sorted(solutions, key=lambda solution: -solution.parameters["lambda1"])
     if len(found) < 2:

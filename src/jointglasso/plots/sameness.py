@@ -34,6 +34,15 @@ def plot_sameness(networks: JointNetworks, *, top: int = 12, path: str | os.Path
     matplotlib.figure.Figure
         A row for each pattern. Left a square for each class: one colour is one value, an empty square is no edge.
         Right the number of pairs with that pattern, the darker part being proved to stay the same or to change.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> solution = jgl.solve(S, 0.05, 0.02, penalty="fused")
+    >>> figure = jgl.plots.plot_sameness(jgl.JointNetworks.from_solution(solution))
+    >>> len(figure.axes) > 0
+    True
     """
     same = compared_pairs(networks)
     codes, patterns = pattern_codes(networks)

@@ -29,6 +29,17 @@ def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -
     matplotlib.figure.Figure
         A heat map when every lambda1 was combined with every lambda2 (three of each or more), else a line for each
         ratio of the two, or for each lambda2 where the ratios are many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> figure = jgl.plots.plot_selection(jgl.select(X, y))
+    >>> len(figure.axes) > 0
+    True
     """
     table = result.table
     missing = [name for name in ("lambda1", "lambda2", "score") if name not in table]

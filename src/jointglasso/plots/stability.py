@@ -34,6 +34,21 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.Pat
     -------
     matplotlib.figure.Figure
         Left frequency against strength of every edge, right the strongest pairs; the dotted line is at 75 %.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> penalties = {"lambda1": 0.3, "lambda2": 0.1}
+    >>> stability = jgl.edge_stability(X, y, n_subsamples=4, random_state=0, **penalties)
+    >>> solution = jgl.solve(jgl.SampleCovariance.from_labels(X, y, scale="correlation"), **penalties)
+    >>> networks = jgl.JointNetworks.from_solution(solution, stability=stability.frequencies)
+    >>> figure = jgl.plots.plot_stability(networks)
+    >>> len(figure.axes) > 0
+    True
     """
     if not networks.has_stability:
         raise ValueError("The networks have no stability: give stability= to JointNetworks, see edge_stability.")

@@ -83,7 +83,12 @@ def write_report(
 
     Examples
     --------
-    >>> jgl.write_report("networks.html", solution, title="Six cancers")  # doctest: +SKIP
+    >>> import tempfile, pathlib
+    >>> import jointglasso as jgl
+    >>> solution = jgl.solve({"ill": [[1.0, 0.5], [0.5, 1.0]], "well": [[1.0, 0.2], [0.2, 1.0]]}, 0.1, 0.1)
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "networks.html"
+    >>> jgl.write_report(file, solution, title="Two conditions").name
+    'networks.html'
     """
     _check_arguments(solution, networks, parameters, texts)
     if networks is None:

@@ -34,7 +34,15 @@ _STRONG_ONLY = ("strong", "global")
 
 @dataclass(frozen=True, repr=False)
 class ComponentCurve(Shown):
-    """How the partition coarsens along ``(lambda1, ratio * lambda1)``; the arrays run from large lambda1 to small."""
+    """How the partition coarsens along ``(lambda1, ratio * lambda1)``; the arrays run from large lambda1 to small.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> curve = jgl.component_curve([[[1.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 1.0]]], 0.0)
+    >>> curve.lambda_max, [round(value, 3) for value in curve.smallest_lambda(largest_block=2)]
+    (0.5, [0.2, 0.0])
+    """
 
     rule: str
     ratio: float
@@ -155,6 +163,13 @@ def component_curve(
     -------
     ComponentCurve
         With `smallest_lambda(largest_block)`, for the smallest penalties that can be afforded.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> curve = jgl.component_curve([[[1.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 1.0]]], 0.0)
+    >>> curve.partition(0.3).largest, curve.partition(0.15).largest
+    (2, 3)
     """
     check_choice("rule", rule, [name for name in RULES if name != "none"])
     ratio = check_nonnegative("ratio", ratio)

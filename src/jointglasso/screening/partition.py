@@ -23,6 +23,13 @@ class Partition:
         Block of each variable in each class; any numbering, stored as 0, 1, ... by smallest member.
     coupled : bool array (K, K), optional
         Classes between which a penalty acts; all of them by default.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]]
+    >>> jgl.screen(S, 0.1, 0.1).largest
+    2
     """
 
     def __init__(self, labels: Any, coupled: BoolArray | None = None) -> None:

@@ -87,6 +87,13 @@ def screen(
     Returns
     -------
     Partition
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]]
+    >>> jgl.screen(S, 0.1, 0.1)
+    Partition(n_classes=1, n_variables=3, n_blocks=2, largest=2, cost=9)
     """
     check_choice("rule", rule, RULES)
     source = as_source(S)

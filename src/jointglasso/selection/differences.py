@@ -56,6 +56,17 @@ class DifferenceTest(Shown):
         Permutations B.
     class_names, variable_names : tuple of str
         As in the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> test = jgl.difference_test(X, y, lambda1=0.2, lambda2=0.1, n_permutations=9, random_state=0)
+    >>> test.table.columns.tolist()
+    ['variable1', 'variable2', 'statistic', 'p_value', 'p_familywise']
     """
 
     rows: IntArray
@@ -136,6 +147,17 @@ def difference_test(
     -------
     DifferenceTest
         P-values of every differing pair and of the networks as a whole; the module says what they mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> test = jgl.difference_test(X, y, lambda1=0.2, lambda2=0.1, n_permutations=9, random_state=0)
+    >>> bool(0.0 < test.global_p_value <= 1.0)
+    True
     """
     preparation = Preparation(scale, assume_centered, association, missing, constant).checked()
     data = read_data(X, y, preparation)

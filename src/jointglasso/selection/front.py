@@ -33,7 +33,22 @@ WEIGHTS = "sqrt_sample_size"
 
 
 class SelectionWarning(UserWarning):
-    """A choice that is not to be trusted without a second look."""
+    """A choice that is not to be trusted without a second look.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     chosen = jgl.select(X, y, criterion="bic")
+    >>> [warning.category.__name__ for warning in caught]
+    ['SelectionWarning']
+    """
 
 
 def select(
@@ -132,6 +147,19 @@ def select(
         If the chosen point lies on the edge of what was tried, or the criterion is one that chooses noise.
     RefitWarning
         If the likelihood has no maximum on the chosen edges, so that a ridge was needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> chosen = jgl.select(X, y)
+    >>> chosen.solution.n_edges
+    [1, 1]
+    >>> chosen.precision[0].shape
+    (4, 4)
     """
     preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
     settings = SelectionSettings(

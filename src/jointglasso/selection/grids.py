@@ -47,6 +47,13 @@ class LambdaGrid:
         Penalties of the points.
     column : array (m,)
         Column of each point; within a column penalties decrease, so that each point is a warm start for the next.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> grid = jgl.lambda_grid([[[1.0, 0.5], [0.5, 1.0]]], n_lambdas=3, ratios=[0.0], min_ratio=0.1)
+    >>> grid.lambda1.round(3).tolist(), grid.n_columns
+    ([0.5, 0.158, 0.05], 1)
     """
 
     lambda1: FloatArray
@@ -144,6 +151,13 @@ def lambda_grid(
     LambdaGrid
         Columns in the order of `ratios`. The first point of each is the weakest penalty without any edge (up to a
         factor of 1 + 1e-9 against rounding).
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> grid = jgl.lambda_grid([[[1.0, 0.5], [0.5, 1.0]]], n_lambdas=3, ratios=[0.0, 1.0], min_ratio=0.1)
+    >>> [(round(lambda1, 3), lambda2) for lambda1, lambda2 in grid]
+    [(0.5, 0.0), (0.158, 0.0), (0.05, 0.0)]
     """
     source = as_source(S)
     n_lambdas = check_count("n_lambdas", n_lambdas)

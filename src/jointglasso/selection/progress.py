@@ -10,7 +10,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SelectionProgress:
-    """State after one solved point."""
+    """State after one solved point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> stages = set()
+    >>> chosen = jgl.select(X, y, callback=lambda progress: stages.add(progress.stage))
+    >>> stages
+    {'searching'}
+    """
 
     stage: str
     """What is being computed, in words."""

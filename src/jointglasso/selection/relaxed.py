@@ -64,6 +64,15 @@ def refit(
     -------
     Refit
         Estimates with the residual of their optimality conditions.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> solution = jgl.solve(S, 0.1, 0.1)
+    >>> jgl.refit(S, solution).precision[0].toarray().round(3)
+    array([[ 1.333, -0.667],
+           [-0.667,  1.333]])
     """
     source = as_source(S)
     check_choice("on_failure", on_failure, ("raise", "keep", "ridge"))

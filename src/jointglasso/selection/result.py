@@ -46,6 +46,19 @@ class SelectionResult:
         What could not be afforded and was left out beforehand, in words; empty if nothing was.
     notes : tuple of str
         What a reader must know of the correlations: variables taken as ordinal, matrices that had to be projected.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> chosen = jgl.select(X, y)
+    >>> chosen.criterion, chosen.solution.n_edges
+    ('jbic', [1, 1])
+    >>> print(chosen.explain().splitlines()[2])
+    It lies inside what was tried, not on its edge.
     """
 
     criterion: str

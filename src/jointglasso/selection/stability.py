@@ -44,6 +44,21 @@ class EdgeStability(Shown):
         Share of the samples of a class in a subsample.
     complementary_pairs : bool
         Whether subsamples come in pairs without a common sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> stability = jgl.edge_stability(X, y, lambda1=0.3, lambda2=0.1, n_subsamples=4, random_state=0)
+    >>> print(stability)
+    Edges found again in a share of 4 subsamples of 50 % of the samples, by class:
+    <BLANKLINE>
+    class  mean edges  >= 50 %  >= 75 %  >= 90 %
+      ill        1.25        1        1        1
+     well        1.75        2        1        1
     """
 
     frequencies: list[Any]
@@ -133,6 +148,17 @@ def edge_stability(
     -------
     EdgeStability
         Frequencies aligned with the classes, and the error bound of stability selection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> stability = jgl.edge_stability(X, y, lambda1=0.3, lambda2=0.1, n_subsamples=4, random_state=0)
+    >>> float(stability.frequencies[0][0, 1])  # found in every subsample of the first class
+    1.0
     """
     data = read_data(X, y, Preparation(scale, assume_centered, association, missing, constant, variables).checked())
     parts = _parts(data, check_count("n_subsamples", n_subsamples), fraction, complementary_pairs, random_state)

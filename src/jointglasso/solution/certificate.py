@@ -9,7 +9,22 @@ from jointglasso._typing import FloatArray
 
 
 class ConvergenceWarning(UserWarning):
-    """The tolerance was not reached; the solution's gap still bounds how far it is from the optimum."""
+    """The tolerance was not reached; the solution's gap still bounds how far it is from the optimum.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     solution = jgl.solve(jgl.SampleCovariance.from_labels(X, y), 0.01, 0.01, solver="admm", max_iter=1)
+    >>> [warning.category.__name__ for warning in caught], solution.status.converged
+    (['ConvergenceWarning'], False)
+    """
 
 
 @dataclass(frozen=True)
@@ -18,6 +33,14 @@ class Certificate:
 
     The true optimum F* satisfies ``dual_objective <= F* <= objective``; `gap` is their difference. Both hold in exact
     arithmetic: what rounding may have done to them is included.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> certificate = jgl.solve(S, 0.1, 0.1).certificate
+    >>> certificate.edges_present, certificate.edges_absent, bool(certificate.gap < 1e-6)
+    (2, 0, True)
     """
 
     objective: float
@@ -46,6 +69,15 @@ class Certificate:
         """``gap / max(unit, |objective|)``: what `tol` bounds."""
         return self.relative(self.gap)
 
+    def __str__(self) -> str:
+        return (
+            f"objective    {self.objective:.8g}\n"
+            f"optimum      at least {self.dual_objective:.8g}\n"
+            f"gap          {self.gap:.1e}, relative {self.relative_gap:.1e}\n"
+            f"proved       {self.edges_present:,} edges present, {self.edges_absent:,} absent, "
+            f"{self.edges_undetermined:,} undecided"
+        )
+
     def relative(self, gap: float) -> float:
         """A gap in units of the objective."""
         return gap / max(self.unit, abs(self.objective)) if math.isfinite(gap) else math.inf
@@ -53,7 +85,16 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Status:
-    """How a solve ended."""
+    """How a solve ended.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> status = jgl.solve(S, 0.1, 0.1).status
+    >>> status.converged, status.code, bool(status)
+    (True, 'converged', True)
+    """
 
     converged: bool
     reason: str

@@ -96,6 +96,16 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**34) -> Solution:
     -----
     The file says what the solve found and proved; it is believed, not proved again. Solve once more with
     ``warm_start=load(path)`` where the file may have been changed by somebody else.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "solution.jgl"
+    >>> _ = jgl.solve(S, 0.1, 0.1).save(file)
+    >>> jgl.load(file).n_edges
+    [1, 1]
     """
     target = Path(path)
     try:

@@ -17,6 +17,18 @@ class Iteration:
 
     `gap` is that of the problem as cut by the current screen, None where it was not computed; only the certificate of
     the solution bounds the whole problem, the checks after a dynamic screen included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+    >>> X[:, 1] += X[:, 0]
+    >>> source = jgl.SampleCovariance.from_labels(X, y)
+    >>> solution = jgl.solve(source, 0.01, 0.01, solver="admm", screening="none")
+    >>> solution.history[0].number, solution.history[-1].n_groups
+    (1, 1)
     """
 
     number: int

@@ -9,7 +9,14 @@ from jointglasso._typing import FloatArray
 
 
 class RefitWarning(UserWarning):
-    """The likelihood has no maximum on the edges of some variables; the values there are those of a ridge."""
+    """The likelihood has no maximum on the edges of some variables; the values there are those of a ridge.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> issubclass(jgl.RefitWarning, UserWarning)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,14 @@ class Refit:
     ridge : float
         Share of each variance that was added to it in the components listed in `failures`, so that there is a
         maximum; 0 if their given values were kept instead.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> found = jgl.refit(S, jgl.solve(S, 0.1, 0.1))
+    >>> found.failures, bool(found.residual.max() < 1e-8)
+    ((), True)
     """
 
     precision: list[Any]

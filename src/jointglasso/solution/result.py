@@ -59,6 +59,16 @@ class Solution:
         has all variables.
     low_rank : LowRank or None
         With `latent`: what latent variables explain, ``Theta = precision - low_rank``.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> solution = jgl.solve(S, 0.1, 0.1)
+    >>> solution.n_edges, solution.class_names
+    ([1, 1], ('1', '2'))
+    >>> print(str(solution).splitlines()[0])
+    Solution of 2 variables in 2 classes
     """
 
     precision: list[Any]

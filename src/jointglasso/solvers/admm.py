@@ -56,6 +56,13 @@ class ADMM:
         instead of taking their closed form.
     warm_dual : bool, default True
         Give a warm start the dual variable it would have if it were the solution; False starts from zero.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> jgl.solve(S, 0.1, 0.1, solver=jgl.ADMM(rho=1.0)).status.converged
+    True
     """
 
     rho: float | None = None

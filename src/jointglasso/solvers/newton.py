@@ -20,7 +20,15 @@ Improve = Callable[[FloatArray, Bounds, BoolArray, int], tuple[int, Bounds]]
 
 @dataclass(frozen=True)
 class Newton:
-    """Proximal Newton method; `solver="auto"` has it too, after methods that are quicker far from the solution."""
+    """Proximal Newton method; `solver="auto"` has it too, after methods that are quicker far from the solution.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> jgl.solve(S, 0.1, 0.1, solver=jgl.Newton()).status.converged
+    True
+    """
 
     name = "newton"
     default_max_iter = 300

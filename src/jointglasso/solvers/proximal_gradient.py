@@ -29,6 +29,13 @@ class ProximalGradient:
     ----------
     check_every : int, default 5
         Iterations between two computations of the gap.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> jgl.solve(S, 0.1, 0.1, solver=jgl.ProximalGradient()).status.converged
+    True
     """
 
     check_every: int = 5
