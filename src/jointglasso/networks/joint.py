@@ -63,18 +63,6 @@ class JointNetworks:
     An edge is *shared* when it is in all classes, *partly shared* in at least two, *specific* in one of several. It
     is *differential* when it is not in all classes or changes its sign between them. Only the classes that have both
     variables count.
-
-    Examples
-    --------
-    >>> import jointglasso as jgl
-    >>> one = [[2.0, -0.8, 0.0], [-0.8, 2.0, 0.5], [0.0, 0.5, 2.0]]
-    >>> two = [[2.0, -0.3, 0.0], [-0.3, 2.0, 0.0], [0.0, 0.0, 2.0]]
-    >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b", "c"])
-    >>> print(networks)
-    Networks of 3 variables in 2 classes; 2 pairs joined, 1 of them in all classes
-    class  edges  only here  joined variables  strongest edge
-    ill        2          1                 3     a – b +0.40
-    well       1          0                 2     a – b +0.15
     """
 
     def __init__(
