@@ -39,6 +39,16 @@ def plot_over_time(
         Above the number of pairs that change at each step, the darker part being proved to; with a penalty that does
         not compare values, edges that appear or vanish. Below the partial correlations over time, empty where a class
         lacks a variable.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> one = [[2.0, -0.8, 0.0], [-0.8, 2.0, 0.5], [0.0, 0.5, 2.0]]
+    >>> two = [[2.0, -0.3, 0.0], [-0.3, 2.0, 0.0], [0.0, 0.0, 2.0]]
+    >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b", "c"])
+    >>> figure = jgl.plots.plot_over_time(networks)
+    >>> len(figure.axes) > 0
+    True
     """
     place = np.arange(networks.n_classes) if time is None else np.asarray(time)
     if place.shape != (networks.n_classes,):

@@ -22,6 +22,17 @@ class LowRank:
         ``L_k = F_k F_k'``: the effect of each latent variable on the measured ones, strongest first, up to sign.
     proved_zero : bool
         Whether it is proved that the exact solution has no latent variables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 8)) + rng.normal(size=(200, 1))  # something unseen moves all eight
+    >>> S = jgl.SampleCovariance([X], scale="correlation")
+    >>> found = jgl.solve(S, 0.2, 0.0, penalize_diagonal=False, latent=0.4)
+    >>> found.low_rank.ranks, found.low_rank.factors[0].shape
+    ([1], (8, 1))
     """
 
     mu: float
