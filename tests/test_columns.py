@@ -358,3 +358,17 @@ def test_no_two_columns_of_a_batch_are_tied(seed, n, share, most):
     for a, b in pairwise(cuts):
         assert not tied[a:b, a:b].any()
         assert b == n or b - a == most or tied[a : b + 1, b].any()
+
+
+def test_pairs_inside_a_batch_that_must_join_do_not_hold_the_sweeps_up():
+    """Batches of columns that do not see each other: a pair between two of them joins when the sweeps stall."""
+    draw = np.random.default_rng(0)
+    loadings = draw.uniform(0.5, 0.9, 150)
+    S = []
+    for _ in range(2):
+        own = draw.standard_normal((300, 150)) * np.sqrt(1.0 - loadings**2)
+        S.append(np.corrcoef((own + loadings * draw.standard_normal((300, 1))).T))
+    solution = jgl.solve(np.array(S), 0.1, 0.03, tol=1e-7)
+    assert solution.status.converged
+    assert solution.methods == {"columns, newton": 1}
+    assert solution.n_iter <= 15

@@ -43,6 +43,10 @@ _LAST_SWEEPS = 0.05
 #: Batches, in units of those that the last colouring gave, at which the variables are coloured anew.
 _TOO_MANY = 1.5
 
+#: Part of the last estimate of the gap that the next one is at least where pairs inside a batch may be stuck, near the
+#: solution; the change at which it is near.
+_STALLED, _NEAR = 0.5, 1e-3
+
 #: Pieces into which a batch is cut for each thread; columns of a batch from which on its own pairs are shared out, too.
 _PIECES, _WORTH_SHARING = 2, 64
 
@@ -147,6 +151,11 @@ class ColumnAscent:
     """Gap that goes with this change, up to a factor that differs from problem to problem."""
     n_batches: int = 0
     """As the last colouring by pairs that are not zero gave them."""
+    stalled: bool = False
+    """Whether the last sweep gained little over the one before: then the next visits the columns one by one.
+
+    A pair inside a batch cannot join, and would stay outside the dual ball for as long as its batch is the same.
+    """
     _room: list[Any] = field(default_factory=list)
 
     @classmethod
@@ -269,7 +278,9 @@ class ColumnAscent:
         n = new.start[-1]
         columns = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
         self.ascent = Ascent(self.ascent.W, self.ascent.precision, columns)
+        before = self.rough_gap
         self.change, self.rough_gap = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
+        self.stalled = not self.stalled and self.change < _NEAR and self.rough_gap > _STALLED * before
         return self.change
 
     def theta(self) -> FloatArray:
@@ -311,6 +322,9 @@ class ColumnAscent:
             return
         if len(self.cuts) and self.n_batches == 0:  # just coloured by pairs of which many will be zero
             self.n_batches = 1
+            return
+        if self.stalled:
+            self.cuts = np.arange(self.n_variables + 1)
             return
         start, other, _ = self.ascent.columns
         self.cuts = cut_batches(start, other, self._most)
