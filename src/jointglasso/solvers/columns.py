@@ -152,10 +152,7 @@ class ColumnAscent:
     n_batches: int = 0
     """As the last colouring by pairs that are not zero gave them."""
     stalled: bool = False
-    """Whether the last sweep gained little over the one before: then the next visits the columns one by one.
-
-    A pair inside a batch cannot join, and would stay outside the dual ball for as long as its batch is the same.
-    """
+    """Whether the last sweep, in batches, gained little over the one before."""
     _room: list[Any] = field(default_factory=list)
 
     @classmethod
@@ -226,8 +223,11 @@ class ColumnAscent:
 
     @property
     def _one_by_one(self) -> bool:
-        """Whether columns are visited one by one: a pair inside a batch cannot join, and sweeps are all there is."""
-        return self.change < _LAST_SWEEPS and "newton" not in self.penalty.offers
+        """Whether columns are visited one by one: a pair inside a batch cannot join.
+
+        So it is while the sweeps stall, and at the end where sweeps are all there is.
+        """
+        return self.stalled or (self.change < _LAST_SWEEPS and "newton" not in self.penalty.offers)
 
     @property
     def _most(self) -> int:
@@ -322,9 +322,6 @@ class ColumnAscent:
             return
         if len(self.cuts) and self.n_batches == 0:  # just coloured by pairs of which many will be zero
             self.n_batches = 1
-            return
-        if self.stalled:
-            self.cuts = np.arange(self.n_variables + 1)
             return
         start, other, _ = self.ascent.columns
         self.cuts = cut_batches(start, other, self._most)
