@@ -48,7 +48,6 @@ def test_order_matters_for_a_chain_and_not_for_fused():
     assert abs(chain - other) > 1e-5
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.solution.ConvergenceWarning")
 @pytest.mark.parametrize("penalty", ["fused", "chain", "laplacian"])
 def test_selection_knows_the_penalty(penalty):
     X, y = samples()

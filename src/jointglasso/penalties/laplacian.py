@@ -63,7 +63,10 @@ class LaplacianPenalty(TiedPenalty):
         pull = 2.0 * self.lambda2 * self.graph
         rows, reaches = (_spread(part, pair, entries.cls, self.n_classes) for part in (theta, theta_reach))
         at = pair, entries.cls
-        largest = np.abs(u + scale * (rows @ pull)[at]) + u_reach + scale * (reaches @ pull)[at]
+        # No bound on a neighbour is no bound here; infinity times no tie is nothing.
+        boundless = ~np.isfinite(reaches)
+        far = np.where(boundless @ (pull > 0.0), np.inf, np.where(boundless, 0.0, reaches) @ pull)
+        largest = np.abs(u + scale * (rows @ pull)[at]) + u_reach + scale * far[at]
         zero: BoolArray = largest < scale * self.lambda1 * (1.0 - 1e-12)
         return zero
 

@@ -10,8 +10,8 @@ import numpy as np
 from jointglasso._display import SHOWN, Shown
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.penalties import GroupPenalty
+from jointglasso.covariance import CovarianceSource, absent_of, as_source
+from jointglasso.penalties import PairPenalty, make_penalty
 from jointglasso.screening.largest import lambda_max
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
@@ -61,6 +61,10 @@ class ComponentCurve(Shown):
     """Lambda1 below which pure noise would tie most variables together; None where the sample sizes are unknown."""
     floor: float
     """Smallest lambda1 the curve can tell about."""
+    penalty: str
+    """How the classes are tied together, as in `jointglasso.solve`."""
+    _unit: PairPenalty
+    """The penalty at lambda1 = 1."""
     _pairs: PairTable
     _peak: FloatArray
     """Largest weighted covariance of each pair of `_pairs`, in decreasing order."""
@@ -78,7 +82,7 @@ class ComponentCurve(Shown):
                 f"lambda1={wanted:g} lies below the {self.floor:g} that this curve reaches: "
                 "make it with a smaller lambda_min or a larger max_pairs."
             )
-        return partition_of_pairs(self.rule, self._table(wanted))
+        return partition_of_pairs(self.rule, self._table(wanted), self._unit.times(wanted))
 
     def smallest_lambda(self, largest_block: int) -> tuple[float, float]:
         """Smallest (lambda1, lambda2) of the curve whose largest block has at most that many variables.
@@ -88,6 +92,11 @@ class ComponentCurve(Shown):
         `reaches`.
         """
         limit = check_count("largest_block", largest_block)
+        if self._unit.by_class and self.rule != "global":
+            raise ValueError(
+                f'With penalty="{self.penalty}" the blocks of a class need not grow as lambda falls, only those of all '
+                'classes together: ask a curve made with rule="global".'
+            )
         inside = np.flatnonzero(self.largest <= limit)
         if len(inside) == len(self.lambda1):
             return self.floor, self.ratio * self.floor
@@ -110,12 +119,12 @@ class ComponentCurve(Shown):
     def _levels(self, lower: float, upper: float) -> FloatArray:
         """Lambdas in an interval just above which nothing changes until the next one; the upper end comes last."""
         table = self._table(lower)
-        found = np.concatenate([np.abs(table.weighted).ravel(), _pair_maxima(table, self.ratio)])
+        found = np.concatenate([np.abs(table.weighted).ravel(), _pair_maxima(table, self._unit)])
         found = found[(found >= lower) & (found < upper)]
         return np.append(np.unique(found) * (1.0 + _RESOLUTION), upper * (1.0 + _RESOLUTION))
 
     def _table(self, lambda1: float) -> PairTable:
-        return _thresholded(self._pairs, self._peak, lambda1, self.ratio)
+        return _thresholded(self._pairs, self._peak, lambda1, self._unit)
 
     def _parts(self) -> list[Any]:
         few = np.unique(np.linspace(0, len(self.lambda1) - 1, SHOWN).round().astype(int))
@@ -134,6 +143,8 @@ def component_curve(
     ratio: float,
     *,
     rule: str = "strong",
+    penalty: str = "group",
+    class_graph: Any = None,
     weights: Any = None,
     n_lambdas: int = 50,
     lambda_min: float | None = None,
@@ -148,7 +159,10 @@ def component_curve(
     ratio : float
         ``lambda2 / lambda1``, held fixed.
     rule : {"strong", "hybrid", "class", "global"}
-        Screening rule. The default solve starts from "strong" and ends at or between "strong" and "hybrid".
+        Screening rule. The default solve starts from "strong" and ends at or between "strong" and "hybrid". Penalties
+        that compare values have "strong" and "global".
+    penalty, class_graph
+        How the classes are tied together, as in `jointglasso.solve`.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Weight of each class in the likelihood.
     n_lambdas : int, default 50
@@ -176,41 +190,52 @@ def component_curve(
     check_count("n_lambdas", n_lambdas, 2)
     source = as_source(S)
     w = check_weights(weights, source.class_names, source.sample_sizes)
+    named = source.class_names, source.sample_sizes, absent_of(source)
+    unit = make_penalty(penalty, 1.0, ratio, class_graph, *named)
+    if unit.by_class and rule not in _STRONG_ONLY:
+        raise ValueError(f'rule="{rule}" has no curve with penalty="{penalty}": use "strong" or "global".')
     strong_only = rule in _STRONG_ONLY
-    reachable = _reachable_floor(source, w, ratio if strong_only else None, check_count("max_pairs", max_pairs))
+    reachable = _reachable_floor(source, w, unit if strong_only else None, check_count("max_pairs", max_pairs))
     floor = max(reachable, 0.0 if lambda_min is None else check_nonnegative("lambda_min", lambda_min))
-    pairs = scan_pairs(source, GroupPenalty(floor, ratio * floor if strong_only else 0.0), w, strong_only=strong_only)
+    lowest = unit.times(floor) if strong_only else make_penalty(penalty, floor, 0.0, class_graph, *named)
+    pairs = scan_pairs(source, lowest, w, strong_only=strong_only)
     pairs, peak = _by_peak(pairs)
-    no_edge_from = float(_pair_maxima(pairs, ratio).max(initial=0.0))
+    no_edge_from = float(_pair_maxima(pairs, unit).max(initial=0.0))
     # A pair that was not kept is at most at the floor: as a threshold where only strong ones are, else in each class.
     unknown = floor if strong_only else floor / (1.0 + ratio / np.sqrt(source.n_classes))
     if no_edge_from < unknown:
-        no_edge_from = float(lambda_max(source, [(1.0, ratio)], weights=w)[0])
+        no_edge_from = float(lambda_max(source, [(1.0, ratio)], weights=w, penalty=penalty, class_graph=class_graph)[0])
     top = float(peak.max(initial=0.0)) if rule == "class" else no_edge_from
     end = max(floor, 0.02 * top if lambda_min is None else 0.0)
     grid = _log_grid(top, end, n_lambdas) if end < top else np.array([max(top, floor)])
-    tables = (_thresholded(pairs, peak, value, ratio) for value in grid)
-    points = [_measure(rule, table) for table in tables]
+    tables = (_thresholded(pairs, peak, value, unit) for value in grid)
+    points = [_measure(rule, table, unit.times(value)) for table, value in zip(tables, grid, strict=True)]
     largest, n_blocks, n_edges, cost = zip(*points, strict=True)
     return ComponentCurve(
         rule=rule, ratio=ratio, lambda1=grid,
         largest=np.array(largest), n_blocks=np.array(n_blocks), n_edges=np.array(n_edges), cost=np.array(cost),
-        lambda_max=no_edge_from, percolation=noise_percolation(source, w, ratio, rule), floor=floor,
-        _pairs=pairs, _peak=peak,
+        lambda_max=no_edge_from, percolation=noise_percolation(source, w, _alone(unit, source.n_classes) - 1.0, rule),
+        floor=floor, penalty=penalty, _unit=unit, _pairs=pairs, _peak=peak,
     )  # fmt: skip
 
 
-def _measure(rule: str, table: PairTable) -> tuple[int, int, int, float]:
-    partition = partition_of_pairs(rule, table)
+def _alone(unit: PairPenalty, n_classes: int) -> float:
+    """Size from which on a pair that stands out in one class only is kept, whichever class it is, at lambda1 = 1."""
+    gauges = unit.gauge(*unit.as_entries(np.eye(n_classes)))
+    return float(1.0 / gauges.max())
+
+
+def _measure(rule: str, table: PairTable, penalty: PairPenalty) -> tuple[int, int, int, float]:
+    partition = partition_of_pairs(rule, table, penalty)
     kept = table.above if rule == "class" else table.above & table.strong[:, None]
     return partition.largest, partition.n_blocks, int(kept.sum()), float(partition.cost)
 
 
-def _reachable_floor(source: CovarianceSource, weights: FloatArray, ratio: float | None, max_pairs: int) -> float:
+def _reachable_floor(source: CovarianceSource, weights: FloatArray, unit: PairPenalty | None, max_pairs: int) -> float:
     """Lambda1 above which about half of `max_pairs` pairs lie, found from pairs drawn at random.
 
-    With a ratio only strong pairs count, those with an edge at (lambda1, ratio * lambda1) when they are alone, as long
-    as the pairs above lambda1 in some class, which a scan has to list, are not many times as many.
+    With a penalty, that at lambda1 = 1, only strong pairs count, those with an edge when they are alone, as long as the
+    pairs above lambda1 in some class, which a scan has to list, are not many times as many.
     """
     p = source.n_variables
     n_pairs = p * (p - 1) // 2
@@ -223,9 +248,9 @@ def _reachable_floor(source: CovarianceSource, weights: FloatArray, ratio: float
     j += j >= i
     weighted = np.column_stack([weights[k] * source.entries(k, i, j) for k in range(source.n_classes)])
     peak = np.abs(weighted).max(axis=1)
-    if ratio is None:
+    if unit is None:
         return _exceeded_by(peak, _DRAWN_ABOVE)
-    return max(_exceeded_by(_gauges(weighted, ratio), _DRAWN_ABOVE), _exceeded_by(peak, _LISTED * _DRAWN_ABOVE))
+    return max(_exceeded_by(_gauges(weighted, unit), _DRAWN_ABOVE), _exceeded_by(peak, _LISTED * _DRAWN_ABOVE))
 
 
 def _exceeded_by(values: FloatArray, count: int) -> float:
@@ -241,10 +266,10 @@ def _by_peak(pairs: PairTable) -> tuple[PairTable, FloatArray]:
     return _take(pairs, order), peak[order]
 
 
-def _thresholded(pairs: PairTable, peak: FloatArray, lambda1: float, ratio: float) -> PairTable:
+def _thresholded(pairs: PairTable, peak: FloatArray, lambda1: float, unit: PairPenalty) -> PairTable:
     """Table of (lambda1, ratio * lambda1), from pairs in the order of their peaks."""
     first_below = int(np.searchsorted(-peak, -lambda1))
-    return _take(pairs, slice(first_below)).at(GroupPenalty(lambda1, ratio * lambda1))
+    return _take(pairs, slice(first_below)).at(unit.times(lambda1))
 
 
 def _take(pairs: PairTable, which: Any) -> PairTable:
@@ -258,14 +283,13 @@ def _take(pairs: PairTable, which: Any) -> PairTable:
     )
 
 
-def _pair_maxima(pairs: PairTable, ratio: float) -> FloatArray:
+def _pair_maxima(pairs: PairTable, unit: PairPenalty) -> FloatArray:
     """Lambda1 of each pair from which on it is zero in all classes when isolated."""
-    return _gauges(pairs.weighted, ratio)
+    return _gauges(pairs.weighted, unit)
 
 
-def _gauges(weighted: FloatArray, ratio: float) -> FloatArray:
-    penalty = GroupPenalty(1.0, ratio)
-    return penalty.gauge(*penalty.as_entries(weighted))
+def _gauges(weighted: FloatArray, unit: PairPenalty) -> FloatArray:
+    return unit.gauge(*unit.as_entries(weighted))
 
 
 def _log_grid(top: float, bottom: float, n: int) -> FloatArray:
