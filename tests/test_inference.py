@@ -370,6 +370,7 @@ def test_a_support_that_is_too_dense_for_the_samples_gets_a_ridge_and_a_word():
     ("options", "words"),
     [
         ({"association": "spearman"}, "take 'nonparanormal'"),
+        ({"association": "mixed"}, "'mixed' has no standard errors"),
         ({"missing": "pairwise"}, "take 'complete' or 'em'"),
         ({"se": "robust"}, "choose one of 'moderated', 'gaussian'"),
         ({"groups": [1, 2]}, "groups has 2 rows, but there are 250 samples"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
+import recovery
 from jointglasso.inference import support
 from jointglasso.solution.refit import Refit
 from simulations import DESIGNS, Count, Design, exponentials, repeat, score, student, truths
@@ -83,6 +84,40 @@ def test_repeated_measures_are_paid_for():
         honest.append((jgl.infer(X, groups=subject).edges().p <= 0.05).mean())
     assert mean(plain) > 0.15
     assert mean(honest) < 0.08
+
+
+def test_random_halves_of_one_real_class_do_not_differ():
+    """Every difference is false. Kidney cancers have outliers, which Pearson's correlation takes for differences."""
+    proteins = jgl.datasets.load_rppa()
+    X = proteins.X[proteins.y == "KIRC"][:, ::4]
+    differs = {"nonparanormal": 0, "pearson": 0}
+    for seed in range(10):
+        half = np.random.default_rng(seed).permutation(len(X)) < len(X) // 2
+        for association in differs:
+            found = jgl.infer({"a": X[half], "b": X[~half]}, association=association)
+            differs[association] += len(found.differences(fdr=0.1)) > 0
+    assert differs["nonparanormal"] <= 2
+    assert differs["pearson"] >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["noise p100 K3 n100", "noise p60 K4 n60"])
+def test_hardly_an_edge_is_found_in_noise(name):
+    false = []
+    for seed in range(10):
+        X, y, _ = recovery.draw(name, seed)
+        false.append(np.mean(jgl.select(X, y).solution.n_edges))
+    assert mean(false) <= 3.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in recovery.DESIGNS if "noise" not in name])
+def test_more_of_the_truth_is_found_than_by_version_0_1(name):
+    gain = []
+    for seed in range(3):
+        X, y, truth = recovery.draw(name, seed)
+        gain.append(recovery.matthews(recovery.default(X, y), truth) - recovery.matthews(recovery.earlier(X, y), truth))
+    assert mean(gain) > 0.05
 
 
 @pytest.mark.slow

@@ -73,8 +73,8 @@ def read_inference_data(
     X: Any, y: Any, *, association: str, missing: str, groups: Any, covariates: Any, em: bool = False
 ) -> InferenceData:
     """Read samples, take the covariates out of every class, and standardise; `em` says that EM will do."""
-    if association == "spearman":
-        raise ValueError("association='spearman' has no standard errors: take 'nonparanormal', which sees ranks too.")
+    if association in ("spearman", "mixed"):
+        raise ValueError(f"association={association!r} has no standard errors: take 'nonparanormal', which sees ranks.")
     check_choice("association", association, ASSOCIATIONS)
     if missing == "pairwise":
         other = "'complete' or 'em'" if em else "'complete'"
