@@ -19,10 +19,11 @@ from jointglasso.engine import items
 from jointglasso.engine.executors import Work, map_work
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.narrow import BlockCovariance, narrowed
+from jointglasso.engine.pieces import WarmStart
 from jointglasso.engine.progress import Control
 from jointglasso.engine.runner import GroupRunner, Options
 from jointglasso.engine.screen import Screen
-from jointglasso.engine.work import WarmStart, solve_item
+from jointglasso.engine.work import solve_item
 from jointglasso.problem import make_problem
 
 LAMBDAS = 0.4, 0.1

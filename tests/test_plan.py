@@ -146,7 +146,7 @@ def test_limits_of_the_process_count(limit):
         "    class_names, variable_names = ('a',), tuple(map(str, range(9000)))\n"
         "    sample_sizes = None\n"
         "try:\n"
-        "    jgl.solve(Alike(S), 0.1, 0.0, screening='none')\n"
+        "    jgl.solve(Alike(S), 0.1, 0.0, screening='none', solver='newton')\n"
         "except jgl.NotEnoughMemory as error:\n"
         "    print(error)\n"
     )

@@ -40,7 +40,7 @@ _NEAR, NEAR_IF_BIG, _BIG = 0.01, 0.2, 256
 LARGEST_NEAR = max(_NEAR, NEAR_IF_BIG)
 
 #: What rounding adds to a subgradient, in units of the numbers it is the difference of, and to the budget it uses.
-_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 #: Blocks up to this size are multiplied by compiled code: in any case, and if R is sparse.
 _SMALL, _MEDIUM = 16, 512
@@ -209,7 +209,7 @@ def certain_edges(
     with np.errstate(invalid="ignore", divide="ignore"):
         reach = system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s))
     entries = system.gather(theta)
-    present = np.abs(entries) > (1.0 + _ROUNDING) * reach
+    present = np.abs(entries) > (1.0 + ROUNDING) * reach
     u, u_reach = subgradient_within(system, dual, gap)
     absent = penalty.certain_zeros(entries, u, u_reach, reach, system.entries(penalty))
     if not cuts_proved:
@@ -231,7 +231,7 @@ def subgradient_within(
     at = system.upper[entries]
     W, S = dual[at], system.S[at]
     u = W - S
-    reach += _ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
+    reach += ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
     return system.weigh(u, entries), system.weigh(reach, entries)
 
 

@@ -47,7 +47,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jointglasso._typing import FloatArray
+from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.certificate import LARGEST_NEAR, Bounds, surely_near
@@ -75,7 +75,7 @@ def with_rounding(
     factor = bounds.factor
     variance = np.maximum(factor.inverse[system.diagonal], system.optimal_variance(diagonal_penalty))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        conditioning = _Conditioning(system, theta, factor, variance)
+        conditioning = Conditioning.of(system, theta, factor, variance)
         gap = bounds.gap + _gap_error(system, bounds, conditioning)
         objective, error = _objective(system, theta, penalty, diagonal_penalty, factor, conditioning.logdet_error)
     proved = np.isfinite(bounds.objective) & np.isfinite(objective) & np.isfinite(error)
@@ -91,23 +91,49 @@ def _g(n: FloatArray) -> FloatArray:
     return np.asarray(n * _UNIT / (1.0 - n * _UNIT))
 
 
-class _Conditioning:
-    """The measures a and b of the blocks of a factored matrix, and the errors that follow from them."""
+class Conditioning:
+    """The measures a and b of factored blocks of p variables each, and the errors that follow from them.
 
-    def __init__(self, system: BlockSystem, matrix: FloatArray, factor: Factorization, variance: FloatArray) -> None:
+    `a` and `b` are given with the sums of what they are the largest of.
+    """
+
+    def __init__(
+        self,
+        a: tuple[FloatArray, FloatArray],
+        b: tuple[FloatArray, FloatArray],
+        p: FloatArray,
+        definite: BoolArray | bool = True,
+    ) -> None:
+        (a_most, sum_a), (b_most, self.sum_b) = a, b
+        eta = _g(p + 1.0) * p * (np.sqrt(a_most) + np.sqrt(b_most)) ** 2 + 16.0 * _UNIT * p * b_most
+        eta = _HIGHER_ORDERS * eta
+        self.eta = np.where((eta * np.sqrt(p) <= _FIRST_ORDER) & definite, eta, np.inf)
+        self.logdet_error = _HIGHER_ORDERS * _g(p + 1.0) * (sum_a + p * a_most * self.eta)
+        self.products = _HIGHER_ORDERS * _UNIT * (2.0 * p * (p * b_most) ** 1.5 + p**3 * b_most)
+
+    @classmethod
+    def of(cls, system: BlockSystem, matrix: FloatArray, factor: Factorization, variance: FloatArray) -> Conditioning:
+        """Of a matrix in flat storage."""
         from jointglasso.kernels.row_sums import scaled_row_sums
 
         layout = system.offset, system.size, system.member_start
-        a, sum_a = scaled_row_sums(factor.inverse, *layout, np.sqrt(matrix[system.diagonal]))
-        b, self.sum_b = scaled_row_sums(matrix, *layout, np.sqrt(variance))
-        p = system.size.astype(float)
-        eta = _HIGHER_ORDERS * (_g(p + 1.0) * p * (np.sqrt(a) + np.sqrt(b)) ** 2 + 16.0 * _UNIT * p * b)
-        self.eta = np.where((eta * np.sqrt(p) <= _FIRST_ORDER) & factor.definite, eta, np.inf)
-        self.logdet_error = _HIGHER_ORDERS * _g(p + 1.0) * (sum_a + p * a * self.eta)
-        self.products = _HIGHER_ORDERS * _UNIT * (2.0 * p * (p * b) ** 1.5 + p**3 * b)
+        a = scaled_row_sums(factor.inverse, *layout, np.sqrt(matrix[system.diagonal]))
+        b = scaled_row_sums(matrix, *layout, np.sqrt(variance))
+        return cls(a, b, system.size.astype(float), factor.definite)
 
 
-def _gap_error(system: BlockSystem, bounds: Bounds, of: _Conditioning) -> FloatArray:
+def far_error(theta: Conditioning, dual: Conditioning, p: FloatArray) -> FloatArray:
+    """What ``tr M - log det(I + M)`` of each block may be too small by, found as a trace less two log-determinants."""
+    trace = np.sqrt(p) * theta.eta + (16.0 * _UNIT + 2.0 * _g(2.0 * p)) * theta.sum_b
+    return np.asarray(theta.logdet_error + 17.0 * dual.logdet_error + trace)
+
+
+def error_of_sums(chain: float, largest: float) -> float:
+    """Error of a sum whose terms, in absolute values, add up to `largest`; pairwise sums, then `chain` additions."""
+    return float(_g(np.asarray(_PAIRWISE + chain + 16.0)) * largest)
+
+
+def _gap_error(system: BlockSystem, bounds: Bounds, of: Conditioning) -> FloatArray:
     """What the gap of each group may be too small by."""
     weight, p = system.block_weight, system.size.astype(float)
     h = bounds.gap[system.block_group] / weight
@@ -119,9 +145,8 @@ def _gap_error(system: BlockSystem, bounds: Bounds, of: _Conditioning) -> FloatA
     far = np.isfinite(h) & (h >= 0.99 * surely_near(system))
     if far.any():
         factor = factorize(system, bounds.dual, only=far)
-        dual = _Conditioning(system, bounds.dual, factor, np.abs(factor.inverse[system.diagonal]))
-        trace = np.sqrt(p) * of.eta + (16.0 * _UNIT + 2.0 * _g(2.0 * p)) * of.sum_b
-        error = np.where(far, error + of.logdet_error + 17.0 * dual.logdet_error + trace, error)
+        dual = Conditioning.of(system, bounds.dual, factor, np.abs(factor.inverse[system.diagonal]))
+        error = np.where(far, error + far_error(of, dual, p), error)
     return system.sum_per_group(weight * error)
 
 
@@ -154,7 +179,7 @@ def _objective(
 def log_determinant_error(system: BlockSystem, matrix: FloatArray, factor: Factorization) -> FloatArray:
     """What the log-determinant of each block of a factored matrix may be off by."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        return _Conditioning(system, matrix, factor, np.abs(factor.inverse[system.diagonal])).logdet_error
+        return Conditioning.of(system, matrix, factor, np.abs(factor.inverse[system.diagonal])).logdet_error
 
 
 def sum_error(n: float) -> float:

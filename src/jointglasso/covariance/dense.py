@@ -84,6 +84,11 @@ class DenseCovariance:
     def block(self, k: int, variables: IntArray) -> FloatArray:
         return self._matrices[k][np.ix_(variables, variables)]
 
+    def rows(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
+        """``S_k[rows][:, columns]``, of the upper triangle: matrices may be asymmetric in their last digits."""
+        S, above = self._matrices[k], rows[:, None] < columns
+        return np.where(above, S[np.ix_(rows, columns)], S[np.ix_(columns, rows)].T)
+
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         return self._matrices[k][rows, columns]
 

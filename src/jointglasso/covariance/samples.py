@@ -265,6 +265,13 @@ class SampleCovariance:
         np.fill_diagonal(S, self._diagonals[k][variables])
         return S
 
+    def rows(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
+        """``S_k[rows][:, columns]``."""
+        piece = self._scaled[k][rows] @ self._scaled[k][columns].T
+        i, j = np.nonzero(rows[:, None] == columns)
+        piece[i, j] = self._diagonals[k][rows[i]]
+        return piece
+
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         Z = self._scaled[k]
         out = np.empty(len(rows))

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from jointglasso.covariance import absent_of, fingerprint
 from jointglasso.engine.outcome import Nonzeros, Outcome
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
+
+Theta = TypeVar("Theta")
 
 FORMAT = "jointglasso checkpoint"
 FORMAT_VERSION = 2
@@ -119,18 +121,19 @@ class Checkpoint:
     def _unfinished(self, blocks: ClassBlocks) -> Path:
         return self.folder / f"{_key(blocks)}.unfinished.npz"
 
-    def snapshots(self, blocks: ClassBlocks, system: BlockSystem) -> Callable[[Callable[[], FloatArray]], None]:
+    def snapshots(
+        self, blocks: ClassBlocks, nonzeros: Callable[[Theta], Nonzeros]
+    ) -> Callable[[Callable[[], Theta]], None]:
         """A function that writes, now and then, where the solve of these blocks has got to."""
         path, last, writing = self._unfinished(blocks), time.monotonic(), Lock()
 
-        def keep(theta: Callable[[], FloatArray]) -> None:
+        def keep(theta: Callable[[], Theta]) -> None:
             nonlocal last
             if time.monotonic() - last < SNAPSHOT_SECONDS or not self.folder.is_dir():  # on another machine, perhaps
                 return
             with writing:
                 last = time.monotonic()
-                nobody = np.zeros(len(system.upper), dtype=bool)
-                self._write(path, Nonzeros.of(system, theta(), nobody), 0, ["snapshot"] * system.n_groups)
+                self._write(path, nonzeros(theta()), 0, ["snapshot"] * blocks.n_groups)
                 last = time.monotonic()
 
         return keep

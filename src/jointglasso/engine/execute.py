@@ -20,6 +20,7 @@ from jointglasso.engine.executors import check_executor
 from jointglasso.engine.latent import require_latent, with_latent
 from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method, suited_method
 from jointglasso.engine.outcome import Outcome
+from jointglasso.engine.pieces import WarmStart
 from jointglasso.engine.planning import out_of_memory, require_room
 from jointglasso.engine.progress import Control
 from jointglasso.engine.prove import certify
@@ -27,7 +28,6 @@ from jointglasso.engine.runner import GroupRunner, Options
 from jointglasso.engine.sameness import sameness_of
 from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.engine.status import status_of
-from jointglasso.engine.work import WarmStart
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening.groups import ClassBlocks, class_blocks
 from jointglasso.screening.pairs import PairTable

@@ -15,7 +15,7 @@ from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks.system import read_blocks
 from jointglasso.covariance import CovarianceSource
-from jointglasso.engine.work import Item, Shared, waiting_among
+from jointglasso.engine.pieces import Item, Shared, waiting_among
 from jointglasso.screening.dynamic import WaitingPairs
 from jointglasso.screening.groups import ClassBlocks
 

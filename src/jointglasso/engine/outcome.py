@@ -7,6 +7,7 @@ again from the source in the rare case that they are needed once more.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -100,5 +101,7 @@ class Outcome:
     build_seconds: float
     """Of `seconds`, for reading the covariances and laying out the blocks."""
     seconds: float
-    opened: Opened | None = None
-    """Kept while there is room for it."""
+    opened: Any = None
+    """Its blocks, `Opened` or `OpenedBig`, kept while there is room for them."""
+    is_big: bool = False
+    """Whether it was solved without its blocks in double precision."""

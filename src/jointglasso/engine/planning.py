@@ -19,6 +19,7 @@ from jointglasso._memory import available_memory
 from jointglasso._optional import require
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.engine.big_work import BIG_BLOCK, LEAST_BLOCK, may_be_big
 from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
@@ -168,18 +169,19 @@ def plan(
             problem,
             ClusterSize(workers, cores, None if memory is None else check_positive("memory", memory)),
             lambda source, executor: solve(source, lambda1, lambda2, executor=executor, **options),
-            lambda partition: _memory_of(partition, None, method),
+            lambda partition: _memory_of(partition, None, method, may_be_big(problem, method.name)),
         )
     screen = Screen(problem, screening)
-    return plan_of(screen.partition, screen.pairs, method)
+    return plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
 
 
-def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver) -> Plan:
-    """Estimate what the groups of a partition will take."""
+def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool = False) -> Plan:
+    """Estimate what the groups of a partition will take; big ones do without their blocks if they may."""
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
-    memory = group_memory(blocks, method, dense)
+    big = may_be_big & (blocks.group_largest >= BIG_BLOCK)
+    memory = group_memory(blocks, method, dense, big)
     seconds = FACTORIZATIONS * blocks.group_cost / _factorization_rate()
     if pairs is not None and method.name == "auto":
         one_core = DENSE_FACTORIZATIONS * blocks.group_area * available_cores() / _factorization_rate()
@@ -215,9 +217,14 @@ def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
         dense = dense_groups(blocks, screen.pairs)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
         jobs, left = share_out(pieces, n_jobs, room - around)
+    for_blocks = left >= 0.0
+    if not for_blocks:  # or if big groups do without their blocks
+        big = may_be_big(problem, method.name) & (blocks.group_largest >= LEAST_BLOCK)
+        pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
+        jobs, left = share_out(pieces, n_jobs, room - around)
         if left < 0.0:
             raise _refusal(problem, screen, method, float(pieces[0]) + around, room)
-    return Room(options.n_jobs and jobs, kept_entries(left), for_admm)
+    return Room(options.n_jobs and jobs, kept_entries(left), for_admm, for_blocks)
 
 
 def out_of_memory(
@@ -232,7 +239,7 @@ def out_of_memory(
             f"The scan of the covariances found more pairs than fit into memory, of which {readable_bytes(room)} are "
             "left: raise lambda1, or use a machine with more memory."
         )
-    needed = _memory_of(screen.partition, screen.pairs, method)
+    needed = _memory_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
     return _refusal(problem, screen, method, max(needed, room), room)
 
 
@@ -244,16 +251,17 @@ def _refusal(problem: JointProblem, screen: Screen, method: GroupSolver, needed:
     )
 
 
-def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver) -> float:
-    """Bytes needed at the peak."""
+def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool) -> float:
+    """Bytes needed at the peak, at least: big groups do without their blocks if they may."""
     blocks = partition.class_blocks
-    memory = group_memory(blocks, method, dense_groups(blocks, pairs))
+    big = may_be_big & (blocks.group_largest >= LEAST_BLOCK)
+    memory = group_memory(blocks, method, dense_groups(blocks, pairs), big)
     return float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs)
 
 
 def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, room: float) -> str:
     """Smallest multiple of the penalties whose first partition fits, in words; empty where there is none."""
-    pairs, penalty = screen.pairs, problem.penalty
+    pairs, penalty, big = screen.pairs, problem.penalty, may_be_big(problem, method.name)
     if pairs is None or penalty.scale == 0:
         return ""
 
@@ -261,7 +269,7 @@ def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, 
         at = penalty.times(factor)
         partition = screen.first_partition_at(at)
         found = pairs.at(at)
-        fits = partition is not None and _memory_of(partition, found, method) <= room
+        fits = partition is not None and _memory_of(partition, found, method, big) <= room
         return partition if fits else None
 
     low, high = 1.0, 2.0

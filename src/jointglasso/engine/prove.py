@@ -12,7 +12,8 @@ from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
 from jointglasso.covariance import absent_of
 from jointglasso.engine.assemble import flat_from_precisions, sparse_matrices
-from jointglasso.engine.outcome import Opened, Outcome
+from jointglasso.engine.big_work import AnyOpened, OpenedBig
+from jointglasso.engine.outcome import Outcome
 from jointglasso.engine.recheck import NO_LEAKS, Leaks
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.sameness import certain_ties
@@ -87,7 +88,7 @@ def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outc
     """
     gaps: list[FloatArray] = []
     leaks: list[Leaks] = []
-    at_hand: list[tuple[Opened, Bounds] | None] = []  # where blocks are kept anyway; not all of them would fit
+    at_hand: list[tuple[AnyOpened, Bounds] | None] = []  # where blocks are kept anyway; not all of them would fit
     for outcome, opened in zip(outcomes, runner.reopen(outcomes), strict=True):
         bounds, leaking = _bounds_with_cuts(problem, opened)
         at_hand.append(None if outcome.opened is None else (opened, bounds))
@@ -158,9 +159,16 @@ def _with_leaks(
 
 
 def _with_radius(
-    problem: JointProblem, outcome: Outcome, opened: Opened, gap: FloatArray, dual: FloatArray, radius: float
+    problem: JointProblem,
+    outcome: Outcome,
+    opened: AnyOpened,
+    gap: FloatArray,
+    dual: FloatArray,
+    radius: float,
 ) -> Outcome:
     """An outcome with the gap of each of its groups, and what a gap of the whole proves about its entries."""
+    if isinstance(opened, OpenedBig):
+        return opened.with_radius(outcome, gap, radius)
     system, theta = opened.system, opened.theta
     radii = np.full_like(gap, radius)
     edges = certain_edges(system, theta, dual, radii, problem.penalty, cuts_proved=False)
@@ -176,8 +184,10 @@ def _with_radius(
     )
 
 
-def _bounds_with_cuts(problem: JointProblem, opened: Opened) -> tuple[Bounds, Leaks]:
+def _bounds_with_cuts(problem: JointProblem, opened: AnyOpened) -> tuple[Bounds, Leaks]:
     """Bounds of the groups by the part of a dual point over all classes that lies in them, and the rest: its leaks."""
+    if isinstance(opened, OpenedBig):
+        return opened.with_cuts()
     system, theta, bounds = opened.system, opened.theta, opened.bounds
     leaks = NO_LEAKS
     if opened.cuts is not None:

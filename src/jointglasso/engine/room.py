@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.engine.big_work import BYTES_PER_ENTRY
 from jointglasso.engine.items import work_items
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
@@ -28,17 +29,24 @@ class Room:
     """Entries of solved blocks that may be kept at hand."""
     for_admm: bool = True
     """Whether a big group that Newton's method finds hard may be handed to ADMM, which takes twice the memory."""
+    for_blocks: bool = True
+    """Whether the blocks of every group fit in double precision."""
 
 
 #: More than anybody needs.
 AMPLE = Room()
 
 
-def group_memory(blocks: ClassBlocks, method: GroupSolver, dense: BoolArray | bool) -> FloatArray:
-    """Bytes needed while each group is solved; `dense` ones are left to ADMM where the method does so."""
+def group_memory(
+    blocks: ClassBlocks, method: GroupSolver, dense: BoolArray | bool, big: BoolArray | bool = False
+) -> FloatArray:
+    """Bytes needed while each group is solved.
+
+    `dense` ones are left to ADMM where the method does so, `big` ones are solved without their blocks.
+    """
     own = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # a method of somebody else may not know
     per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, own)
-    return np.asarray(per_entry * blocks.group_area)
+    return np.asarray(np.where(big, BYTES_PER_ENTRY, per_entry) * blocks.group_area)
 
 
 def work_memory(blocks: ClassBlocks, method: GroupSolver, memory: FloatArray) -> FloatArray:

@@ -6,18 +6,23 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from jointglasso.engine.big_work import AnyOpened, is_big
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, Work, map_work
 from jointglasso.engine.items import gap_shares, start_objectives, work_items
 from jointglasso.engine.narrow import narrowed
-from jointglasso.engine.outcome import Opened, Outcome
+from jointglasso.engine.outcome import Outcome
+from jointglasso.engine.pieces import Item, Shared, WarmStart
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.room import AMPLE, Room
-from jointglasso.engine.work import Item, Shared, WarmStart, reopen, solve_item
+from jointglasso.engine.work import reopen, solve_item
 from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import WaitingPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers import GroupSolver
+
+#: Memory of an entry of a big group that stays at hand, in units of what it takes in a system of blocks.
+_KEPT_OF_BIG = 0.05
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,9 @@ class GroupRunner:
         self.room, self.blocks, self.settled, self.options = room, blocks, settled, options
         self.covariance_seconds, self.n_iter = 0.0, 0
         self.shared = Shared(
-            problem, options.method, options.tol, waiting, warm_start, options.checkpoint, room.for_admm
-        )
+            problem, options.method, options.tol, waiting, warm_start, options.checkpoint,
+            room_for_admm=room.for_admm, room_for_blocks=room.for_blocks,
+        )  # fmt: skip
         self.groups = work_items(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
         self.start_objective = settled + float(starts.sum())
@@ -65,19 +71,18 @@ class GroupRunner:
         shares, area, kept = gap_shares(self.blocks), self.blocks.group_area, 0.0
         items = []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
-            kept += float(area[groups].sum())
             blocks = self.blocks.select(groups)
-            items.append(
-                Item(
-                    number=number,
-                    blocks=blocks,
-                    share=shares[groups],
-                    rest=self.start_objective - start,
-                    max_iter=self.options.max_iter,
-                    saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
-                    stays_open=kept <= self.room.kept_entries and self.options.executor is None,
-                )
+            item = Item(
+                number=number,
+                blocks=blocks,
+                share=shares[groups],
+                rest=self.start_objective - start,
+                max_iter=self.options.max_iter,
+                saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
             )
+            kept += float(area[groups].sum()) * (_KEPT_OF_BIG if is_big(item, self.shared) else 1.0)
+            stays_open = kept <= self.room.kept_entries and self.options.executor is None
+            items.append(replace(item, stays_open=stays_open))
         return items
 
     def run(self) -> list[Outcome]:
@@ -105,7 +110,7 @@ class GroupRunner:
         """Gap allowed to the whole problem: `tol` is relative to its objective."""
         return self.options.tol * max(self.shared.problem.unit, abs(objective))
 
-    def reopen(self, outcomes: Sequence[Outcome]) -> Iterator[Opened]:
+    def reopen(self, outcomes: Sequence[Outcome]) -> Iterator[AnyOpened]:
         """The blocks of finished pieces of work, one after another, built again where they were given back."""
         for outcome in outcomes:
             yield reopen(outcome, self.items[outcome.number], self.shared)

@@ -7,72 +7,26 @@ thread, another process or another machine may do it; `narrow.py` leaves of what
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from jointglasso._threads import cores_here
-from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import bound_groups, certain_edges
 from jointglasso.engine.assemble import flat_from_precisions, without_forbidden
-from jointglasso.engine.checkpoint import Checkpoint, Saved
+from jointglasso.engine.big_work import AnyOpened, is_big, reopen_big, solve_big_item
+from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.executors import Tell, unheard
 from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
+from jointglasso.engine.pieces import Item, Shared, waiting_among
 from jointglasso.engine.recheck import Cuts
 from jointglasso.engine.sameness import NO_PROOFS, certain_ties
 from jointglasso.engine.sharpen import prove_cuts
 from jointglasso.engine.solvable import require_definite_start, require_solvable
-from jointglasso.problem import JointProblem
-from jointglasso.screening.dynamic import WaitingPairs
-from jointglasso.screening.groups import ClassBlocks
-from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
+from jointglasso.solvers import SolverResult, SolverTask
 from jointglasso.solvers.base import diagonal_start
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """Precision matrices to start from."""
-
-    precision: Sequence[Any]
-    trusted: bool
-    """Whether they come from a solve, so that they, and any blocks of them, are known to be definite."""
-
-
-@dataclass(frozen=True)
-class Shared:
-    """What all pieces of work of one round have in common."""
-
-    problem: JointProblem
-    method: GroupSolver
-    tol: float
-    waiting: WaitingPairs | None
-    """Pairs cut by a dynamic screen, to be looked at again; None for other screens, whose cuts are right."""
-    warm_start: WarmStart | None = None
-    checkpoint: Checkpoint | None = None
-    """Where long solves leave snapshots."""
-    room_for_admm: bool = True
-    """Whether big groups may be handed to ADMM, which takes twice the memory."""
-
-
-@dataclass(frozen=True)
-class Item:
-    """Independent groups to be solved together, each to its share of the gap allowed to the whole problem."""
-
-    number: int
-    blocks: ClassBlocks
-    share: FloatArray
-    rest: float
-    """Objective of the rest of the problem, as far as it is known."""
-    max_iter: int
-    start: Nonzeros | None = None
-    """Where an earlier attempt, to a wider gap, ended."""
-    saved: Saved | None = None
-    """What an earlier run left of it."""
-    stays_open: bool = False
-    """Whether its blocks are kept at hand when it is solved."""
 
 
 def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
@@ -82,6 +36,11 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
     ends with what it has.
     """
     began = time.perf_counter()
+    if is_big(item, shared):
+        outcome = solve_big_item(item, shared, tell)
+        if outcome.stopped_by != "rounding" or not shared.room_for_blocks:
+            return outcome
+        item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, item.max_iter - outcome.n_iter))
     system, cuts = build(item, shared)
     built = time.perf_counter()
     require_solvable(shared.problem, system)
@@ -117,10 +76,12 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
     )
 
 
-def reopen(outcome: Outcome, item: Item, shared: Shared) -> Opened:
+def reopen(outcome: Outcome, item: Item, shared: Shared) -> AnyOpened:
     """The blocks of a solved piece of work, built again where they were given back."""
     if outcome.opened is not None:
         return outcome.opened
+    if outcome.is_big:
+        return reopen_big(outcome, item, shared)
     problem, (system, cuts) = shared.problem, build(item, shared)
     theta = outcome.nonzeros.flat(len(system.S))
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
@@ -141,13 +102,6 @@ def build(item: Item, shared: Shared) -> tuple[BlockSystem, Cuts | None]:
     near = waiting_among(waiting, system.members, problem.source.n_variables)
     pair = system.find_pairs(waiting.rows[near], waiting.columns[near])
     return system, Cuts(problem, system, np.unique(pair[pair >= 0]))
-
-
-def waiting_among(waiting: WaitingPairs, members: IntArray, n_variables: int) -> IntArray:
-    """Waiting pairs of which both variables are among the members."""
-    here = np.zeros(n_variables, dtype=bool)
-    here[members] = True
-    return np.flatnonzero(here[waiting.rows] & here[waiting.columns])
 
 
 def _task(item: Item, shared: Shared, system: BlockSystem, tell: Tell) -> SolverTask:
@@ -178,7 +132,9 @@ def _task(item: Item, shared: Shared, system: BlockSystem, tell: Tell) -> Solver
     )
     if shared.checkpoint is None:
         return task
-    return replace(task, keep=shared.checkpoint.snapshots(item.blocks, system))
+    nobody = np.zeros(len(system.upper), dtype=bool)
+    pick = partial(Nonzeros.of, system, present=nobody)
+    return replace(task, keep=shared.checkpoint.snapshots(item.blocks, pick))
 
 
 def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverResult | None]:

@@ -24,7 +24,7 @@ from jointglasso.certificate import NEAR_IF_BIG, Bounds, gap_of_squares
 from jointglasso.kernels.pair_types import Entries, GroupPair
 from jointglasso.penalties import ANY_CLASS
 from jointglasso.solvers.base import SolverTask, diagonal_start
-from jointglasso.solvers.columns import ColumnAscent
+from jointglasso.solvers.columns import ColumnAscent, next_look
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
 
 _ROUNDS = 6
@@ -34,9 +34,8 @@ _STEP_TOLERANCE = 0.03
 _FEW_CROSSINGS = 2e-3
 _ARMIJO = 1e-3
 
-#: Change of W in a sweep over the columns that is hardly more than rounding in single precision; the most sweeps; the
-#: part of the gap estimated at one look at Theta at which the next one is worth its price.
-_SETTLED, _SWEEPS, _NEXT_LOOK = 2e-6, 60, 0.7
+#: Change of W in a sweep over the columns that is hardly more than rounding in single precision; the most sweeps.
+_SETTLED, _SWEEPS = 2e-6, 60
 
 #: From one working set to the next the pairs may become this many times as many; the factor by which the penalties of
 #: newcomers are raised until they are no more.
@@ -99,25 +98,26 @@ def _approach(task: SolverTask, start: FloatArray, workers: Workers, strong: Boo
     objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
     if state is not None:
         objective = state.objective
-    number, share, wanted, looked = 0, float(task.share.sum()), np.inf, True
+    number, share, wanted, looked, unseen = 0, float(task.share.sum()), np.inf, True, -np.inf
     while number < min(task.max_iter, _SWEEPS) and _SETTLED < ascent.change < np.inf:
         if task.report(objective, None):
             break
         number += 1
         ascent.sweep()
         limit = share * task.allowed_gap(objective)
-        looked = ascent.rough_gap <= min(limit, wanted)
+        # Where sweeps gain little in the estimate the gap may be small all the same: look as often as it costs as much.
+        unseen += ascent.cost
+        looked = ascent.rough_gap <= min(limit, wanted) or unseen > ascent.look_cost
         if not looked:
             task.keep(ascent.theta)
             continue
-        wanted = _NEXT_LOOK * ascent.rough_gap
+        unseen, wanted = 0.0, next_look(ascent.rough_gap, limit, np.inf)
         state = _better(task, state, ascent, workers)
         if state is not None:
             objective = state.objective
             if state.near_bounds(state.working_set()) is not None:
                 break
-            if np.isfinite(state.expected_gap):
-                wanted *= limit / max(state.expected_gap, limit)
+            wanted = next_look(ascent.rough_gap, limit, state.expected_gap)
     if not looked:
         state = _better(task, state, ascent, workers)
     return (_State.begin(task, start, workers) if state is None else state), number

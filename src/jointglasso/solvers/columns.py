@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +22,18 @@ from scipy import sparse
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import log_determinants
+from jointglasso.blocks.system import bincount
 from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
 from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
+from jointglasso.solvers.column_order import ClassBlocksInStorage, Order, as_columns
 
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last
 #: sweep. Passes over a column cost more where a pair has to find its clusters.
 _FINE, _COARSE = (1e-2, 0.1), (1.0, 1.0)
 
 #: Change that the first sweep is expected to make from a start that carries knowledge.
-_WARM_CHANGE = 0.03
+WARM_CHANGE = 0.03
 
 #: A batch holds this part of the columns, but not fewer and not more than so many.
 _PART, _FEWEST, _MOST = 40, 32, 256
@@ -49,6 +50,17 @@ _STALLED, _NEAR = 0.5, 1e-3
 
 #: Pieces into which a batch is cut for each thread; columns of a batch from which on its own pairs are shared out, too.
 _PIECES, _WORTH_SHARING = 2, 64
+
+#: Multiplications for each entry of the blocks in a sweep; multiplications of factors that take as long as one of them.
+_OF_A_SWEEP, _OF_A_FACTOR = 10.0, 15.0
+
+#: Part of the gap estimated at one look at Theta at which the next one is worth its price.
+_NEXT_LOOK = 0.7
+
+
+def next_look(rough_gap: float, limit: float, gap: float) -> float:
+    """Estimate of the gap at which another look promises one within its limit, given what the last look found."""
+    return _NEXT_LOOK * rough_gap * (limit / max(gap, limit) if np.isfinite(gap) else 1.0)
 
 
 def suits_columns(task: SolverTask) -> bool:
@@ -67,65 +79,6 @@ def suits_columns(task: SolverTask) -> bool:
 def precisions(penalty: PairPenalty) -> tuple[float, float]:
     """How closely a column is solved: see `_FINE`."""
     return _FINE if "newton" in penalty.offers else _COARSE
-
-
-class ClassBlocksInStorage(Protocol):
-    """The class blocks of one group, one after another."""
-
-    @property
-    def n_classes(self) -> int: ...
-    @property
-    def block_class(self) -> IntArray: ...
-    @property
-    def block_weight(self) -> FloatArray: ...
-    @property
-    def size(self) -> IntArray: ...
-    @property
-    def offset(self) -> IntArray: ...
-    @property
-    def member_start(self) -> IntArray: ...
-    @property
-    def members(self) -> IntArray: ...
-
-
-@dataclass(frozen=True)
-class Order:
-    """The members of the blocks in some order of the variables."""
-
-    blocks: ClassBlocksInStorage
-    variable: IntArray
-    """Variable of each member, ascending within a block."""
-    member: IntArray
-    """Member of the blocks, as these store them, behind each member."""
-
-    @classmethod
-    def by(cls, blocks: ClassBlocksInStorage, rank: IntArray) -> Order:
-        """The order in which the members of a block have ascending ranks, those of their variables."""
-        block = np.repeat(np.arange(len(blocks.size)), blocks.size)
-        member = np.lexsort((rank, block))
-        return cls(blocks, rank[member], member)
-
-    @property
-    def slots(self) -> list[IntArray]:
-        """Place in the blocks' own order, for each block."""
-        return [self.member[a:b] - a for a, b in pairwise(self.blocks.member_start)]
-
-    def places(self) -> tuple[IntArray, IntArray]:
-        """(K, U): block of each variable in each class and its place there, -1: in none."""
-        blocks = self.blocks
-        block = np.repeat(np.arange(len(blocks.size)), blocks.size)
-        block_of = np.full((blocks.n_classes, int(self.variable.max(initial=-1)) + 1), -1, dtype=np.int64)
-        slot_of = np.full_like(block_of, -1)
-        block_of[blocks.block_class[block], self.variable] = block
-        slot_of[blocks.block_class[block], self.variable] = np.arange(len(block)) - blocks.member_start[block]
-        return block_of, slot_of
-
-
-def as_columns(n_variables: int, row: IntArray, other: IntArray, value: FloatArray) -> SparseColumns:
-    """Columns with the given numbers (n, K), each of them once, sorted."""
-    order = sparse.coo_array((np.arange(len(row)), (row, other)), shape=(n_variables, n_variables)).tocsr()
-    order.sort_indices()
-    return SparseColumns(order.indptr.astype(np.int64), order.indices.astype(np.int64), value[order.data])
 
 
 @dataclass
@@ -184,7 +137,7 @@ class ColumnAscent:
         blocks = system.compiled
         return cls.over(
             system, task.penalty, local, ascent, (blocks.S.astype(np.float32), blocks.factor), (r, s),
-            1.0 if inverse is None else _WARM_CHANGE, task.n_threads,
+            1.0 if inverse is None else WARM_CHANGE, task.n_threads,
         )  # fmt: skip
 
     @classmethod
@@ -297,6 +250,25 @@ class ColumnAscent:
             row, column = (self._member[k, end[kept]] for end in (Theta.row, Theta.col))
             theta[base[row] + slot[row] * size[row] + slot[column]] = Theta.data[kept]
         return theta
+
+    def pairs(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Pairs i < j of numbers within the group that some column has, and their values (P, K): the mean of both."""
+        start, other, value = self.ascent.columns
+        n, row, column = self.n_variables, np.repeat(self.order, np.diff(start)), self.order[other]
+        key, at = np.unique(np.minimum(row, column) * n + np.maximum(row, column), return_inverse=True)
+        mean = np.stack([bincount(at, 0.5 * x, len(key)) for x in value.T], axis=1)
+        return key // n, key % n, mean
+
+    @property
+    def cost(self) -> float:
+        """Multiplications of a sweep, roughly."""
+        size = self.blocks.size.astype(float)
+        return float(np.count_nonzero(self.ascent.columns.value) * size.max() + _OF_A_SWEEP * (size**2).sum())
+
+    @property
+    def look_cost(self) -> float:
+        """Multiplications of a sweep that take as long as a look at the gap, roughly."""
+        return float((self.blocks.size.astype(float) ** 3).sum() / _OF_A_FACTOR)
 
     def class_theta(self, k: int) -> Any:
         """Theta of a class off the diagonal, as a sparse matrix over the variables of the group."""

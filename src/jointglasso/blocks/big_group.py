@@ -1,0 +1,194 @@
+"""One big group, of which nothing is stored in double precision but what is sparse.
+
+A `BlockSystem` takes a hundred bytes an entry of its blocks, most of them for the index of the pairs. Here the
+covariances are read from the source when they are wanted, some rows at a time, and Theta is a list of pairs; the
+matrix W of the sweeps, in single precision, is all that has an entry for every pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.system import BlockSystem
+from jointglasso.covariance import CovarianceSource
+from jointglasso.kernels.pair_types import Entries
+from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty
+from jointglasso.screening.groups import ClassBlocks
+
+
+@dataclass(frozen=True)
+class BigGroup:
+    """The class blocks of one group, sorted by size like those of a `BlockSystem`."""
+
+    source: CovarianceSource
+    n_classes: int
+    block_class: IntArray
+    block_weight: FloatArray
+    size: IntArray
+    offset: IntArray
+    member_start: IntArray
+    members: IntArray
+
+    @classmethod
+    def build(cls, source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray) -> BigGroup:
+        """Lay the blocks of a group out."""
+        order = np.argsort(blocks.sizes, kind="stable")
+        size = blocks.sizes[order]
+        members = np.concatenate([blocks.members[blocks.start[b] : blocks.start[b + 1]] for b in order])
+        block_class = blocks.block_class[order]
+        return cls(
+            source=source,
+            n_classes=source.n_classes,
+            block_class=block_class,
+            block_weight=weights[block_class],
+            size=size,
+            offset=np.concatenate([[0], np.cumsum(size * size)]),
+            member_start=np.concatenate([[0], np.cumsum(size)]),
+            members=members,
+        )
+
+    @property
+    def n_entries(self) -> int:
+        """Entries i < j inside the blocks."""
+        return int((self.size * (self.size - 1) // 2).sum())
+
+    @cached_property
+    def variables(self) -> IntArray:
+        """The variables of the group, sorted."""
+        return np.unique(self.members)
+
+    @cached_property
+    def local(self) -> IntArray:
+        """Number within the group of each member's variable."""
+        return np.searchsorted(self.variables, self.members)
+
+    @cached_property
+    def member_block(self) -> IntArray:
+        """Block of each member."""
+        return np.repeat(np.arange(len(self.size)), self.size)
+
+    @cached_property
+    def member_of(self) -> IntArray:
+        """(K, U): member that is a variable of the group in each class; -1: none."""
+        member = np.full((self.n_classes, len(self.variables)), -1, dtype=np.int64)
+        member[self.block_class[self.member_block], self.local] = np.arange(len(self.members))
+        return member
+
+    def held(self, i: IntArray, j: IntArray) -> BoolArray:
+        """(P, K): classes that hold pairs of variables, given by their numbers within the group."""
+        block = np.append(self.member_block, -1)  # of nobody
+        row, column = self.member_of[:, i].T, self.member_of[:, j].T
+        return np.asarray((row >= 0) & (block[row] == block[column]))
+
+    def positions(self, row: IntArray, column: IntArray) -> IntArray:
+        """Places in flat storage of entries, given by members of one block each."""
+        block = self.member_block[row]
+        first = self.member_start[block]
+        return np.asarray(self.offset[block] + (row - first) * self.size[block] + column - first)
+
+    def optimal_variance(self, diagonal_penalty: float) -> FloatArray:
+        """Diagonal of the optimal W, which the optimality conditions fix in advance, in the order of `members`."""
+        weight = self.block_weight[self.member_block]
+        return np.asarray(self.diagonal() + diagonal_penalty / weight)
+
+    def diagonal(self) -> FloatArray:
+        """Diagonal of S, in the order of `members`."""
+        by_class = np.stack([self.source.diagonal(k) for k in range(self.n_classes)])
+        return np.asarray(by_class[self.block_class[self.member_block], self.members])
+
+    def covariances(self, block: int, rows: IntArray, columns: IntArray) -> FloatArray:
+        """Covariances (m, n) of some variables with others, in the class of a block."""
+        k = int(self.block_class[block])
+        read = getattr(self.source, "rows", None)
+        if read is not None:
+            return np.asarray(read(k, rows, columns))
+        first, second = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        return self.source.entries(k, low, high).reshape(len(rows), len(columns))
+
+
+@dataclass(frozen=True)
+class Support:
+    """A sparse Theta: pairs i < j of variables, by their numbers within the group, with their values in all classes."""
+
+    i: IntArray
+    j: IntArray
+    value: FloatArray
+    """(P, K)."""
+    diagonal: FloatArray
+    """Of each member."""
+
+    def in_order(self, order: IntArray, member: IntArray) -> Support:
+        """By places in an order of the variables; `member` is that of the members which goes with it."""
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        i, j = np.minimum(rank[self.i], rank[self.j]), np.maximum(rank[self.i], rank[self.j])
+        sort = np.lexsort((j, i))
+        return Support(i[sort], j[sort], self.value[sort], self.diagonal[member])
+
+
+def entries_held(penalty: PairPenalty, held: BoolArray) -> Entries:
+    """The entries of pairs that are held by the classes (P, K) marked, as a penalty looks at them."""
+    start = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
+    return Entries(start, np.nonzero(held)[1] if penalty.by_class else ANY_CLASS, UNIFORM, held.shape[1])
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SomePairs(BlockSystem):
+    """A system that knows only some pairs of its blocks: in flat storage, the diagonal and then these."""
+
+    row: IntArray = field(default_factory=lambda: _NONE)
+    column: IntArray = field(default_factory=lambda: _NONE)
+    """Members of each entry."""
+
+    @classmethod
+    def of(cls, group: BigGroup, i: IntArray, j: IntArray) -> SomePairs:
+        """Pairs i < j of a group, by their numbers in it, each of them in some block."""
+        held = group.held(i, j)
+        pair, k = np.nonzero(held)
+        row, column = group.member_of[k, i[pair]], group.member_of[k, j[pair]]
+        S = np.empty(len(row))
+        for c in range(group.n_classes):
+            mine = k == c
+            S[mine] = group.source.entries(c, group.members[row[mine]], group.members[column[mine]])
+        at = len(group.members) + np.arange(len(row))
+        return cls(
+            n_classes=group.n_classes,
+            block_class=group.block_class,
+            block_group=np.zeros(len(group.size), dtype=np.int64),
+            block_weight=group.block_weight,
+            size=group.size,
+            offset=group.offset,
+            member_start=group.member_start,
+            members=group.members,
+            S=np.concatenate([group.diagonal(), S]),
+            pair_start=np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
+            upper=at,
+            lower=at,
+            entry_block=group.member_block[row],
+            row=row,
+            column=column,
+        )
+
+    @cached_property
+    def diagonal(self) -> IntArray:
+        """Positions of the diagonal entries."""
+        return np.arange(len(self.members))
+
+    def entry_members(self, entries: IntArray | slice = slice(None)) -> tuple[IntArray, IntArray]:
+        """Positions in `members` of the row and the column variable of off-diagonal entries."""
+        return self.row[entries], self.column[entries]
+
+    def products_of_members(
+        self, of_member: FloatArray, of_block: FloatArray, entries: IntArray | slice = slice(None)
+    ) -> FloatArray:
+        """``of_block * of_member[row] * of_member[column]`` of off-diagonal entries."""
+        row, column = self.entry_members(entries)
+        return np.asarray(of_block[self.entry_block[entries]] * of_member[row] * of_member[column])

@@ -1,0 +1,330 @@
+"""A piece of work that is one big group, solved without its blocks in double precision.
+
+What is left of it is an `Outcome` like any other. The check of what a dynamic screen has cut looks at single pairs:
+these are a system of their own, with the diagonal and the pairs in question and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._threads import cores_here
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.big_group import BigGroup, SomePairs, Support
+from jointglasso.blocks.linalg import Factorization
+from jointglasso.certificate import Bounds
+from jointglasso.engine.checkpoint import Saved
+from jointglasso.engine.executors import Tell
+from jointglasso.engine.items import BATCHED_BLOCK
+from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
+from jointglasso.engine.pieces import Item, Shared, WarmStart, waiting_among
+from jointglasso.engine.recheck import NO_LEAKS, Cuts, Leaks, Violated
+from jointglasso.engine.sameness import NO_PROOFS
+from jointglasso.problem import JointProblem
+from jointglasso.solvers.big_sweeps import BigTask, at_inverse, solve_big
+from jointglasso.solvers.dual_point import DualPoint
+from jointglasso.validation import indefinite_start, not_semidefinite, semidefinite
+
+#: Size of a block from which a group is solved this way even where its blocks fit. Up to 5,000 variables it takes
+#: longer, because its certificate inverts two matrices of each class instead of one.
+BIG_BLOCK = 8000
+
+#: Groups of blocks smaller than this are given out in batches, and not solved this way even where memory is short.
+LEAST_BLOCK = BATCHED_BLOCK + 1
+
+#: Most bytes for each entry of the blocks: W and covariances in single precision, one matrix in double precision.
+BYTES_PER_ENTRY = 16.0
+
+
+def is_big(item: Item, shared: Shared) -> bool:
+    """Whether a piece of work is a group that is solved without its blocks."""
+    largest = int(item.blocks.sizes.max(initial=0))
+    wanted = largest >= BIG_BLOCK or (not shared.room_for_blocks and largest >= LEAST_BLOCK)
+    return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
+
+
+def may_be_big(problem: JointProblem, method: str) -> bool:
+    """Whether sweeps alone may solve groups of a problem: those of the default, with the group penalty everywhere."""
+    penalty = problem.penalty
+    plain = "newton" in penalty.offers and not penalty.lacking and problem.pair_weights is None
+    return method == "auto" and plain and penalty.scale > 0.0
+
+
+@dataclass
+class OpenedBig:
+    """A big group with its W at hand."""
+
+    point: DualPoint
+    cuts: Cuts | None
+    theta: FloatArray
+    bounds: Bounds
+    """Of the pairs in question: Theta, and the bounds with W in place of its inverse."""
+
+    @classmethod
+    def of(cls, point: DualPoint, item: Item, shared: Shared) -> OpenedBig:
+        """With the bounds of the point, rounding included."""
+        objective, rounding, gap = point.with_rounding()
+        group, pairs = point.group, _waiting(point.group, item, shared)
+        system = SomePairs.of(group, *pairs)
+        W, dual = point.at(system.row, system.column)
+        variance = group.optimal_variance(point.diagonal_penalty)
+        inverse, whole = np.concatenate([variance, W]), np.concatenate([variance, dual])
+        factor = Factorization(inverse, point.logdets[0], np.isfinite(point.logdets[0]))
+        bounds = Bounds(np.array([objective]), np.array([gap]), whole, factor, np.array([rounding]))
+        theta = np.concatenate([point.found.diagonal, _values(point.found, group, system)])
+        cuts = None if shared.waiting is None else Cuts(shared.problem, system, np.arange(system.n_pairs))
+        return cls(point, cuts, theta, bounds)
+
+    def checked(self) -> tuple[Violated, bool]:
+        """Pairs that a dynamic screen must merge, and whether the gap proves that there are none."""
+        if self.cuts is None:
+            nobody = np.empty(0, dtype=np.int64)
+            return (nobody, nobody, np.empty((0, self.point.group.n_classes), dtype=bool)), True
+        unproved = self.cuts.groups_unproved(self.theta, self.bounds)
+        return self.cuts.violated(self.theta, self.bounds), not len(unproved)
+
+    def with_cuts(self) -> tuple[Bounds, Leaks]:
+        """Bounds by the part of a dual point over all classes that lies in the blocks, and the rest: its leaks."""
+        if self.cuts is None:
+            return self.bounds, NO_LEAKS
+        system = self.cuts.system
+        entries, values, leaks = self.cuts.subgradient(self.theta, self.bounds)
+        at = system.upper[entries]
+        W, S = self.bounds.dual[at], system.S[at]
+        rounding = system.weigh(8.0 * np.finfo(np.float64).eps * (np.abs(W) + np.abs(S)), entries)
+        if len(leaks.value) or (np.abs(system.weigh(W - S, entries) - values) > rounding).any():
+            row, column = system.entry_members(entries)
+            self.point = self.point.with_subgradients(row, column, values)
+            objective, error, gap = self.point.with_rounding()
+            self.bounds = replace(
+                self.bounds, objective=np.array([objective]), gap=np.array([gap]), rounding=np.array([error])
+            )
+        return self.bounds, leaks
+
+    def with_radius(self, outcome: Outcome, gap: FloatArray, radius: float) -> Outcome:
+        """An outcome with its gap, and what a gap of the whole proves about its entries."""
+        present = self.point.present(radius)
+        return replace(
+            outcome,
+            gap=gap,
+            nonzeros=nonzeros_of(self.point.group, self.point.found, present),
+            n_present=int(present.sum()),
+            n_absent=self.point.n_absent(radius, cuts_proved=False),
+        )
+
+
+#: A piece of work with its blocks, or with what a big group has in their place, at hand.
+AnyOpened = Opened | OpenedBig
+
+
+def solve_big_item(item: Item, shared: Shared, tell: Tell) -> Outcome:
+    """Solve a big group by sweeps, and see what that proves."""
+    began = time.perf_counter()
+    problem = shared.problem
+    group = BigGroup.build(problem.source, item.blocks, problem.weights)
+    _require_semidefinite(problem, group)
+    task = _task(item, shared, group, tell)
+    point, n_iter, stopped_by = solve_big(task)
+    opened = OpenedBig.of(point, item, shared)
+    violated, proved = opened.checked()
+    gap = float(opened.bounds.gap[0])
+    present = point.present(gap) if proved else np.zeros(point.found.value.shape, dtype=bool)
+    return Outcome(
+        number=item.number,
+        objective=opened.bounds.objective,
+        gap=opened.bounds.gap,
+        rounding=opened.bounds.rounding,
+        raised=np.array([gap - point.gap if np.isfinite(point.gap) else 0.0]),
+        n_iter=n_iter,
+        stopped_by=stopped_by,
+        methods=["columns" if n_iter else "warm start"],
+        nonzeros=nonzeros_of(group, point.found, present),
+        n_entries=group.n_entries,
+        n_present=int(present.sum()),
+        n_absent=point.n_absent(gap) if proved else 0,
+        ties=NO_PROOFS,
+        violated=violated,
+        proved=proved,
+        opened=opened if item.stays_open else None,
+        is_big=True,
+        build_seconds=0.0,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def reopen_big(outcome: Outcome, item: Item, shared: Shared) -> OpenedBig:
+    """A big group with the inverse of its Theta as W."""
+    group = BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
+    task = _task(item, shared, group, lambda *news: False)
+    return OpenedBig.of(at_inverse(task, support_of(group, outcome.nonzeros)), item, shared)
+
+
+def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
+    problem = shared.problem
+    start = None
+    if item.saved is not None:
+        start = _saved(group, item.saved)
+    if start is None and item.start is not None:
+        start = support_of(group, item.start)
+    if start is None and shared.warm_start is not None:
+        start = _given(group, shared.warm_start)
+    task = BigTask(
+        group=group,
+        penalty=problem.penalty,
+        diagonal_penalty=problem.diagonal_penalty,
+        limit=lambda objective: float(item.share[0]) * shared.tol * max(problem.unit, abs(item.rest + objective)),
+        max_iter=item.max_iter,
+        n_threads=cores_here(),
+        start=start,
+        report=tell,
+    )
+    if shared.checkpoint is None:
+        return task
+
+    def pick(theta: Support) -> Nonzeros:
+        return nonzeros_of(group, theta, np.zeros(theta.value.shape, dtype=bool))
+
+    return replace(task, keep=shared.checkpoint.snapshots(item.blocks, pick))
+
+
+def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
+    """Refuse blocks whose S is not a covariance matrix."""
+    if getattr(problem.source, "is_semidefinite", False):
+        return
+    for block, k in enumerate(group.block_class):
+        variables = group.members[group.member_start[block] : group.member_start[block + 1]]
+        S = problem.source.block(int(k), variables).ravel()
+        if not semidefinite(S, np.zeros(1, dtype=np.int64), group.size[[block]]).all():
+            where = f"in a block of {group.size[block]} of its variables"
+            raise not_semidefinite(problem.source.class_names[k], where)
+
+
+def _waiting(group: BigGroup, item: Item, shared: Shared) -> tuple[IntArray, IntArray]:
+    """Pairs that some class of the group holds and another one has cut, by their numbers in the group."""
+    nobody = np.empty(0, dtype=np.int64)
+    if shared.waiting is None:
+        return nobody, nobody
+    near = waiting_among(shared.waiting, group.members, shared.problem.source.n_variables)
+    i, j = (np.searchsorted(group.variables, end[near]) for end in (shared.waiting.rows, shared.waiting.columns))
+    held = group.held(i, j).any(axis=1)
+    return i[held], j[held]
+
+
+def nonzeros_of(group: BigGroup, theta: Support, present: BoolArray) -> Nonzeros:
+    """Diagonal and non-zero entries, with those of (P, K) that are proved."""
+    pair, k = np.nonzero(theta.value)
+    row, column = group.member_of[k, theta.i[pair]], group.member_of[k, theta.j[pair]]
+    own = np.arange(len(group.members))
+    diagonal, members = group.positions(own, own), group.members
+    return Nonzeros(
+        position=np.concatenate([group.positions(row, column), diagonal]),
+        mirror=np.concatenate([group.positions(column, row), diagonal]),
+        block_class=group.block_class[group.member_block[np.concatenate([row, own])]],
+        row=np.concatenate([members[row], members]),
+        column=np.concatenate([members[column], members]),
+        value=np.concatenate([theta.value[pair, k], theta.diagonal]),
+        proved=np.concatenate([present[pair, k], np.zeros(len(own), dtype=bool)]),
+    )
+
+
+def support_of(group: BigGroup, nonzeros: Nonzeros) -> Support:
+    """The same as pairs of the group."""
+    off = nonzeros.row != nonzeros.column
+    return _support(
+        group, nonzeros.block_class[off], nonzeros.row[off], nonzeros.column[off], nonzeros.value[off],
+        nonzeros.value[~off],
+    )  # fmt: skip
+
+
+def _support(
+    group: BigGroup, cls: IntArray, i: IntArray, j: IntArray, value: FloatArray, diagonal: FloatArray
+) -> Support:
+    """Theta from its entries i < j, as variables, and its diagonal, by member."""
+    n = len(group.variables)
+    first, second = (np.searchsorted(group.variables, end) for end in (i, j))
+    key, at = np.unique(first * n + second, return_inverse=True)
+    values = np.zeros((len(key), group.n_classes))
+    values[at, cls] = value
+    return Support(key // n, key % n, values, diagonal)
+
+
+def _saved(group: BigGroup, saved: Saved) -> Support | None:
+    """What an earlier run left; None if it is not one of these blocks."""
+    fits = len(saved.position) == len(saved.value) and len(saved.diagonal) == len(group.members)
+    if not fits or ((saved.position < 0) | (saved.position >= group.offset[-1])).any():
+        return None
+    block = np.searchsorted(group.offset, saved.position, side="right") - 1
+    row, column = np.divmod(saved.position - group.offset[block], group.size[block])
+    numbers = np.concatenate([saved.value, saved.diagonal])
+    if not (row < column).all() or not np.isfinite(numbers).all() or not (saved.diagonal > 0.0).all():
+        return None
+    i, j = (group.members[group.member_start[block] + end] for end in (row, column))
+    return _support(group, group.block_class[block], i, j, saved.value, saved.diagonal)
+
+
+def _given(group: BigGroup, start: WarmStart) -> Support:
+    """Entries of given matrices that lie inside the blocks; refused if they are not symmetric, finite and definite."""
+    cls, rows, columns, values = [], [], [], []
+    diagonal, p = np.zeros(len(group.members)), group.source.n_variables
+    for k, matrix in enumerate(start.precision):
+        name, Theta = group.source.class_names[k], sparse.coo_array(matrix)
+        member = np.full(p, -1, dtype=np.int64)
+        mine = group.block_class[group.member_block] == k
+        member[group.members[mine]] = np.flatnonzero(mine)
+        row, column = member[Theta.row], member[Theta.col]
+        inside = (row >= 0) & (column >= 0)
+        inside[inside] = group.member_block[row[inside]] == group.member_block[column[inside]]
+        row, column, value = row[inside], column[inside], Theta.data[inside]
+        if not np.isfinite(value).all():
+            raise indefinite_start(name, "finite")
+        own = row == column
+        diagonal[row[own]] = value[own]
+        upper, lower = row < column, row > column
+        shape = (len(group.members),) * 2
+        above, below = (
+            sparse.csr_array((value[side], ends), shape=shape)
+            for side, ends in ((upper, (row[upper], column[upper])), (lower, (column[lower], row[lower])))
+        )
+        apart = sparse.coo_array(abs(above - below))
+        root = np.sqrt(np.abs(diagonal))
+        if (apart.data > 1e-6 * root[apart.row] * root[apart.col]).any():
+            raise indefinite_start(name, "symmetric")
+        cls.append(np.full(int(upper.sum()), k))
+        rows.append(group.members[row[upper]])
+        columns.append(group.members[column[upper]])
+        values.append(value[upper])
+    i, j = np.concatenate(rows), np.concatenate(columns)
+    found = _support(group, np.concatenate(cls), i, j, np.concatenate(values), diagonal)
+    if not start.trusted:
+        _require_definite(group, found)
+    return found
+
+
+def _require_definite(group: BigGroup, theta: Support) -> None:
+    """Refuse a start that is not positive definite."""
+    from jointglasso._lapack import factor_in_place
+
+    pair, k = np.nonzero(theta.value)
+    row, column = group.member_of[k, theta.i[pair]], group.member_of[k, theta.j[pair]]
+    for block, b in enumerate(group.size):
+        first, here = group.member_start[block], group.member_block[row] == block
+        matrix = np.diag(theta.diagonal[first : first + b])
+        matrix[row[here] - first, column[here] - first] = theta.value[pair[here], k[here]]
+        if not factor_in_place(matrix):
+            raise indefinite_start(group.source.class_names[group.block_class[block]], "positive definite")
+
+
+def _values(theta: Support, group: BigGroup, system: SomePairs) -> FloatArray:
+    """Theta at the entries of a system."""
+    n = len(group.variables)
+    if not len(theta.i):
+        return np.zeros(len(system.row))
+    key = theta.i * n + theta.j
+    order = np.argsort(key)
+    wanted = group.local[system.row] * n + group.local[system.column]
+    at = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)]
+    return np.where(key[at] == wanted, theta.value[at, system.entry_class], 0.0)

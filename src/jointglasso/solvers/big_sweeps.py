@@ -1,0 +1,208 @@
+"""A big group solved by sweeps over its columns alone, with sixteen bytes an entry of its blocks at most.
+
+Covariances in single precision are read once for the sweeps; the certificate reads them again, in double precision,
+some rows at a time. See `dual_point.py` for what is proved, and how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointglasso._typing import IntArray
+from jointglasso.blocks.big_group import BigGroup, Support, entries_held
+from jointglasso.kernels.pair_types import Ascent
+from jointglasso.penalties import UNIFORM, PairPenalty
+from jointglasso.solvers.base import Report
+from jointglasso.solvers.column_order import Order, as_columns
+from jointglasso.solvers.columns import WARM_CHANGE, ColumnAscent, next_look
+from jointglasso.solvers.dual_point import DualPoint, inverse, mirror
+
+#: Rows of covariances that are read at a time.
+_ROWS = 256
+
+#: Change of W in a sweep, in single precision, that is hardly more than rounding.
+_SETTLED = 2e-6
+
+
+@dataclass(frozen=True)
+class BigTask:
+    """A big group to be solved until its gap is no more than `limit` of its objective."""
+
+    group: BigGroup
+    penalty: PairPenalty
+    diagonal_penalty: float
+    limit: Callable[[float], float]
+    max_iter: int
+    n_threads: int
+    start: Support | None = None
+    """Where to start from, if that is known better than the diagonal."""
+    report: Report = field(default=lambda objective, gap: False)
+    keep: Callable[[Callable[[], Support]], None] = field(default=lambda theta: None)
+    """Called after each sweep, with a way to a Theta worth going on from, if it is wanted."""
+
+
+def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
+    """The best point found, the number of sweeps, and what ended them."""
+    best = None if task.start is None else at_inverse(task, task.start)
+    if best is not None and best.gap <= task.limit(best.objective):
+        return best, 0, "tolerance"
+    ascent, why = _begin(task, best), "max_iter"
+    variance, group = task.group.optimal_variance(task.diagonal_penalty), task.group
+    objective = float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
+    number, wanted, unseen = 0, np.inf, -np.inf
+    while number < task.max_iter:
+        if task.report(objective, best.gap if best is not None and unseen == 0.0 else None):
+            why = "callback"
+            break
+        ascent.sweep()
+        number, unseen = number + 1, unseen + ascent.cost
+        settled, limit = not ascent.change > _SETTLED, task.limit(objective)
+        if ascent.rough_gap <= min(limit, wanted) or unseen > ascent.look_cost or settled:
+            best, unseen = _looked(task, ascent, best), 0.0
+            objective = min(objective, best.objective)
+            if best.gap <= task.limit(objective) or settled:
+                why = "rounding" if best.gap > task.limit(objective) else "tolerance"
+                break
+            wanted = next_look(ascent.rough_gap, limit, best.gap)
+        else:
+            task.keep(lambda: _theta(task.penalty, ascent))
+    if best is None or unseen != 0.0:
+        best = _looked(task, ascent, best)
+    task.report(min(objective, best.objective), best.gap)
+    return best, number, why
+
+
+def _looked(task: BigTask, ascent: ColumnAscent, best: DualPoint | None) -> DualPoint:
+    """W as it is, with the Theta that it gives or the best one so far, whichever has the smaller objective."""
+
+    def point(theta: Support) -> DualPoint:
+        return DualPoint(
+            task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.arranged, theta, ascent.ascent.W,
+            task.n_threads,
+        )  # fmt: skip
+
+    found = point(_theta(task.penalty, ascent))
+    if not np.isfinite(found.objective) and best is None:
+        nobody = np.empty(0, dtype=np.int64)
+        variance = task.group.optimal_variance(task.diagonal_penalty)
+        return point(Support(nobody, nobody, np.empty((0, task.group.n_classes)), 1.0 / variance))
+    return found if best is None or found.objective <= best.objective else point(best.found)
+
+
+def at_inverse(task: BigTask, theta: Support) -> DualPoint:
+    """A given Theta with its own inverse as dual point; not a number where it is not definite."""
+    group = task.group
+    order = np.arange(len(group.variables))
+    W = np.full(int(group.offset[-1]), np.nan, dtype=np.float32)
+    point = DualPoint(
+        group, task.penalty, task.diagonal_penalty, order, Order.by(group, group.local), theta, W, task.n_threads
+    )
+    for block, b in enumerate(group.size):
+        matrix = inverse(point.dense_theta(block))
+        if matrix is not None:
+            W[group.offset[block] : group.offset[block + 1]] = matrix.ravel()
+            del matrix
+        else:
+            W[group.offset[block] : group.offset[block] + b] = np.nan
+    return point
+
+
+def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
+    """W at S with its optimal diagonal, shrunk as far as the penalty allows where the diagonal is not penalised.
+
+    Or at the dual point of a start, if that is definite.
+    """
+    from jointglasso.kernels.small_columns import NEGLIGIBLE
+
+    group, penalty = task.group, task.penalty
+    n, variance = len(group.variables), group.optimal_variance(task.diagonal_penalty)
+    S = _read(group)
+    nobody = np.empty(0, dtype=np.int64)
+    start = Support(nobody, nobody, np.empty((0, group.n_classes)), 1.0 / variance)
+    if near is not None and np.isfinite(near.gap):
+        start, W, ties, change = near.found, near.W, (near.found.i, near.found.j), WARM_CHANGE
+        for block in range(len(group.size)):
+            dual = near.dense_dual(block)
+            mirror(dual)
+            W[group.offset[block] : group.offset[block + 1]] = dual.ravel()
+    else:
+        W, ties, change = S.copy(), _strong(group, penalty, S), 1.0
+        at = _diagonal(group)
+        if task.diagonal_penalty < NEGLIGIBLE * penalty.reach(group.n_classes):
+            W[at] = 0.0
+            largest = float(group.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
+            W *= 1.0 - min(1.0, penalty.reach(group.n_classes) / largest) if largest > 0.0 else 1.0
+        W[at] = variance
+    ends = np.concatenate([start.i, start.j]), np.concatenate([start.j, start.i])
+    columns = as_columns(n, *ends, np.concatenate([start.value, start.value]))
+    return ColumnAscent.over(
+        group, penalty, group.local, Ascent(W, start.diagonal, columns), (S, UNIFORM), ties, change, task.n_threads
+    )
+
+
+def _diagonal(group: BigGroup) -> IntArray:
+    """Places of the diagonal in flat storage."""
+    slot = np.arange(len(group.members)) - group.member_start[group.member_block]
+    return np.asarray(group.offset[group.member_block] + slot * (group.size[group.member_block] + 1))
+
+
+def _read(group: BigGroup) -> NDArray[np.float32]:
+    """Covariances of all blocks in single precision."""
+    S = np.empty(int(group.offset[-1]), dtype=np.float32)
+    for block, b in enumerate(group.size):
+        inside = slice(group.member_start[block], group.member_start[block + 1])
+        matrix, variables = S[group.offset[block] : group.offset[block + 1]].reshape(b, b), group.members[inside]
+        for first in range(0, b, _ROWS):
+            matrix[first : first + _ROWS] = group.covariances(block, variables[first : first + _ROWS], variables)
+    return S
+
+
+def _strong(group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32]) -> tuple[IntArray, IntArray]:
+    """Pairs outside the dual ball: the columns of which are better not visited together at first."""
+    n, found = len(group.variables), []
+    limit = [penalty.threshold(k) for k in range(group.n_classes)]
+    for first in range(0, n, _ROWS):
+        last = min(first + _ROWS, n)
+        u, held = np.zeros((group.n_classes, last - first, n)), np.zeros((group.n_classes, last - first, n), dtype=bool)
+        for block, (k, b) in enumerate(zip(group.block_class, group.size, strict=True)):
+            local = group.local[group.member_start[block] : group.member_start[block + 1]]
+            lo, hi = np.searchsorted(local, [first, last])
+            rows = S[group.offset[block] + lo * b : group.offset[block] + hi * b].reshape(hi - lo, b)
+            at = (k, *np.ix_(local[lo:hi] - first, local))
+            u[at], held[at] = group.block_weight[block] * rows, True
+        held &= np.arange(n) > np.arange(first, last)[:, None]
+        above = np.abs(u) > np.array(limit)[:, None, None]
+        r, c = np.nonzero((above & held).any(axis=0))
+        mask = held[:, r, c].T
+        outside = ~penalty.inside(u[:, r, c].T[mask], entries_held(penalty, mask))
+        found.append((first + r[outside], c[outside]))
+    i, j = zip(*found, strict=True)
+    return np.concatenate(i), np.concatenate(j)
+
+
+def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> Support:
+    """Theta from the columns, with the zeros that W asks for.
+
+    The two columns of a pair agree only in the limit; one step of the proximal operator from their mean makes the pairs
+    zero that lie inside their dual ball and can become so.
+    """
+    i, j, value = ascent.pairs()
+    rank = np.empty_like(ascent.order)
+    rank[ascent.order] = np.arange(len(rank))
+    block_of, slot_of = ascent.stack.block_of[:, rank], ascent.stack.slot_of[:, rank]
+    held = (block_of[:, i] == block_of[:, j]).T & (block_of[:, i] >= 0).T
+    pair, k = np.nonzero(held)
+    block, a, b = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
+    size, base, weight = ascent.blocks.size[block], ascent.blocks.offset[block], ascent.blocks.block_weight[block]
+    W, S = ascent.ascent.W, ascent.stack.S
+    own, other, there = (W[base + at].astype(float) for at in (a * (size + 1), b * (size + 1), a * size + b))
+    curvature = weight * (own * other + there * there)
+    linear = curvature * value[held] + weight * (there - S[base + a * size + b])
+    value = np.zeros_like(value)
+    value[held] = penalty.update(curvature, linear, entries_held(penalty, held))
+    kept = (value != 0.0).any(axis=1)
+    return Support(i[kept], j[kept], value[kept], ascent.precision)

@@ -1,0 +1,167 @@
+"""Big groups without their blocks in double precision: the same solutions, proofs and manners as with them."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+from jointglasso.engine import big_work
+from jointglasso.solvers import big_sweeps
+
+
+def correlated(n_classes=3, p=60, n=40, seed=0, strength=0.6):
+    rng = np.random.default_rng(seed)
+    loading = rng.uniform(0.2, strength, p)
+    return [rng.standard_normal((n, p)) + rng.standard_normal((n, 1)) * loading for _ in range(n_classes)]
+
+
+@pytest.fixture
+def small_is_big(monkeypatch):
+    """Every group, however small, is one of those."""
+    monkeypatch.setattr(big_work, "BIG_BLOCK", 2)
+    monkeypatch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 1)
+
+
+def both(monkeypatch, *arguments, **options):
+    """Solved with blocks, and then without."""
+    with_blocks = jgl.solve(*arguments, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(big_work, "BIG_BLOCK", 2)
+        patch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 1)
+        without = jgl.solve(*arguments, **options)
+    assert set(without.methods) <= {"columns", "warm start"}
+    return with_blocks, without
+
+
+@pytest.mark.parametrize("from_samples", [True, False])
+@pytest.mark.parametrize(
+    ("lambdas", "options"),
+    [
+        ((0.3, 0.1), {}),
+        ((0.3, 0.1), {"penalize_diagonal": False, "weights": [1.0, 0.5, 2.0]}),
+        ((0.45, 0.0), {"screening": "none"}),
+        ((0.1, 0.4), {"screening": "hybrid"}),
+    ],
+)
+def test_the_solution_is_that_of_the_blocks(monkeypatch, from_samples, lambdas, options):
+    S = jgl.SampleCovariance(correlated(), scale="correlation")
+    if not from_samples:
+        S = np.stack([S.block(k, np.arange(60)) for k in range(3)])
+    exact, found = both(monkeypatch, S, *lambdas, tol=1e-6, **options)
+    assert found.status and exact.status
+    assert found.objective - found.certificate.gap <= exact.objective
+    assert exact.objective - exact.certificate.gap <= found.objective
+    c = found.certificate
+    total = 3 * 60 * 59 // 2
+    assert c.edges_present + c.edges_absent + c.edges_undetermined == total
+    assert c.edges_undetermined < 0.2 * total
+    for Theta, proved, other in zip(found.precision, found.certified, exact.precision, strict=True):
+        assert np.abs(Theta - other).max() < 1e-2
+        assert ((proved != 0).toarray() <= (other != 0).toarray()).all()
+
+
+def test_proofs_hold_at_a_wide_gap(monkeypatch, small_is_big):
+    """What is said to be present or absent at a rough point is so in a far sharper solution."""
+    S = jgl.SampleCovariance(correlated(seed=3), scale="correlation")
+    rough = jgl.solve(S, 0.25, 0.1, tol=1e-3)
+    monkeypatch.undo()
+    sharp = jgl.solve(S, 0.25, 0.1, tol=1e-10)
+    zero = [Theta.toarray() == 0.0 for Theta in sharp.precision]
+    assert rough.certificate.edges_present > 0
+    for proved, absent in zip(rough.certified, zero, strict=True):
+        assert not (proved.toarray().astype(bool) & absent).any()
+    n_zero = sum(int(absent[np.triu_indices(60, 1)].sum()) for absent in zero)
+    assert 0 < rough.certificate.edges_absent <= n_zero
+    assert rough.objective - rough.certificate.gap <= sharp.objective <= rough.objective
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_gap_and_objective_are_those_of_the_matrices(monkeypatch, diagonal):
+    """Recomputed by hand from Theta and the dense dual point, which is feasible."""
+    kept = []
+    original = big_sweeps.solve_big
+    monkeypatch.setattr(big_work, "solve_big", lambda task: kept.append(original(task)) or kept[-1])
+    monkeypatch.setattr(big_work, "BIG_BLOCK", 2)
+    monkeypatch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 1)
+    S = jgl.SampleCovariance(correlated(), scale="correlation")
+    solution = jgl.solve(S, 0.3, 0.1, screening="none", penalize_diagonal=diagonal)
+    (point, _, _), lambda1, lambda2 = kept[0], 0.3, 0.1
+    order, objective, dual = point.order, 0.0, 0.0
+    excess = []
+    for k in range(3):
+        Theta = solution.precision[k].toarray()
+        W = point.dense_dual(k)
+        W = np.triu(W) + np.triu(W, 1).T
+        C = S.block(k, np.arange(60))[np.ix_(order, order)]
+        assert np.allclose(np.diagonal(W), np.diagonal(C) + lambda1 * diagonal)
+        excess.append(np.maximum(np.abs(W - C) - lambda1, 0.0)[np.triu_indices(60, 1)])
+        off = np.abs(Theta).sum() - np.trace(Theta)
+        objective += (S.block(k, np.arange(60)) * Theta).sum() - np.linalg.slogdet(Theta)[1] + lambda1 * off
+        objective += lambda1 * np.trace(Theta) * diagonal
+        dual += np.linalg.slogdet(W)[1] + 60
+    assert (np.sqrt((np.array(excess) ** 2).sum(axis=0)) <= lambda2 * (1 + 1e-12)).all()
+    stacked = np.array([Theta.toarray() for Theta in solution.precision])
+    norms = np.sqrt((stacked**2).sum(axis=0))
+    objective += lambda2 * (norms.sum() - np.trace(norms))
+    assert point.objective == pytest.approx(objective, rel=1e-12)
+    assert point.gap == pytest.approx(objective - dual, abs=1e-9)
+    assert point.gap <= solution.certificate.gap <= point.gap + 1e-8
+
+
+def test_checkpoints_and_warm_starts_are_taken_up(monkeypatch, small_is_big, tmp_path):
+    S = jgl.SampleCovariance(correlated(), scale="correlation")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+        short = jgl.solve(S, 0.3, 0.1, max_iter=1, tol=1e-9, checkpoint=tmp_path / "run")
+    assert not short.status and np.isfinite(short.certificate.gap)
+    whole = jgl.solve(S, 0.3, 0.1, tol=1e-6, checkpoint=tmp_path / "run")
+    assert whole.status
+    again = jgl.solve(S, 0.3, 0.1, tol=1e-6, checkpoint=tmp_path / "run")
+    assert again.n_iter == 0 and again.methods == {"warm start": len(again.certificate.group_gaps)}
+    assert again.objective == pytest.approx(whole.objective, rel=1e-9)
+    monkeypatch.undo()
+    blocks = jgl.solve(S, 0.3, 0.1, tol=1e-6, checkpoint=tmp_path / "run")  # the files are the same
+    assert blocks.n_iter == 0
+    with pytest.raises(ValueError, match="definite"):
+        monkeypatch.setattr(big_work, "BIG_BLOCK", 2)
+        monkeypatch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 1)
+        jgl.solve(S, 0.3, 0.1, warm_start=[np.eye(60) - 0.5 * np.eye(60)[::-1] * 3] * 3)
+
+
+def test_dynamic_cuts_are_checked_and_merged(monkeypatch):
+    """Classes with blocks of their own, waiting pairs among them."""
+    rng = np.random.default_rng(5)
+    shared = rng.standard_normal((50, 6))
+    X = [shared @ rng.standard_normal((6, 80)) * scale + rng.standard_normal((50, 80)) for scale in (0.9, 0.5, 0.2)]
+    S = jgl.SampleCovariance(X, scale="correlation")
+    for lambdas in ((0.4, 0.15), (0.5, 0.05)):
+        exact, found = both(monkeypatch, S, *lambdas)
+        assert found.status and len(found.partition.groups()) == len(exact.partition.groups())
+        assert found.objective == pytest.approx(exact.objective, abs=found.certificate.gap + exact.certificate.gap)
+
+
+def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):
+    monkeypatch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 40)
+    monkeypatch.setattr(big_work, "LEAST_BLOCK", 41)
+    monkeypatch.setattr("jointglasso.engine.planning.LEAST_BLOCK", 41)
+    S = jgl.SampleCovariance(correlated(p=150, strength=0.5), scale="correlation")
+    entries = 3 * 150**2
+    found = jgl.solve(S, 0.3, 0.1, screening="none", max_memory=40.0 * entries)
+    assert found.status and found.methods == {"columns": 1}
+    with pytest.raises(jgl.NotEnoughMemory, match="raise"):
+        jgl.solve(S, 0.3, 0.1, screening="none", max_memory=10.0 * entries)
+
+
+def test_newton_takes_over_where_sweeps_stall(monkeypatch, small_is_big):
+    monkeypatch.setattr(big_sweeps, "_SETTLED", 0.5)
+    S = jgl.SampleCovariance(correlated(p=300, n=100), scale="correlation")
+    solution = jgl.solve(S, 0.3, 0.1, tol=1e-9, screening="none")
+    assert solution.status and "columns" not in solution.methods
+
+
+def test_a_callback_stops_them(small_is_big):
+    S = jgl.SampleCovariance(correlated(), scale="correlation")
+    with pytest.warns(jgl.ConvergenceWarning, match="callback"):
+        solution = jgl.solve(S, 0.3, 0.1, tol=1e-12, callback=lambda step: step.number >= 2)
+    assert np.isfinite(solution.certificate.gap)
