@@ -180,19 +180,23 @@ def _from_matrix(given: Any, names: list[str]) -> FloatArray:
 def forest_of(ties: FloatArray) -> tuple[IntArray, IntArray] | None:
     """Parent of each class, -1 for roots, and an order with parents first, if the ties form no cycle."""
     n_classes = len(ties)
-    edges = int(np.count_nonzero(np.triu(ties, 1)))
-    tied = sparse.csr_array(ties > 0)
-    n_parts, part = sparse.csgraph.connected_components(tied, directed=False)
-    if edges != n_classes - n_parts:
-        return None
+    neighbours = [np.flatnonzero(row).tolist() for row in ties > 0]
     parent = np.full(n_classes, -1, dtype=np.int64)
     order: list[int] = []
-    for root in np.unique(part, return_index=True)[1]:
-        nodes, before = sparse.csgraph.breadth_first_order(tied, int(root), directed=False)
-        order.extend(int(node) for node in nodes)
-        for node in nodes[1:]:
-            parent[node] = before[node]
-    return parent, np.array(order, dtype=np.int64)
+    seen = [False] * n_classes
+    for root in range(n_classes):
+        first = len(order)
+        if not seen[root]:
+            order.append(root)
+            seen[root] = True
+        while first < len(order):
+            node, first = order[first], first + 1
+            for other in neighbours[node]:
+                if not seen[other]:
+                    parent[other], seen[other] = node, True
+                    order.append(other)
+    n_edges = sum(len(tied) for tied in neighbours) // 2
+    return (parent, np.array(order, dtype=np.int64)) if n_edges == (parent >= 0).sum() else None
 
 
 def masses_of(ties: FloatArray) -> FloatArray | None:

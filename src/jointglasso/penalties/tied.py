@@ -42,6 +42,14 @@ class TiedPenalty(PairPenalty):
         tied: BoolArray = self.lambda2 * self.graph > 0
         return tied
 
+    @cached_property
+    def _parts(self) -> BoolArray:
+        """(K, K): classes in one connected part of the graph."""
+        return np.asarray(super().coupled())
+
+    def coupled(self) -> BoolArray:
+        return self._parts
+
     @property
     def homogeneous(self) -> bool:
         """Whether twice the argument costs twice as much."""

@@ -70,13 +70,12 @@ class Face:
         self, weight: Sequence[float] | FloatArray, patterns: list[Pattern], variable: list[IntArray], n_variables: int
     ) -> None:
         self.weight, self.patterns, self.variable, self.n_variables = weight, patterns, variable, n_variables
+        self._all = np.concatenate(variable)
+        self._factor = np.concatenate([w * pattern.twice for w, pattern in zip(weight, patterns, strict=True)])
 
     def sum(self, entries: list[FloatArray]) -> FloatArray:
         """Weighted sum of the entries that share a variable, those off the diagonal counted twice."""
-        total = np.zeros(self.n_variables)
-        for weight, pattern, variable, part in zip(self.weight, self.patterns, self.variable, entries, strict=True):
-            total += np.bincount(variable, weight * pattern.twice * part, minlength=self.n_variables)
-        return total
+        return bincount(self._all, self._factor * np.concatenate(entries), self.n_variables)
 
     def matrices(self, z: FloatArray) -> list[FloatArray]:
         """Dense blocks with these values."""
