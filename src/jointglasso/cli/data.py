@@ -116,7 +116,7 @@ class Data:
         named = [f"{name} ({size:,})" for name, size in sizes.items()]
         more = f" and {len(named) - NAMED + 1} more" if len(named) > NAMED else ""
         classes = ", ".join(named[: NAMED - 1] if more else named) + more
-        total = count(sum(sizes.values()), "sample")
+        total = count(round(self.samples.share * sum(sizes.values())), "sample")  # each once, windows may overlap
         if self.samples.class_names == (ONE_CLASS,):
             text = f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}, one class (no label)."
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,8 @@ def fit(session: Session, /, **options: Any) -> int:
         with workers_of(session, options) as executor:
             result = _solve(session, data, {**options, "executor": executor})
         write_result(folder, result, contents, session)
-    tell(session, result, target)
+    tell(session, result, target, also=[steps_told(result.networks)] if contents.over_time else [])
     if contents.over_time:
-        session.say(steps_told(result.networks))
         session.answer(steps=result.networks.steps().to_dict("records"))
     if contents.differences:
         tell_differences(session, result.networks, contents.pairs(result.networks))
@@ -104,8 +104,10 @@ def fit(session: Session, /, **options: Any) -> int:
     return OK if result.solution.status else NOT_CONVERGED
 
 
-def tell(session: Session, result: Result, target: ResultFolder, *, explain: bool = True) -> None:
-    """Say what was found and where it is."""
+def tell(
+    session: Session, result: Result, target: ResultFolder, *, explain: bool = True, also: Sequence[str] = ()
+) -> None:
+    """Say what was found, what there is to say `also`, and where it is."""
     solution, selection = result.solution, result.selection
     if selection is not None and explain:
         session.say(f"\n{name_options(selection.explain())}\n\n{in_common(result.networks)}")
@@ -119,7 +121,8 @@ def tell(session: Session, result: Result, target: ResultFolder, *, explain: boo
         session.say(_stability(result))
     if solution.refit is not None and (selection is None or not explain):
         session.say(solution.refit.describe())
-    session.say(proof(solution))
+    for text in (*also, proof(solution)):
+        session.say(text)
     session.say(f"Written to {target.given}; open {target.given / 'report.html'} in a browser.")
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
     if selection is not None:

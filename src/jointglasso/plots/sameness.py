@@ -77,7 +77,11 @@ def _draw_patterns(ax: Any, networks: JointNetworks, patterns: IntArray) -> None
             ax.scatter(k, row, marker="s", s=min(90.0, 2600.0 / n), facecolors=[face], edgecolors=[edge])
     step = max(1, n // 25)
     names = [plain(networks.class_names[k]) for k in range(0, n, step)]
-    ax.set_xticks(range(0, n, step), names, rotation=45 if max(map(len, names)) > 3 else 0, ha="center", fontsize=8)
+    slanted = max(map(len, names)) > 3
+    ax.set_xticks(
+        range(0, n, step), names, rotation=45 * slanted, ha="right" if slanted else "center", rotation_mode="anchor",
+        fontsize=8,
+    )  # fmt: skip
     ax.set(xlim=(-0.6, n - 0.4), ylim=(len(patterns) - 0.4, -0.6), yticks=[])
     ax.set_title("one colour, one value; empty: no edge", fontsize=9, color=INK)
     tidy(ax)
