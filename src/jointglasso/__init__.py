@@ -68,6 +68,7 @@ _HOME = {
     "Solution": "solution",
     "Status": "solution",
     "load": "solution",
+    "InputError": "validation",
     "ADMM": "solvers",
     "Newton": "solvers",
     "ProximalGradient": "solvers",
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
         load as load,
     )
     from jointglasso.solvers import ADMM as ADMM, Newton as Newton, ProximalGradient as ProximalGradient
+    from jointglasso.validation import InputError as InputError
     from jointglasso.warm import warm_kernels as warm_kernels
 
 

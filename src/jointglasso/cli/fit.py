@@ -110,7 +110,10 @@ def tell(
     """Say what was found, what there is to say `also`, and where it is."""
     solution, selection = result.solution, result.selection
     if selection is not None and explain:
-        session.say(f"\n{name_options(selection.explain())}\n\n{in_common(result.networks)}")
+        explained = selection.explain()
+        for note in result.data.notes:  # said when the data were read
+            explained = explained.replace(f"{note}\n", "")
+        session.say(f"\n{name_options(explained)}\n\n{in_common(result.networks)}")
     else:
         chosen = "" if selection is None else f", chosen by {selection.criterion_name}"
         penalties = "lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}".format(**solution.parameters)

@@ -173,7 +173,7 @@ def _failed(error: BaseException, as_json: bool, checkpoint: Path | None) -> int
         text = f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report what it shows, please."
     click.echo(f"Error: {text}" if code != INTERRUPTED else text, err=True)
     if as_json:
-        _answer_error(text, code)
+        _answer_error(text, code, error)
     return code
 
 
@@ -184,8 +184,12 @@ def _sentence(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _answer_error(text: str, code: int) -> None:
-    click.echo(json.dumps({"error": text, "exit_code": code}, ensure_ascii=False))
+def _answer_error(text: str, code: int, error: BaseException | None = None) -> None:
+    """The error as JSON, with the class, variable and parameter that it is about where it tells."""
+    named = {"class": "class_name", "variable": "variable", "parameter": "parameter"}
+    about = {key: getattr(error, name, None) for key, name in named.items()}
+    known = {key: value for key, value in about.items() if value is not None}
+    click.echo(json.dumps({"error": text, **known, "exit_code": code}, ensure_ascii=False))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance.classes import ClassSamples
+from jointglasso.validation import InputError
 
 MISSING = ("refuse", "complete", "pairwise", "em")
 
@@ -18,19 +19,21 @@ def handle_missing(samples: ClassSamples, missing: str, *, smallest: int = 2) ->
     infinite = [np.argwhere(np.isinf(X)) for X in samples.matrices]
     for k, places in enumerate(infinite):
         if len(places):
-            raise ValueError(
+            raise InputError(
                 f"X holds {sum(map(len, infinite))} infinite values (inf), the first in variable "
                 f"{samples.variable_names[places[0][1]]!r} of class {samples.class_names[k]!r}: correct them, or make "
-                "them missing (NaN)."
+                "them missing (NaN).",
+                class_name=samples.class_names[k],
+                variable=samples.variable_names[places[0][1]],
             )
     if not any(np.isnan(X).any() for X in samples.matrices):
         return samples
     if missing == "refuse":
-        raise ValueError(_describe(samples))
+        raise _refused(samples)
     return _complete_cases(samples, smallest) if missing == "complete" else samples
 
 
-def _describe(samples: ClassSamples) -> str:
+def _refused(samples: ClassSamples) -> InputError:
     by_variable = np.sum([np.isnan(X).sum(axis=0) for X in samples.matrices], axis=0)
     affected = np.flatnonzero(by_variable)
     worst = affected[np.argsort(-by_variable[affected], kind="stable")][:5]
@@ -40,11 +43,13 @@ def _describe(samples: ClassSamples) -> str:
     total = int(samples.sizes.sum())
     # Only what would work is proposed: complete samples may be too few for a covariance.
     complete = f", missing='complete' (keeps the {sum(whole)} complete samples)" if min(whole) >= 2 else ""
-    return (
+    return InputError(
         f"X holds {int(by_variable.sum())} missing values (NaN) in {total - sum(whole)} of {total} samples and "
         f"{len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, drop those variables, or "
         f"set missing='pairwise' (each pair of variables takes the samples that have both){complete} or missing='em' "
-        "(estimates covariances by expectation and maximisation)."
+        "(estimates covariances by expectation and maximisation).",
+        variable=samples.variable_names[worst[0]],
+        parameter="missing",
     )
 
 
@@ -52,9 +57,11 @@ def _complete_cases(samples: ClassSamples, smallest: int) -> ClassSamples:
     keep = [np.flatnonzero(~np.isnan(X).any(axis=1)) for X in samples.matrices]
     for name, rows, size in zip(samples.class_names, keep, samples.sizes, strict=True):
         if len(rows) < smallest:
-            raise ValueError(
+            raise InputError(
                 f"Class {name!r} has {len(rows)} complete samples of {size}, and a covariance needs at least 2: drop "
-                "the variables with many missing values, or set missing='pairwise'."
+                "the variables with many missing values, or set missing='pairwise'.",
+                class_name=name,
+                parameter="missing",
             )
     return samples.take(keep)
 

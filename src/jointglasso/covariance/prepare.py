@@ -17,7 +17,7 @@ from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ran
 from jointglasso.covariance.samples import SCALES, SampleCovariance, stated_variance
 from jointglasso.covariance.source import CovarianceSource
 from jointglasso.covariance.windows import Resized
-from jointglasso.validation import VARIABLES, check_choice, check_switch, require_sound_variance
+from jointglasso.validation import VARIABLES, InputError, check_choice, check_switch, require_sound_variance
 
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
 CONSTANT = ("refuse", "isolate")
@@ -262,7 +262,10 @@ def _refuse_constant(samples: ClassSamples, constant: BoolArray) -> None:
         variables = np.flatnonzero(constant[k])
         named = ", ".join(repr(samples.variable_names[i]) for i in variables[:5])
         more = f" and {len(variables) - 5} more" if len(variables) > 5 else ""
-        raise ValueError(
+        raise InputError(
             f"{len(variables)} variables are constant in class {samples.class_names[k]!r} ({named}{more}), so they "
-            "have no correlation there: drop them, or set constant='isolate' to keep them without edges in that class."
+            "have no correlation there: drop them, or set constant='isolate' to keep them without edges in that class.",
+            class_name=samples.class_names[k],
+            variable=samples.variable_names[variables[0]],
+            parameter="constant",
         )

@@ -12,6 +12,7 @@ from jointglasso.validation.errors import (
     require_sound_variance,
     require_varying,
 )
+from jointglasso.validation.fields import InputError, InputTypeError
 from jointglasso.validation.labelled import labelled
 from jointglasso.validation.naming import column_names, require_whole_characters
 from jointglasso.validation.options import (
@@ -46,6 +47,8 @@ __all__ = [
     "VARIABLES",
     "CheckedMatrices",
     "CheckedSamples",
+    "InputError",
+    "InputTypeError",
     "SampleRows",
     "check_callback",
     "check_choice",

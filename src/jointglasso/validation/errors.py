@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.validation.fields import InputError
 
 #: Variances are to lie between this and its inverse, or be zero.
 LARGEST_VARIANCE = 1e60
@@ -24,9 +25,12 @@ def require_sound_variance(
         (~constant & (variance < _SMALLEST_VARIANCE), "is too small to be computed"),
     ):
         if bad.any():
-            raise ValueError(
-                f"The variance of variable {variable_names[int(np.flatnonzero(bad)[0])]!r} in class {class_name!r} "
-                f"{fate}: rescale the data, for instance by dividing each variable by its largest value."
+            variable = variable_names[int(np.flatnonzero(bad)[0])]
+            raise InputError(
+                f"The variance of variable {variable!r} in class {class_name!r} {fate}: rescale the data, for instance "
+                "by dividing each variable by its largest value.",
+                class_name=class_name,
+                variable=variable,
             )
 
 
@@ -35,9 +39,12 @@ def require_ordinary_variance(variance: FloatArray, class_name: str, variable_na
     ordinary = (variance <= LARGEST_VARIANCE) & ((variance >= 1.0 / LARGEST_VARIANCE) | (variance == 0))
     if not ordinary.all():
         first = int(np.flatnonzero(~ordinary)[0])
-        raise ValueError(
+        raise InputError(
             f"The variance of variable {variable_names[first]!r} in class {class_name!r} is {variance[first]:.3g}, out "
-            f"of the range from {1.0 / LARGEST_VARIANCE:g} to {LARGEST_VARIANCE:g}: rescale the data and the penalties."
+            f"of the range from {1.0 / LARGEST_VARIANCE:g} to {LARGEST_VARIANCE:g}: rescale the data and the "
+            "penalties.",
+            class_name=class_name,
+            variable=variable_names[first],
         )
 
 
@@ -45,9 +52,12 @@ def require_varying(constant: BoolArray, class_name: str, variable_names: Sequen
     """Refuse variables that are constant in a class where a correlation is wanted."""
     if constant.any():
         variable = variable_names[int(np.flatnonzero(constant)[0])]
-        raise ValueError(
+        raise InputError(
             f"Variable {variable!r} is constant in class {class_name!r} ({int(constant.sum())} such variables), so it "
-            "has no correlation: drop it, or set constant='isolate', or scale='covariance' with a penalised diagonal."
+            "has no correlation: drop it, or set constant='isolate', or scale='covariance' with a penalised diagonal.",
+            class_name=class_name,
+            variable=variable,
+            parameter="constant",
         )
 
 
@@ -59,36 +69,41 @@ def require_bounded(
         return
     flat = np.flatnonzero(diagonal <= 0)
     if len(flat):
-        raise ValueError(
+        raise InputError(
             f"Variable {variable_names[int(flat[0])]!r} has zero variance in class {class_name!r}, so its precision "
-            "would be infinite: drop it, or penalise the diagonal with lambda1 > 0."
+            "would be infinite: drop it, or penalise the diagonal with lambda1 > 0.",
+            class_name=class_name,
+            variable=variable_names[int(flat[0])],
         )
 
 
-def not_semidefinite(class_name: str, detail: str) -> ValueError:
+def not_semidefinite(class_name: str, detail: str) -> InputError:
     """Build the error for a covariance matrix with a negative eigenvalue."""
-    return ValueError(
+    return InputError(
         f"The covariance matrix of class {class_name!r} is not positive semidefinite ({detail}): it is no covariance "
-        "matrix of complete samples; recompute it without missing values, or project it onto its positive part."
+        "matrix of complete samples; recompute it without missing values, or project it onto its positive part.",
+        class_name=class_name,
     )
 
 
-def no_minimum(class_name: str) -> ValueError:
+def no_minimum(class_name: str) -> InputError:
     """Build the error for a singular covariance matrix of variables that are not penalised."""
-    return ValueError(
+    return InputError(
         f"The covariance matrix of class {class_name!r} is singular where nothing is penalised, so the likelihood has "
-        "no maximum: set lambda1 or lambda2 above 0, and no pair weight to 0."
+        "no maximum: set lambda1 or lambda2 above 0, and no pair weight to 0.",
+        class_name=class_name,
     )
 
 
-def indefinite_start(class_name: str, fault: str) -> ValueError:
+def indefinite_start(class_name: str, fault: str) -> InputError:
     """Build the error for a warm start outside the domain of the objective."""
-    return ValueError(
+    return InputError(
         f"The warm_start matrix of class {class_name!r} is not {fault}: give precision matrices, such as "
-        "those of an earlier solution, or leave warm_start out."
+        "those of an earlier solution, or leave warm_start out.",
+        class_name=class_name,
     )
 
 
-def impossible_pair(class_name: str, first: str, second: str) -> ValueError:
+def impossible_pair(class_name: str, first: str, second: str) -> InputError:
     """Build the error for a covariance larger than the two standard deviations allow."""
     return not_semidefinite(class_name, f"|S_ij| > sqrt(S_ii S_jj) for variables {first!r} and {second!r}")

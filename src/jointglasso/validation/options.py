@@ -13,6 +13,7 @@ import numpy as np
 
 from jointglasso._threads import available_cores
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.validation.fields import InputError, InputTypeError
 
 #: Penalties may not be larger, weights lie between the second number and its inverse: products of them with variances
 #: stay far from where numbers overflow.
@@ -48,28 +49,31 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     if isinstance(value, str) and value in valid:
         return value
     listed = ", ".join(repr(choice) for choice in valid)
-    raise ValueError(f"{name}={value!r} is not known; choose one of {listed}.")
+    raise InputError(f"{name}={value!r} is not known; choose one of {listed}.", parameter=name)
 
 
 def check_nonnegative(name: str, value: Any) -> float:
     """Return `value` as a float when it is a finite number >= 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number >= 0, not {type(value).__name__} {value!r}.")
+        raise InputTypeError(f"{name} must be a number >= 0, not {type(value).__name__} {value!r}.", parameter=name)
     number = float(value)
     if not np.isfinite(number) or number < 0:
-        raise ValueError(f"{name}={number:g} must be a finite number >= 0.")
+        raise InputError(f"{name}={number:g} must be a finite number >= 0.", parameter=name)
     if number > LARGEST_PENALTY:
-        raise ValueError(f"{name}={number:g} is above {LARGEST_PENALTY:g}: rescale the data, or give a smaller number.")
+        raise InputError(
+            f"{name}={number:g} is above {LARGEST_PENALTY:g}: rescale the data, or give a smaller number.",
+            parameter=name,
+        )
     return number
 
 
 def check_positive(name: str, value: Any) -> float:
     """Return `value` as a float when it is a finite number > 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number > 0, not {type(value).__name__} {value!r}.")
+        raise InputTypeError(f"{name} must be a number > 0, not {type(value).__name__} {value!r}.", parameter=name)
     number = float(value)
     if not np.isfinite(number) or number <= 0:
-        raise ValueError(f"{name}={number:g} must be a finite number > 0.")
+        raise InputError(f"{name}={number:g} must be a finite number > 0.", parameter=name)
     return number
 
 
@@ -83,21 +87,24 @@ def check_jobs(n_jobs: Any) -> int | None:
 def check_path(name: str, value: Any) -> Path | None:
     """Return `value` as a path when it is one, or None."""
     if value is not None and not isinstance(value, str | os.PathLike):
-        raise TypeError(f"{name} must be the path of a folder, not {type(value).__name__} {value!r}.")
+        raise InputTypeError(
+            f"{name} must be the path of a folder, not {type(value).__name__} {value!r}.", parameter=name
+        )
     return None if value is None else Path(value)
 
 
 def check_switch(name: str, value: Any) -> bool:
     """Return `value` when it is True or False; a word such as "no" would count as true."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, not {value!r}.")
+        raise InputTypeError(f"{name} must be True or False, not {value!r}.", parameter=name)
     return bool(value)
 
 
 def check_callback(value: Any) -> Any:
     """Return `value` when it is None or can be called."""
     if value is not None and not callable(value):
-        raise TypeError(f"callback must be callable with one Iteration, not {type(value).__name__} {value!r}.")
+        text = f"callback must be callable with one Iteration, not {type(value).__name__} {value!r}."
+        raise InputTypeError(text, parameter="callback")
     return value
 
 
@@ -115,9 +122,11 @@ def check_warm_start(matrices: Any, n_classes: int, n_variables: int) -> list[An
 def check_count(name: str, value: Any, minimum: int = 1) -> int:
     """Return `value` as an int when it is a whole number of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number >= {minimum}, not {type(value).__name__} {value!r}.")
+        raise InputTypeError(
+            f"{name} must be a whole number >= {minimum}, not {type(value).__name__} {value!r}.", parameter=name
+        )
     if value < minimum:
-        raise ValueError(f"{name}={value} must be at least {minimum}.")
+        raise InputError(f"{name}={value} must be at least {minimum}.", parameter=name)
     return int(value)
 
 

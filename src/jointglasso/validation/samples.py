@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.validation.fields import InputError
 from jointglasso.validation.naming import align_variables, require_whole_characters, split_classes
 from jointglasso.validation.tables import SampleRows, deferred, read_matrix, require_real, with_rows
 
@@ -37,9 +38,10 @@ def check_samples(samples: Any, class_names: Any = None, variable_names: Any = N
     sizes = {name: part.shape[0] for name, part in parts.items()}
     for name, size in sizes.items():
         if size < 2:
-            raise ValueError(
+            raise InputError(
                 f"Class {name!r} has {size} sample{'' if size == 1 else 's'}; a covariance needs at "
-                "least 2: add samples or leave the class out."
+                "least 2: add samples or leave the class out.",
+                class_name=name,
             )
     names, aligned = align_variables(named, parts, variable_names, both_axes=False)
     return CheckedSamples(tuple(aligned), names, np.array(list(sizes.values()), dtype=np.int64), list(aligned.values()))
@@ -117,7 +119,9 @@ def _check_finite_samples(X: FloatArray, class_name: str, variable_names: Sequen
     bad = np.argwhere(~np.isfinite(X))
     if len(bad):
         row, column = bad[0]
-        raise ValueError(
+        raise InputError(
             f"Class {class_name!r} has {X[row, column]} in variable {variable_names[column]!r} (sample {row}; "
-            f"{len(bad)} such values): remove those samples or variables, or fill the values in."
+            f"{len(bad)} such values): remove those samples or variables, or fill the values in.",
+            class_name=class_name,
+            variable=variable_names[column],
         )
