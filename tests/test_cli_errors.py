@@ -287,3 +287,8 @@ def test_figures_are_left_out_with_a_word_where_matplotlib_is_missing(good, tmp_
     result = invoke("fit", good, *options)
     assert result.exit_code == 0 and "jointglasso[plots" in result.stderr
     assert not (tmp_path / "o" / "figures").exists() and (tmp_path / "o" / "report.html").exists()
+
+
+def test_a_refusal_for_memory_names_the_option(good, tmp_path):
+    result = invoke("fit", good, "--label", "state", *FIT, "--max-memory", "1e-9", "--out", tmp_path / "o")
+    assert result.exit_code == 2 and "--max-memory" in result.stderr and "max_memory" not in result.stderr

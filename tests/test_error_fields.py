@@ -35,6 +35,7 @@ CASES = {
     "penalty": (lambda: jgl.solve([np.eye(2)], -1, 0.1), None, None, "lambda1"),
     "kind": (lambda: jgl.solve([np.eye(2)], 0.1, "much"), None, None, "lambda2"),
     "choice": (lambda: jgl.select(X, Y, scale="big"), None, None, "scale"),
+    "unknown": (lambda: jgl.select(X, Y, tolerance=1e-3), None, None, "tolerance"),
     "one sample": (lambda: jgl.SampleCovariance({"ill": X, "rare": X[:1]}), "rare", None, None),
     "indefinite": (lambda: jgl.solve({"odd": [[1.0, 2.0], [2.0, 1.0]]}, 0.1, 0.1), "odd", None, None),
 }  # fmt: skip

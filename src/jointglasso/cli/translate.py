@@ -36,6 +36,7 @@ _NAMES = {
     "min_ratio": "--min-ratio",
     "n_jobs": "--n-jobs",
     "max_iter": "--max-iter",
+    "max_memory": "--max-memory",
     "cv": "--folds",
 }
 
@@ -57,7 +58,7 @@ _SWITCHES = {
 _VALUE = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[[^\]]*\]|-?\d(?:[\d.e+-]*\d)?|(?=[\s.,;:)]|$)"""
 _ASSIGNED = re.compile(rf"\b({'|'.join(_NAMES)})=({_VALUE})")
 _BARE = re.compile(
-    r"\b(samples_in|min_ratio|max_iter|n_jobs)\b|\b(correct|check|raising|raise) (label|subset|drop|tol)\b"
+    r"\b(samples_in|min_ratio|max_iter|max_memory|n_jobs)\b|\b(correct|check|raising|raise) (label|subset|drop|tol)\b"
 )
 
 

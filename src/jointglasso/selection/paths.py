@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 from jointglasso.covariance import CovarianceSource
@@ -13,7 +15,7 @@ from jointglasso.engine import solve, solve_path
 from jointglasso.engine.executors import Executor, Tell, Work, check_executor, map_work
 from jointglasso.selection.progress import Tracker
 from jointglasso.solution import ConvergenceWarning, Solution
-from jointglasso.validation import check_jobs
+from jointglasso.validation import InputTypeError, check_jobs
 
 #: Pairs of variables up to which a path reads the covariances once and remembers the pairs above its smallest lambda1.
 #: Beyond it that list could fill the memory, for points that are perhaps never reached.
@@ -88,5 +90,11 @@ def warn_not_converged(n_failed: int, n_solves: int, what: str) -> None:
 
 
 def solve_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Options for `solve`, those left at None dropped."""
+    """Options for `solve`, those left at None dropped; what neither knows is refused before anything is done."""
+    known = list(signature(solve).parameters)
+    for name in given:
+        if name not in known:
+            similar = get_close_matches(name, known, 1)
+            meant = f" (similar: {similar[0]!r})" if similar else ""
+            raise InputTypeError(f"{name}= is no argument here, nor one of solve{meant}: correct it.", parameter=name)
     return {name: value for name, value in given.items() if value is not None}
