@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso._threads import blas_threads_for
+from jointglasso._threads import blas_threads_for, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.selection.face_fit import Block, FaceFit, coupled_blocks, fit_face, scaled_face
@@ -142,12 +142,14 @@ def _refit_classes(
 ) -> Refit:
     if sameness is not None:
         return _refit_faces(source, matrices, plan, limits, sameness)
-    precision, residual, failures = [], np.zeros(source.n_classes), []
-    for k, matrix in enumerate(matrices):
-        Theta, residual[k], failed = _refit_class(source, k, sparse.csr_array(matrix), plan, limits[k])
-        precision.append(Theta)
-        failures += failed
-    return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
+    done = map_on_cores(
+        lambda k: _refit_class(source, k, sparse.csr_array(matrices[k]), plan, limits[k]),
+        range(source.n_classes),
+        work=float(source.n_classes * source.n_variables**2),
+    )
+    failures = tuple(failure for _, _, failed in done for failure in failed)
+    residual = np.array([worst for _, worst, _ in done])
+    return Refit([Theta for Theta, _, _ in done], residual, failures, plan.fallback if failures else 0.0)
 
 
 def _refit_faces(
