@@ -94,10 +94,10 @@ def test_known_answers(name, route):
         assert solution.objective == pytest.approx(objective, rel=3e-9)
 
 
-def random_problem(seed):
+def random_problem(seed, hard=False):
     """One to five classes of three to seven variables, related or not, on scales of their own."""
     draw = np.random.default_rng(seed)
-    K, p = int(draw.integers(1, 6)), int(draw.integers(3, 8))
+    K, p = int(draw.integers(1, 6 + hard)), int(draw.integers(3, 8 + 3 * hard))
     n = int(draw.integers(p // 2 + 2, 40))
 
     def mixing():
@@ -115,15 +115,19 @@ def random_problem(seed):
     if penalty == "graph":
         graph = np.triu((draw.random((K, K)) < 0.5) * draw.uniform(0.2, 2, (K, K)), 1)
         options["class_graph"] = graph + graph.T
+    if hard:
+        factor = np.triu(draw.choice([0.3, 1.0, 1.0, 4.0, np.inf], (p, p)), 1)
+        options["pair_weights"] = factor + factor.T + np.eye(p)
     return S, lambdas, options, graph
 
 
 def oracle(S, lambdas, options, graph):
     """Objective and matrices by an interior point method."""
     K, p, _ = S.shape
-    weights, off = options.get("weights", np.ones(K)), 1.0 - np.eye(p)
+    weights, factor = options.get("weights", np.ones(K)), options.get("pair_weights", np.ones((p, p)))
+    off = np.where(np.isfinite(factor), factor, 0.0) * (1.0 - np.eye(p))
     Theta = [cp.Variable((p, p), symmetric=True) for _ in range(K)]
-    charged = lambdas[0] * (np.ones((p, p)) if options["penalize_diagonal"] else off)
+    charged = lambdas[0] * (off + options["penalize_diagonal"] * np.eye(p))
     total = sum(
         weights[k] * (cp.trace(S[k] @ Theta[k]) - cp.log_det(Theta[k])) + cp.sum(cp.multiply(charged, cp.abs(Theta[k])))
         for k in range(K)
@@ -132,14 +136,17 @@ def oracle(S, lambdas, options, graph):
         apart = Theta[k] - Theta[other]
         size = cp.square(apart) if options["penalty"] == "laplacian" else cp.abs(apart)
         total += lambdas[1] * graph[k, other] * cp.sum(cp.multiply(off, size))
-    problem = cp.Problem(cp.Minimize(total))
+    forbidden = np.isinf(factor).astype(float)
+    problem = cp.Problem(cp.Minimize(total), [cp.multiply(forbidden, variable) == 0 for variable in Theta])
     problem.solve(solver=cp.CLARABEL)
     return problem.value, np.array([variable.value for variable in Theta])
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(12), *range(100, 104), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(104, 300))]
+)
 def test_every_route_agrees_with_an_interior_point_method(seed):
-    S, lambdas, options, graph = random_problem(seed)
+    S, lambdas, options, graph = random_problem(seed, hard=seed >= 100)
     expected, matrices = oracle(S, lambdas, options, graph)
     partitions = {}
     for screening, solver in ROUTES:
@@ -155,6 +162,18 @@ def test_every_route_agrees_with_an_interior_point_method(seed):
             assert not (certified & (np.abs(matrices) < 1e-6)).any()
     assert partitions["dynamic"].refines(partitions["hybrid"])
     assert partitions["hybrid"].refines(partitions["global"])
+
+
+def test_a_chain_is_gglassos_fused_problem():
+    problems = pytest.importorskip("gglasso.problem")
+    rng = np.random.default_rng(5)
+    S = np.array([np.corrcoef(rng.normal(size=(30, 8)).T) for _ in range(4)])
+    theirs = problems.glasso_problem(S.copy(), 30, reg="FGL", reg_params={"lambda1": 0.1, "lambda2": 0.05})
+    theirs.solve(tol=1e-10, rtol=1e-8, verbose=False)
+    ours = jgl.solve(S, 0.1, 0.05, penalty="chain", penalize_diagonal=False, tol=1e-11)
+    assert np.array([Theta.toarray() for Theta in ours.precision]) == pytest.approx(
+        np.array(theirs.solution.precision_), abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("seed", range(20, 28))
