@@ -349,7 +349,7 @@ def test_no_two_columns_of_a_batch_are_tied(seed, n, share, most):
     half = np.triu(rng.random((n, n)) < share, 1)
     tied = half | half.T
     start, other = np.concatenate([[0], np.cumsum(tied.sum(axis=1))]), np.nonzero(tied)[1]
-    colour = column_batches.colours(start, other, most)
+    colour = column_batches.colours(start, other, np.argsort(-np.diff(start), kind="stable"), most)
     assert np.bincount(colour).max() <= most and not tied[colour[:, None] == colour].any()
     directed = half if seed % 2 else half.T  # one of the two columns of a pair may have it alone
     start, other = np.concatenate([[0], np.cumsum(directed.sum(axis=1))]), np.nonzero(directed)[1]

@@ -15,6 +15,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.columns import Batch, Hands, Visited, visit_columns
+from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_inside, pair_subgradient, pair_threshold
 from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
 
@@ -23,10 +24,9 @@ _DOMINATED = 0.9
 
 
 @njit(cache=True, nogil=True)
-def colours(start: IntArray, other: IntArray, most: int) -> IntArray:
+def colours(start: IntArray, other: IntArray, order: IntArray, most: int) -> IntArray:
     """Colours of the variables of a symmetric graph, no two neighbours alike, at most `most` of each: first fit."""
     n = start.shape[0] - 1
-    order = np.argsort(start[:-1] - start[1:], kind="mergesort")
     colour = np.full(n, -1)
     filled = np.zeros(n + 1, np.int64)
     barred = np.full(n + 1, -1)
@@ -197,7 +197,7 @@ def mirror_rows(first: int, last: int, stack: Stack, batch: Batch, W: FloatArray
             rows = W[stack.offset[block] : stack.offset[block + 1]].reshape((b, b))
             for i in range(max(0, first - stack.member_start[block]), min(b, last - stack.member_start[block])):
                 if i < lo or i >= hi:
-                    rows[i, lo:hi] = rows[lo:hi, i]
+                    copy_row(rows[lo:hi, i], rows[i, lo:hi])
 
 
 @njit(cache=True, nogil=True)
@@ -215,16 +215,16 @@ def close_batch(
         count = visited.n_pairs[c]
         if count >= 0:
             sums += visited.sums[c]
-            new.other[n : n + count] = visited.other[c, :count]
-            new.value[n : n + count] = visited.value[c, :count]
+            copy_row(visited.other[c, :count], new.other[n:])
+            copy_row(visited.value[c, :count], new.value[n:])
             for k in range(stack.block_of.shape[0]):
                 block = stack.block_of[k, j]
                 if block >= 0:
                     ascent.precision[stack.member_start[block] + stack.slot_of[k, j]] = visited.tau[c, k]
         else:
             count = old.start[j + 1] - old.start[j]
-            new.other[n : n + count] = old.other[old.start[j] : old.start[j + 1]]
-            new.value[n : n + count] = old.value[old.start[j] : old.start[j + 1]]
+            copy_row(old.other[old.start[j] : old.start[j + 1]], new.other[n:])
+            copy_row(old.value[old.start[j] : old.start[j + 1]], new.value[n:])
         n += count
         new.start[j + 1] = n
 

@@ -17,6 +17,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.column_parts import Own, Room, add_multiple
+from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_bend, pair_clusters, pair_slope, pair_value
 
 #: Most steps of conjugate gradients; the part of the squared residual at which they end, and the part of the tolerance.
@@ -73,8 +74,9 @@ def step_on_face(
                 moved[k, a] = new if new * x[k, a] > 0.0 else 0.0
                 add_multiple(moved[k, a], pairs.gram[k, a], there[k])
         if _value(penalty, pairs, own, moved, there, room) < before:
-            x[:] = moved
-            product[:] = there
+            for k in range(n_classes):
+                copy_row(moved[k], x[k])
+                copy_row(there[k], product[k])
             return True
     return False
 

@@ -26,6 +26,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.column_face import ActivePairs, step_on_face
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, make_room, own_step, rescale
+from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
 from jointglasso.kernels.pair_types import Ascent, Stack
 
@@ -162,7 +163,10 @@ def _solve(
         n_joined = _violators(penalty, stack, hands)
         if n_joined == 0:
             break
-        active = np.concatenate((active, np.sort(hands.found[:n_joined])))
+        more = np.empty(active.shape[0] + n_joined, np.int64)
+        copy_row(active, more)
+        copy_row(np.sort(hands.found[:n_joined]), more[active.shape[0] :])
+        active = more
     for i in active:
         hands.is_active[i] = False
     return active, slot, x
@@ -312,7 +316,8 @@ def _grown_gram(known: FloatArray, slot: IntArray, stack: Stack, hands: Hands, W
     first = known.shape[1]
     gram = np.zeros((n_classes, n, n))
     for k in range(n_classes):
-        gram[k, :first, :first] = known[k]
+        for a in range(first):
+            copy_row(known[k, a], gram[k, a])
         block = hands.here[k]
         for a in range(first, n):
             if slot[k, a] >= 0:

@@ -307,7 +307,8 @@ class ColumnAscent:
         from jointglasso.kernels.column_batches import colours
 
         both = (ties + ties.T).tocsr()
-        colour = colours(both.indptr.astype(np.int64), both.indices.astype(np.int64), self._most)
+        order = np.argsort(-np.diff(both.indptr), kind="stable")
+        colour = colours(both.indptr.astype(np.int64), both.indices.astype(np.int64), order, self._most)
         self.cuts = np.concatenate([[0], np.cumsum(np.bincount(colour))])
         order = np.argsort(colour, kind="stable")
         rank = np.empty_like(order)
