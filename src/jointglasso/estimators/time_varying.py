@@ -90,7 +90,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         width: Any = None,
         overlap: float = 0.0,
         criterion: str = "jbic",
-        gamma: float = 0.5,
+        gamma: float | None = None,
         random_state: Any = None,
         scale: str = "correlation",
         assume_centered: bool = False,
