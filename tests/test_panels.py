@@ -331,3 +331,16 @@ def test_checkpoints_know_what_is_absent(tmp_path):
     whole.absent = None  # the same numbers, but every class has all variables
     with pytest.raises(ValueError, match="another problem"):
         jgl.solve(whole, 0.2, 0.1, **options)
+
+
+def test_the_tolerance_holds_where_the_objective_shrinks_on_the_way():
+    """ADMM's limit is set by the objective at its start, which may be much larger in size than the optimum."""
+    rng = np.random.default_rng(7)
+    for _ in range(6):
+        frames = {}
+        for name, held in HELD.items():
+            X = rng.normal(size=(25, len(held))) * rng.uniform(0.5, 2, len(held)) + rng.normal(size=(25, 1))
+            words = [f"v{i}" for i in held]
+            frames[name] = pd.DataFrame(np.cov(X.T), index=words, columns=words)
+        source = jgl.DenseCovariance(frames, variables="union")
+        assert jgl.solve(source, 0.1, 0.1, penalty="fused", tol=1e-3, weights=[1, 3, 0.5, 2]).status.converged

@@ -28,6 +28,9 @@ _FEW_SWEEPS, _MOST_SWEEPS, _IDLE = 40, 80, 4
 #: Groups without a block beyond this size are swept over again rather than left to Newton's method; most steps of it.
 _TINY, _STEPS = 8, 6
 
+#: Rounds of ADMM: one as a rule, more only where the objective fell so far in size that the limits did, too.
+_ADMM_ROUNDS = 5
+
 #: Change of W, in single precision, that is hardly more than rounding.
 _SETTLED = 2e-6
 
@@ -43,12 +46,16 @@ def solve_by_sweeps(task: SolverTask) -> SolverResult:
             _sweep_big(state, int(group))
     left = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
     stopped = task.report(state.bounds.total_objective, state.bounds.total_gap)
-    for group in np.flatnonzero(state.unsolved()) if left > 0 and not stopped else ():
-        piece, inside = alone(task, state.theta, int(group), state.limits(), left)
-        result = ADMM().solve(piece)
-        state.offer_group(int(group), inside, result.theta, result.bounds)
-        state.n_iter += result.n_iter
-        state.methods[group] = "admm"
+    before = np.full(task.system.n_groups, np.inf)
+    for _ in range(_ADMM_ROUNDS if left > 0 and not stopped else 0):
+        todo = state.unsolved() & (state.limits() < before)
+        before = state.limits()
+        for group in np.flatnonzero(todo):
+            piece, inside = alone(task, state.theta, int(group), state.limits(), left)
+            result = ADMM().solve(piece)
+            state.offer_group(int(group), inside, result.theta, result.bounds)
+            state.n_iter += result.n_iter
+            state.methods[group] = "admm"
     bounds = state.bounds
     if np.isinf(bounds.gap).any():
         bounds = task.bounds(state.theta, rescue=True)
