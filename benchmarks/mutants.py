@@ -35,6 +35,7 @@ CHECKPOINT, DYNAMIC, SCREEN, FACE = (
 )
 PROOFS = ("tests/test_recheck.py", "tests/test_rounding.py")
 KEPT = ("tests/test_checkpoint.py",)
+LATENT, HIDDEN = "solvers/latent.py", ("tests/test_low_rank.py",)
 FUSED = ("tests/test_recheck.py", "tests/test_fused.py")
 EXACT = ("tests/test_recheck.py", "tests/test_screening.py", "tests/test_exactness.py")
 
@@ -105,7 +106,7 @@ MUTANTS = (
     ),
     Mutant(
         "allowed gap thirtyfold in the status",
-        "engine/execute.py",
+        "engine/status.py",
         "if certificate.relative_gap <= options.tol:",
         "if certificate.relative_gap <= 30.0 * options.tol:",
     ),
@@ -130,7 +131,7 @@ MUTANTS = (
         "self.logdet_error = _HIGHER_ORDERS",
         "self.logdet_error = 0.0 * _HIGHER_ORDERS",
     ),
-    Mutant("rounding is never the reason", "engine/execute.py", 'why = "rounding"', "pass"),
+    Mutant("rounding is never the reason", "engine/status.py", 'why = "rounding"', "pass"),
     Mutant(
         "ties are proved",
         "engine/screen.py",
@@ -272,6 +273,11 @@ MUTANTS = (
         "if True:",
         ("tests/test_column_face.py",),
     ),
+    Mutant(
+        "a latent dual point outside its cone", LATENT, "share = min(1.0, problem.mu / largest)", "share = 1.0", HIDDEN
+    ),
+    Mutant("no latent variables whatever is seen", LATENT, "<= problem.mu\n", "<= np.inf\n", HIDDEN),
+    Mutant("no latent variables although within reach", LATENT, "two / (1.0 + far)", "two", HIDDEN),
 )
 
 

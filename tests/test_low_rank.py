@@ -192,3 +192,19 @@ def test_the_command_line(tmp_path):
     assert alone.exit_code == 2 and "--latent is for a solve at given penalties" in alone.output
     proving = CliRunner().invoke(main, [*asked[:-1], str(tmp_path / "other"), "--prove"])
     assert proving.exit_code == 2 and "--prove does not go with --latent" in proving.output
+
+
+def test_a_wide_gap_proves_nothing_about_latent_variables():
+    from jointglasso.blocks import build_system
+    from jointglasso.problem import make_problem
+    from jointglasso.screening.groups import class_blocks
+    from jointglasso.solvers.latent import LatentProblem, low_rank_is_zero
+
+    S = np.full((1, 6, 6), 0.28) + 0.72 * np.eye(6)
+    problem = make_problem(S, 0.3, 0.0, penalize_diagonal=False)
+    blocks = class_blocks(np.zeros((1, 6), dtype=np.int64), smallest=1)
+    latent = LatentProblem(build_system(problem.source, blocks, problem.weights), problem.penalty, 0.0, 1.41)
+    optimum = np.eye(6).ravel()  # of the dual problem without latent variables
+    assert low_rank_is_zero(latent, optimum, 0.0)
+    assert not low_rank_is_zero(latent, optimum, 0.01)
+    assert not low_rank_is_zero(latent, optimum, np.inf)
