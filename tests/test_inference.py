@@ -409,3 +409,10 @@ def test_bad_rates_and_levels_are_told(found):
         found.edges(fdr=2.0)
     with pytest.raises(ValueError, match=r"level=95 must be between 0 and 1"):
         found.edges(level=95)
+
+
+def test_the_penalty_of_the_support_step_keeps_pace_with_the_variables():
+    sizes = np.array([100.0, 300.0])
+    for p, L, omega in ((20, np.log(20), 0.5), (500, 2 * np.log(100), 0.5), (2000, 2 * np.log(400), 0.25)):
+        s = np.sqrt(L / 200)
+        np.testing.assert_allclose(support.penalty_of(p, sizes, 1.5), (1.5 * (1 - omega) * s, 1.5 * omega * s))
