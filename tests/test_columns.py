@@ -372,3 +372,15 @@ def test_pairs_inside_a_batch_that_must_join_do_not_hold_the_sweeps_up():
     assert solution.status.converged
     assert solution.methods == {"columns, newton": 1}
     assert solution.n_iter <= 15
+
+
+def test_a_pair_inside_a_batch_can_join(monkeypatch):
+    """Columns of a strong pair begin in one batch; they end at the solution, where the pair is not zero."""
+    monkeypatch.setattr(columns, "_FEWEST", 60)
+    task = make_task(correlated(p=60, strength=0.6), 0.2, 0.1, 0.2)
+    ascent = ColumnAscent.begin(task, task.start, strong=np.zeros(task.system.n_pairs, dtype=bool))
+    assert len(ascent.cuts) == 2
+    for _ in range(30):
+        ascent.sweep()
+    bounds = task.bounds(ascent.theta())
+    assert bounds.total_gap <= 1e-5 * abs(bounds.total_objective)

@@ -4,8 +4,8 @@ Let C be the variables of a batch and R the others. No two columns of C have a n
 new columns are w_j = -W_RR b_j with b_j = t_j / tau_j on R, and the new W is definite if and only if the Schur
 complement of W_RR is. Its diagonal is 1 / tau_j. A pair i, j of C gets the value b_i' W_RR b_j that a visit one after
 the other would give it: then nothing is off the diagonal, and W is definite. Only where that value lies outside the
-dual ball it is drawn towards the nearest point inside, as far as the diagonal still outweighs what that puts beside it;
-if a pair stays outside, the next sweep sees it.
+dual ball it is drawn towards the nearest point inside, as far as the diagonal still outweighs what that puts beside it.
+Such a pair wants to be non-zero, and becomes an active pair of one of its columns: so the two are in one batch no more.
 """
 
 from __future__ import annotations
@@ -155,6 +155,9 @@ def _settle_pair(
     if outside:
         pair_subgradient(penalty, zero, u, one, cls, held, v, new, hands.room.real, hands.room.whole)
         visited.shifted[d] = True
+        visited.other[d, visited.n_pairs[d]] = i  # a zero that the next sweep is to look at: it ties the columns
+        visited.value[d, visited.n_pairs[d]] = 0.0
+        visited.n_pairs[d] += 1
     for e in range(held):
         k = cls[e]
         block = stack.block_of[k, i]

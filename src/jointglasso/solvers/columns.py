@@ -176,7 +176,7 @@ class ColumnAscent:
 
     @property
     def _one_by_one(self) -> bool:
-        """Whether columns are visited one by one: a pair inside a batch cannot join.
+        """Whether columns are visited one by one: those of a batch do not see each other.
 
         So it is while the sweeps stall, and at the end where sweeps are all there is.
         """
