@@ -66,6 +66,17 @@ def test_a_pair_that_is_zero_where_it_is_held_is_merged_if_the_classes_together_
     assert (pair(solution)[1] != 0) == (share > 1)
 
 
+@pytest.mark.parametrize("weight", [0.25, 4.0])
+def test_what_is_cut_counts_with_the_weight_of_its_class(weight):
+    S = shadow(0.0, 0.02)
+    S[1, 0, 2] = S[1, 2, 0] = (LAMBDA1 + 0.02) / weight  # the weighted covariance is the same
+    options = {"weights": [1.0, weight], "penalize_diagonal": False}
+    solution = jgl.solve(S, LAMBDA1, LAMBDA2, tol=1e-9, **options)
+    exact = jgl.solve(S, LAMBDA1, LAMBDA2, tol=1e-11, screening="none", **options)
+    assert pair(exact)[1] != 0 and pair(solution)[1] != 0
+    assert solution.objective == pytest.approx(exact.objective, rel=2e-9)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_shadows_are_solved_exactly(seed):
     rng = np.random.default_rng(seed)
