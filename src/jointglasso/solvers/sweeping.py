@@ -31,6 +31,9 @@ _TINY, _STEPS = 8, 6
 #: Rounds of ADMM: one as a rule, more only where the objective fell so far in size that the limits did, too.
 _ADMM_ROUNDS = 5
 
+#: Gap of a group, in units of the one allowed, that many sweeps have left and more will not bring down.
+_FAR = 100.0
+
 #: Change of W, in single precision, that is hardly more than rounding.
 _SETTLED = 2e-6
 
@@ -108,20 +111,24 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
     More is Newton's method on the face, and then sweeps that are closer.
     """
     task, near = state.task, state.task.warm
+    slow = np.zeros(len(largest), dtype=bool)
     for number, closer in enumerate(_CLOSER):
         if task.absolute or number > 0:
             for group in np.flatnonzero(state.unsolved() & (largest > _TINY) & (largest <= SWEPT_BLOCK)):
                 _step_on_face(state, int(group))
-        todo, left = state.unsolved() & (largest <= SWEPT_BLOCK), task.max_iter - state.n_iter
+        todo, left = state.unsolved() & (largest <= SWEPT_BLOCK) & ~slow, task.max_iter - state.n_iter
         if not todo.any() or left <= 0:
             return
         theta = state.theta.copy()
         inverse = state.bounds.inverse if near and state.bounds.factor.definite.all() else np.empty(0)
-        state.n_iter += sweep_groups(task, theta, inverse, todo, closer * state.limits(), min(left, _FEW_SWEEPS))
+        taken = sweep_groups(task, theta, inverse, todo, closer * state.limits(), min(left, _FEW_SWEEPS))
+        state.n_iter += taken
         state.methods[todo] = "columns"
         inverse = task.bounds(theta).inverse
         state.offer(snap(task, theta, inverse), todo)
         near = True
+        if taken == _FEW_SWEEPS:  # more of them would hardly help those that are still far away
+            slow |= state.unsolved() & (state.bounds.gap > _FAR * state.limits())
 
 
 def _step_on_face(state: _State, group: int) -> None:
