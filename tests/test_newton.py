@@ -269,3 +269,21 @@ def test_many_small_groups_on_threads_give_the_same_as_on_one(monkeypatch):
     assert serial.methods["columns, newton"] > 10
     for a, b in zip(serial.precision, threaded.precision, strict=True):
         assert (a != b).nnz == 0
+
+
+def test_groups_that_newton_does_not_solve_together_are_solved_one_by_one(monkeypatch):
+    from jointglasso.solvers import newton
+
+    real, sizes = newton.solve_big_group, []
+
+    def stuck_at_first(task, start, **options):
+        sizes.append(len(task.system.members))
+        if len(sizes) == 1:
+            return start, task.bounds(start), 1, "rounding"
+        return real(task, start, **options)
+
+    monkeypatch.setattr(newton, "solve_big_group", stuck_at_first)
+    S = np.kron(np.eye(3), np.array([[1.0, 0.6], [0.6, 1.0]]))[None]
+    solution = jgl.solve(S, 0.1, 0.0, solver="newton")
+    assert solution.status.converged
+    assert sizes == [6, 2, 2, 2]
