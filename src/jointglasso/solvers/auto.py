@@ -140,7 +140,7 @@ class _Work:
         task.keep(lambda: theta)
         if left.any() or not np.isfinite(after.gap).all():
             after = task.bounds(theta, rescue=True)
-        # Groups within these limits are not, though the limits may have fallen with the objective: there is a next time.
+        # Not those within these limits, which may have fallen with the objective since: there is a next time.
         desperate = ~(after.gap <= limits) & (after.gap > _HOPE * (task.unit + np.abs(after.objective)))
         cut_short = n_iter + taken >= task.max_iter and task.max_iter < Auto.default_max_iter
         if desperate.any() and not cut_short:
