@@ -165,3 +165,23 @@ def test_a_callback_stops_them(small_is_big):
     with pytest.warns(jgl.ConvergenceWarning, match="callback"):
         solution = jgl.solve(S, 0.3, 0.1, tol=1e-12, callback=lambda step: step.number >= 2)
     assert np.isfinite(solution.certificate.gap)
+
+
+def test_a_wider_gap_proves_less_and_rounding_is_counted(monkeypatch, small_is_big):
+    kept = []
+    monkeypatch.setattr(
+        "jointglasso.engine.work.solve_big_item", lambda *given: kept.append(solve_item(*given)) or kept[-1]
+    )
+    solve_item = big_work.solve_big_item
+    jgl.solve(jgl.SampleCovariance(correlated(), scale="correlation"), 0.3, 0.1)
+    outcome = kept[0]
+    opened = outcome.opened
+    narrow, wide, hopeless = (opened.with_radius(outcome, np.array([gap]), gap) for gap in (1e-9, 1e-3, 1e9))
+    assert narrow.n_present > wide.n_present > hopeless.n_present == 0
+    assert narrow.n_absent > wide.n_absent > hopeless.n_absent == 0
+    for some in (narrow, wide, hopeless):
+        assert some.nonzeros.proved.sum() == some.n_present
+    objective, error, gap = opened.point.with_rounding()
+    # The errors of two log-determinants of blocks of 60 variables, each no less than p^2 units of rounding.
+    least = 18 * 60 * 60 * np.finfo(float).eps / 2
+    assert objective == opened.point.objective and error > least / 18 and gap - opened.point.gap > least
