@@ -78,7 +78,7 @@ def test_everything_survives_a_file(tmp_path):
         "groupby": "condition",
         "lambda1": 0.2,
         "lambda2": 0.1,
-        "correlation": True,
+        "scale": "correlation",
         "constant": "refuse",
         "weights": "sample_size",
     }

@@ -180,7 +180,9 @@ class group_penalty:
 PLAIN = ("reference", "cache", "pair", "pair_types")
 
 #: Compared in files of their own: test_fused_pairs.py, test_rounding.py, test_inference.py.
-ELSEWHERE = ("best_sets", "fused_pair", "fused_rows", "laplacian_pair", "row_sums", "small_support", "support")
+ELSEWHERE = (
+    "best_sets", "fused_face", "fused_pair", "fused_rows", "laplacian_pair", "row_sums", "small_support", "support",
+)  # fmt: skip
 
 
 def compiled_functions():

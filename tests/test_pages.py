@@ -28,6 +28,7 @@ ELSEWHERE = (
     "demo",
     "load_rppa",
     "before",
+    "width=",
 )
 
 
@@ -52,6 +53,7 @@ def world():
         "networks": jgl.JointNetworks.from_solution(chosen.solution), "solution": chosen.solution, "genes": NAMES[:3],
         "table": X.assign(condition=y), "frame": pd.DataFrame({"age": np.arange(120), "sex": ["f", "m"] * 60}),
         "answers": X.round().clip(-2, 2), "country": y, "S": source, "tested": jgl.infer(X, y),
+        "counts": np.random.default_rng(0).poisson(5.0, (120, 8)), "returns": X, "year": y,
     }  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def test_perfectly_correlated_variables_end_without_an_error(solver, value, pena
 def test_units_of_variables_do_not_make_a_matrix_singular():
     R = np.array([[1, 0.3, 0.2], [0.3, 1, 0.1], [0.2, 0.1, 1]])
     units = 10.0 ** np.array([4, 0, -4])
-    solution = jgl.solve([R * units * units[:, None]], 0.0, 0.0)
+    solution = jgl.solve([R * units * units[:, None]], 0.0, 0.0, tol=1e-10)
     assert solution.status.converged
     np.testing.assert_allclose(solution.precision[0].toarray() * units * units[:, None], np.linalg.inv(R), rtol=1e-3)
 
