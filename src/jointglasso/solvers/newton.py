@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 
@@ -36,6 +36,13 @@ class Newton:
     lockstep = False
     bytes_per_entry = 135.0
     requires = frozenset({"newton"})
+
+    closed_form: InitVar[None] = None
+    """Refused: `solver="auto"` takes the closed form."""
+
+    def __post_init__(self, closed_form: None) -> None:
+        if closed_form is not None:
+            raise TypeError("Newton has no closed_form any more: solver='auto' takes it where it is exact.")
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Newton's method on every group whose gap is too wide."""
