@@ -64,9 +64,11 @@ class Worker:
                 _, _, lambda1, lambda2 = SMALL[name]
                 S = np.stack([np.corrcoef(x, rowvar=False) for x in X])
                 return lambda: jgl.solve(S, lambda1, lambda2).objective
-            grid = jgl.lambda_grid(np.vstack(X), np.repeat(range(n_classes), 150))
+            grid = jgl.lambda_grid(np.stack([np.corrcoef(x, rowvar=False) for x in X]))
             return lambda: float(
-                jgl.select(np.vstack(X), np.repeat(range(n_classes), 150), grid, criterion="ebic").solution.objective
+                jgl.select(
+                    np.vstack(X), np.repeat(range(n_classes), 150), grid=grid, criterion="ebic"
+                ).solution.objective
             )
         if name in PAPER:
             from common import PAPER_LAMBDAS, paper_covariances

@@ -83,7 +83,6 @@ def every_group_is_big(monkeypatch, request):
 
     monkeypatch.setattr(items, "BATCHED_BLOCK", request.param)
     monkeypatch.setattr(auto, "SWEPT_BLOCK", 1)
-    monkeypatch.setattr(auto, "ALONE_BLOCK", 1)
     monkeypatch.setattr(newton, "SWEPT_BLOCK", 1)
 
 

@@ -25,7 +25,7 @@ def warm_kernels() -> float:
     from jointglasso.problem import make_problem
     from jointglasso.screening import RULES, screen
     from jointglasso.selection import refit
-    from jointglasso.solvers.auto import ALONE_BLOCK
+    from jointglasso.solvers.small_groups import SWEPT_BLOCK
 
     began = time.perf_counter()
     rng = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def warm_kernels() -> float:
     make_problem(source, 0.2, 0.1).objective(solution.precision)
     refit(source, solution)
     # A group too big for the code that sweeps over small ones from end to end.
-    place = np.arange(ALONE_BLOCK + 4)
+    place = np.arange(SWEPT_BLOCK + 4)
     chain = 0.6 ** np.abs(place[:, None] - place)
     wide = 0.6 ** np.abs(np.subtract.outer(np.arange(300), np.arange(300)))
     for solver in ("auto", "newton"):

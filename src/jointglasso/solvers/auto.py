@@ -30,10 +30,6 @@ _HOPE = 1e-10
 #: was not enough.
 _FEW_SWEEPS, _CLOSER = 25, (1.0, 1e-2, 1e-5)
 
-#: A group by itself is swept over by the code for big ones if its blocks are larger: 50 variables take it 1.2 times as
-#: long as that for small ones, 200 take it 0.7 times as long.
-ALONE_BLOCK = 96
-
 #: Groups with a block of at least this size, and at least this share of strong pairs, count as correlated throughout;
 #: those with blocks no larger than the last are left to ADMM.
 DENSE_BLOCK, DENSE_SHARE, _DENSE_ADMM = 24, 0.5, 48
@@ -60,7 +56,7 @@ class Auto:
         strong = strong_pairs(task.system, task.penalty)
         theta, methods = _begin(task, strong)
         dense = dense_groups(task.system, strong)
-        if task.system.n_groups == 1 and task.system.size.max() > (_DENSE_ADMM if dense[0] else ALONE_BLOCK):
+        if task.system.n_groups == 1 and task.system.size.max() > (_DENSE_ADMM if dense[0] else SWEPT_BLOCK):
             return _solve_big(task, theta, methods, strong, bool(dense[0]))
         work = _Work(task, methods, dense)
         return improve_to_limits(task, theta, methods, work.improve)
@@ -73,8 +69,7 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]
     if task.absolute:
         return task.start.copy(), methods
     # In small groups, sweeps over the columns gain nothing from a start on a spanning forest.
-    small = SWEPT_BLOCK if system.n_groups > 1 else ALONE_BLOCK
-    swept = suits_columns(task) and system.size.max(initial=0) <= small
+    swept = suits_columns(task) and system.size.max(initial=0) <= SWEPT_BLOCK
     theta, forest = forest_solution(
         system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=swept
     )
