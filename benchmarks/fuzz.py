@@ -355,34 +355,46 @@ def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.nd
             yield f"{way}: {proof.edges_absent} entries absent, {most_present} present elsewhere, of {total}"
         if np.isinf(problem.factor).any() and Theta[:, np.isinf(problem.factor)].any():
             yield f"{way}: a forbidden pair is not zero"
-        yield from _wrong_claims(way, solution, found)
+        yield from _wrong_claims(problem, way, solution, found)
 
 
 def _wrong_claims(
-    way: dict[str, Any], solution: jgl.Solution, found: list[tuple[dict, jgl.Solution, np.ndarray]]
+    problem: Problem, way: dict[str, Any], solution: jgl.Solution, found: list[tuple[dict, jgl.Solution, np.ndarray]]
 ) -> Iterator[str]:
     """What is proved about single entries, and about equal and different values, against all other solutions."""
     tight, near = min(((s, T) for _, s, T in found), key=lambda other: other[0].certificate.gap)
     gap = tight.certificate.gap / max(1e-300, abs(tight.objective))
-    scale = np.sqrt(np.einsum("kii->ki", near))
-    scale = scale[:, :, None] * scale[:, None, :]
-    present = np.stack([certified.toarray() for certified in solution.certified])
-    ours = np.stack([Theta.toarray() for Theta in solution.precision])
-    if gap < 1e-8 and (present & (near == 0.0) & (np.abs(ours) > UNEQUAL * scale)).any():
-        yield f"{way}: an entry is proved present and zero in the tightest solution"
+    if gap < 1e-8 and list(_against(near, way, solution)):
+        # Entries as small as the root of the gap may still be zero there: a solution that is tight beyond doubt decides.
+        exact = jgl.solve(problem.S, problem.lambda1, problem.lambda2, tol=1e-13, **problem.keywords)
+        yield from _against(np.stack([Theta.toarray() for Theta in exact.precision]), way, solution)
     claims = solution.sameness
     if claims is None:
         return
     for t, (one, two) in enumerate(claims.neighbours):
         i, j = claims.rows[claims.proved[:, t]], claims.columns[claims.proved[:, t]]
         same = claims.same[claims.proved[:, t], t]
-        apart = np.abs(near[one, i, j] - near[two, i, j]) > UNEQUAL * np.maximum(scale[one, i, j], scale[two, i, j])
-        if gap < 1e-8 and (same & apart).any():
-            yield f"{way}: classes {one} and {two} are proved equal and differ in the tightest solution"
         for other_way, other, _ in found:
             theirs = other.sameness.at(i, j)
             if (theirs.proved[:, t] & (theirs.same[:, t] != same)).any():
                 yield f"{way}: classes {one} and {two} are proved equal, or different, and the opposite by {other_way}"
+
+
+def _against(near: np.ndarray, way: dict[str, Any], solution: jgl.Solution) -> Iterator[str]:
+    """Claims of a solution that another one, close to the optimum, does not bear out."""
+    scale = np.sqrt(np.einsum("kii->ki", near))
+    scale = scale[:, :, None] * scale[:, None, :]
+    present = np.stack([certified.toarray() for certified in solution.certified])
+    ours = np.stack([Theta.toarray() for Theta in solution.precision])
+    if (present & (near == 0.0) & (np.abs(ours) > UNEQUAL * scale)).any():
+        yield f"{way}: an entry is proved present and zero in the tightest solution"
+    claims = solution.sameness
+    for t, (one, two) in enumerate(() if claims is None else claims.neighbours):
+        i, j = claims.rows[claims.proved[:, t]], claims.columns[claims.proved[:, t]]
+        same = claims.same[claims.proved[:, t], t]
+        apart = np.abs(near[one, i, j] - near[two, i, j]) > UNEQUAL * np.maximum(scale[one, i, j], scale[two, i, j])
+        if (same & apart).any():
+            yield f"{way}: classes {one} and {two} are proved equal and differ in the tightest solution"
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
