@@ -365,7 +365,7 @@ def _wrong_claims(
     tight, near = min(((s, T) for _, s, T in found), key=lambda other: other[0].certificate.gap)
     gap = tight.certificate.gap / max(1e-300, abs(tight.objective))
     if gap < 1e-8 and list(_against(near, way, solution)):
-        # Entries as small as the root of the gap may still be zero there: a solution that is tight beyond doubt decides.
+        # Entries as small as the root of the gap may be zero there: a solution that is tight beyond doubt decides.
         exact = jgl.solve(problem.S, problem.lambda1, problem.lambda2, tol=1e-13, **problem.keywords)
         yield from _against(np.stack([Theta.toarray() for Theta in exact.precision]), way, solution)
     claims = solution.sameness
