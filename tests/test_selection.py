@@ -446,6 +446,26 @@ def test_what_cannot_be_afforded_is_asked_once_and_the_choice_is_among_the_rest(
     assert len(found.left_out) <= 12
 
 
+def test_the_search_goes_as_near_as_it_can_to_what_cannot_be_afforded():
+    """Strongly correlated data: one step below the last penalty without edges is too dear, half a step is not."""
+    valley = Valley(0.1, 0.3)
+    zoom, found, best = search(valley, affordable=lambda lambda1, lambda2: "time" * (lambda1 + lambda2 < 0.83))
+    assert 0.83 <= sum(best) < 0.87
+    assert not zoom.settled
+    assert len(found.left_out) <= 20
+
+
+def test_no_edge_is_not_a_finding_where_weaker_penalties_could_not_be_afforded(monkeypatch):
+    X, y = draw(chain(40), (60, 60))
+    monkeypatch.setattr(
+        "jointglasso.selection.budget.Budget.objection", lambda self, lambda1, lambda2: "time" * (lambda1 < 0.9)
+    )
+    with pytest.warns(jgl.SelectionWarning, match="that can be afforded"):
+        result = jgl.select(X, y, grid=[(0.99, 0.0), (0.95, 0.0), (0.7, 0.0), (0.6, 0.0)])
+    assert result.solution.n_edges == [0, 0] and result.on_edge == ("weakest",)
+    assert "no edge at all" not in result.explain() and "stopped falling" not in result.explain()
+
+
 def test_the_default_search_beats_a_fixed_grid_and_says_so(data, source):
     searched = jgl.select(*data)
     fixed = jgl.select(*data, grid=jgl.lambda_grid(source, weights="sqrt_sample_size"))

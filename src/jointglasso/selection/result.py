@@ -118,7 +118,7 @@ class SelectionResult:
         several = self.grid.n_columns > 1
         sides = {
             "strongest": len(points) > 1 and place == 0 and sum(self.solution.n_edges) > 0,
-            "weakest": len(points) > 1 and place == len(points) - 1,
+            "weakest": len(points) > 1 and not np.any(self.records["tried"][points[place + 1 :]]),
             "least similar": several and 0.0 < tied.max() <= similarity.min() + 1e-12,
             "most similar": several and 1.0 > tied.min() >= similarity.max() - 1e-12,
         }
@@ -175,7 +175,8 @@ class SelectionResult:
             f"{_count(len(self.grid), 'point')} in {_count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
         )
         left = len(self.grid) - int(np.sum(self.records["tried"]))
-        tried += f" ({left} weaker ones left out after the score had stopped falling)" if left else ""
+        why = "not tried" if self.left_out else "left out after the score had stopped falling"
+        tried += f" ({left} weaker ones {why})" if left else ""
         if self.limit is not None and self.score > self.limit:
             return (
                 f"No point of the {tried} is stable enough (StARS, {self.criterion_name}); this is the least "
@@ -229,22 +230,29 @@ class SelectionResult:
         if not self.records["tried"][point]:
             return "not tried"
         difference = float(self.records["score"][point]) - self.score
-        return f"{difference:+.4g} with {_count(int(self.records['edges'][point]), 'edge')}"
+        worse = f"{difference:+.4g}" if np.isfinite(difference) else "without a maximum of the likelihood,"
+        return f"{worse} with {_count(int(self.records['edges'][point]), 'edge')}"
 
     def _flatness(self) -> str:
         scores: FloatArray = np.asarray(self.records["score"], dtype=float)
         if self.criterion == "cv":
             error = float(self.records["standard_error"][self.best])
             close = int((scores <= self.score + error).sum()) - 1
-            return f"{close} other points are within one standard error ({error:.3g}) of its score."
+            return f"{_others(close)} within one standard error ({error:.3g}) of its score."
         if self.limit is not None:
-            return f"{int((scores <= self.limit).sum())} points of the grid are stable enough."
+            stable = int((scores <= self.limit).sum())
+            return f"{_count(stable, 'point')} of the grid {'is' if stable == 1 else 'are'} stable enough."
         same = int(self._tied.sum()) - 1
         close = int((scores <= self.score + 10.0).sum()) - 1
         sure = self.settled is not False and not self.on_edge
         clear = "a clear choice" if sure else "but better ones may lie between or beyond those tried"
-        text = f"{close} other points are within 10 of its score, {'so they are hardly worse' if close else clear}."
+        hardly = "so it is hardly worse" if close == 1 else "so they are hardly worse"
+        text = f"{_others(close)} within 10 of its score, {hardly if close else clear}."
         return f"{text} {same} of them score the same; of those the weakest penalties were taken." if same else text
+
+
+def _others(number: int) -> str:
+    return f"{_count(number, 'other point')} {'is' if number == 1 else 'are'}"
 
 
 def _count(number: int, word: str) -> str:

@@ -138,6 +138,8 @@ class Zoom:
     STEP = float(np.log(1.4))
     #: Neighbours differ by so small a share of the edges, or by two edges, when the search ends.
     CLOSE = 0.05
+    #: How near to the first point that cannot be afforded the search goes, as a logarithm.
+    NEAR = STEP / 8.0
     #: Rounds of the finer pass.
     ROUNDS = 10
     #: Where the first column is.
@@ -222,15 +224,19 @@ class Zoom:
 
     def _descend(self, omega: float, patience: int, try_points: Callable[[Sequence[_Place]], None]) -> None:
         """Walk the first column from its top until it has stopped getting better, or to the noise."""
-        level = self._top[omega]
+        level: float | None = self._top[omega]
         column = self._columns[omega]
-        while level > self._bottom - self.STEP:
+        while level is not None and level > self._bottom - self.STEP:
             try_points([(omega, level)])
-            if level not in column:
+            if not column or sum(at < self._best_of(omega) for at in column) >= patience:
                 break
-            if sum(at < self._best_of(omega) for at in column) >= patience:
-                break
-            level -= self.STEP
+            level = self._weaker(omega, min(column))
+
+    def _weaker(self, omega: float, level: float) -> float | None:
+        """The next level down: a step, or half way to what cannot be afforded; None where that is near."""
+        closed = self._closed.get(omega, -np.inf)
+        below = max(level - (self.STEP if omega in self._top else self._spacing), 0.5 * (level + closed))
+        return below if self._open((omega, below)) and below - closed > self.NEAR else None
 
     def _enter(self, omegas: Sequence[float], level: float, try_points: Callable[[Sequence[_Place]], None]) -> None:
         """Walk other columns both ways from a level, each way until it gets worse."""
@@ -250,10 +256,12 @@ class Zoom:
         """Try weaker penalties as long as the best point is the weakest of its column."""
         while True:
             omega, level = self._where()
-            beyond = omega, level - (self.STEP if omega in self._top else self._spacing)
-            if level > min(self._columns[omega]) or level < self._bottom - 10.0 * self.STEP or not self._open(beyond):
+            if level > min(self._columns[omega]) or level < self._bottom - 10.0 * self.STEP:
                 break
-            try_points([beyond])
+            below = self._weaker(omega, level)
+            if below is None:
+                break
+            try_points([(omega, below)])
 
     def _candidates(self) -> list[_Place]:
         """Points half way to the neighbours of the best one that differ from it, or above it."""
