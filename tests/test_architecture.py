@@ -19,7 +19,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
-    ("_typing", "_version", "_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "_display", "kernels"),
+    ("_typing", "_version", "errors", "_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "_display"),
+    ("kernels",),
     ("validation", "backends"),
     ("penalties", "covariance"),
     ("problem", "datasets", "io"),
@@ -40,6 +41,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ONLY = {
     "_typing": (),
     "_version": (),
+    "errors": (),
     "_threads": ("_typing",),
     "_lapack": ("_typing",),
     "_csv": (),
@@ -48,10 +50,10 @@ ONLY = {
     "_optional": (),
     "_display": (),
     "backends": ("_typing", "_optional"),
-    "problem": ("_typing", "kernels", "penalties", "covariance", "validation"),
-    "solution": ("_typing", "_version", "_files", "_memory", "_display", "validation", "screening.partition"),
-    "datasets": ("_typing", "validation", "io.table"),
-    "io": ("_typing", "_csv", "_files", "_memory", "_optional", "validation", "covariance"),
+    "problem": ("_typing", "errors", "kernels", "penalties", "covariance", "validation"),
+    "solution": ("_typing", "errors", "_version", "_files", "_memory", "_display", "validation", "screening.partition"),
+    "datasets": ("_typing", "errors", "validation", "io.table"),
+    "io": ("_typing", "errors", "_csv", "_files", "_memory", "_optional", "validation", "covariance"),
 }
 
 #: Who alone may import a third-party package.

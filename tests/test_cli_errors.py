@@ -15,7 +15,8 @@ import jointglasso as jgl
 from jointglasso.cli import main
 from jointglasso.cli.results import file_names
 from jointglasso.cli.session import plain
-from jointglasso.cli.translate import in_options
+from jointglasso.cli.translate import options_of
+from jointglasso.errors import argument, spelt
 
 FIT = ("--lambda1", "0.3", "--lambda2", "0.1", "--no-figures")
 
@@ -244,20 +245,27 @@ def test_a_file_is_no_folder(good, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "message, said",
+    "named, said",
     [
-        ("say samples_in='rows' or samples_in='columns'.", "say --samples-in rows or --samples-in columns."),
-        ("keep other classes with subset=['a b', 'c'].", "keep other classes with --classes 'a b,c'."),
-        ("say names=False if it is, names='x y' if not", "say --no-names if it is, --names 'x y' if not"),
-        ("say missing_markers=['?x'] if", "say --missing-marker '?x' if"),
-        ("no label is given: say label= or labels=.", "no label is given: say --label or --labels."),
-        ("Raise max_iter, or accept the gap by raising tol.", "Raise --max-iter, or accept the gap by raising --tol."),
-        ("lambda2=-1 must be >= 0", "--lambda2 -1 must be >= 0"),
-        ("Class 'x=1' has 1 sample", "Class 'x=1' has 1 sample"),
+        (("samples_in", "rows"), "--samples-in rows"),
+        (("subset", ["a b", "c"]), "--classes 'a b,c'"),
+        (("subset",), "--classes or --subset"),
+        (("names", False), "--no-names"),
+        (("names", "x y"), "--names 'x y'"),
+        (("missing_markers", ["?x"]), "--missing-marker '?x'"),
+        (("label", ...), "--label"),
+        (("max_iter",), "--max-iter"),
+        (("lambda2", -1.0), "--lambda2 -1"),
+        (("criterion", "ebic"), "--select ebic"),
+        (("ridge", 0.5), "ridge=0.5"),
     ],
 )
-def test_messages_speak_of_options(message, said):
-    assert in_options(message) == said
+def test_arguments_are_spelt_as_options(named, said):
+    with spelt(options_of(main.commands["fit"])):
+        assert argument(*named) == said
+    with spelt(options_of(main.commands["fit"])):
+        assert argument("constant", "drop", words="drop them") == "drop them with --constant drop"
+    assert argument("names", False) == "names=False"
 
 
 def test_files_of_classes_have_safe_and_different_names():

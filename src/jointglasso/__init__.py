@@ -68,7 +68,7 @@ _HOME = {
     "Solution": "solution",
     "Status": "solution",
     "load": "solution",
-    "InputError": "validation",
+    "InputError": "errors",
     "ADMM": "solvers",
     "Newton": "solvers",
     "ProximalGradient": "solvers",
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
         solve as solve,
         solve_path as solve_path,
     )
+    from jointglasso.errors import InputError as InputError
     from jointglasso.estimators import (
         JointGraphicalLasso as JointGraphicalLasso,
         JointGraphicalLassoCV as JointGraphicalLassoCV,
@@ -146,7 +147,6 @@ if TYPE_CHECKING:
         load as load,
     )
     from jointglasso.solvers import ADMM as ADMM, Newton as Newton, ProximalGradient as ProximalGradient
-    from jointglasso.validation import InputError as InputError
     from jointglasso.warm import warm_kernels as warm_kernels
 
 

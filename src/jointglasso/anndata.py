@@ -19,7 +19,7 @@ from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.solution import Sameness, Solution
-from jointglasso.validation import NOW_SCALE, SampleRows, check_choice, renamed
+from jointglasso.validation import NOW_SCALE, InputError, SampleRows, check_choice, renamed
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -85,7 +85,9 @@ def fit(
     (('ill', 'well'), 'jgl_0_certified')
     """
     if not isinstance(key_added, str) or not key_added or "/" in key_added:
-        raise ValueError(f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.")
+        raise InputError(
+            f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.", "key_added"
+        )
     check_choice("constant", constant, ("refuse", "isolate", "drop"))
     scaled = check_choice("scale", scale, ("correlation", "covariance")) == "correlation"
     samples = samples_by_class(adata, groupby, layer, classes)
@@ -126,12 +128,12 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
     """
     require_anndata(adata)
     if key not in adata.uns or "class_names" not in adata.uns[key]:
-        raise ValueError(f"There are no networks under uns[{key!r}]: call jointglasso.anndata.fit first.")
+        raise InputError(f"There are no networks under uns[{key!r}]: call jointglasso.anndata.fit first.", "key")
     names = [str(name) for name in adata.uns[key]["class_names"]]
     wanted = [_varp_key(key, k, "precision") for k in range(len(names))]
     missing = [name for name in wanted if name not in adata.varp]
     if missing:
-        raise ValueError(f"varp[{missing[0]!r}] is missing although uns[{key!r}] tells of it: call fit again.")
+        raise InputError(f"varp[{missing[0]!r}] is missing although uns[{key!r}] tells of it: call fit again.", "key")
     certified = [adata.varp.get(_varp_key(key, k, "certified")) for k in range(len(names))]
     return JointNetworks(
         [adata.varp[name] for name in wanted],
@@ -161,13 +163,16 @@ def _used_variables(samples: dict[str, SampleRows], names: Any, scaled: bool, co
     if constant == "refuse":
         where = next(name for name, mask in flat.items() if mask.any())
         first = str(names[int(np.flatnonzero(flat[where])[0])])
-        raise ValueError(
+        raise InputError(
             f"{int(anywhere.sum())} of {len(anywhere)} variables are constant within a class ({first!r} in class "
             f"{where!r} is the first), so they have no correlation: filter them out, or set constant='isolate' to keep "
-            "them without edges in that class, constant='drop' to leave them out."
+            "them without edges in that class, constant='drop' to leave them out.",
+            "constant",
+            class_name=where,
+            variable=first,
         )
     if anywhere.all():
-        raise ValueError("Every variable is constant within some class, so there is nothing to estimate.")
+        raise InputError("Every variable is constant within some class, so there is nothing to estimate.", "constant")
     return ~anywhere
 
 

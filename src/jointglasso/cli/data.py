@@ -12,6 +12,7 @@ import click
 
 from jointglasso.cli.shaping import class_order, one_class_each, shape, with_shaping
 from jointglasso.cli.timing import check_time, in_windows
+from jointglasso.errors import InputError
 
 if TYPE_CHECKING:
     from jointglasso.covariance import CovarianceSource
@@ -177,7 +178,7 @@ def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
     try:
         without = read_table(file, **_reading({**options, "drop": (*options["drop"], *covariates)}))
     except ValueError as error:
-        raise ValueError(str(error).replace("correct drop", "correct --covariates")) from None
+        raise InputError(str(error).replace("correct --drop", "correct --covariates"), "covariates") from None
     return without, read_beside(options, covariates)
 
 
@@ -193,7 +194,9 @@ def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:
     from jointglasso.io import read_table
 
     if len(options["file"]) > 1:
-        raise ValueError(f"Column {name!r} is looked for in one file, but there are several: put them into one.")
+        raise InputError(
+            f"Column {name!r} is looked for in one file, but there are several: put them into one.", "label"
+        )
     file, reading = options["file"][0], _reading(options)
     dropped = [*(reading["drop"] or []), *(other for other in names if other != name)]
     try:
@@ -272,7 +275,7 @@ def _conditions(given: Sequence[str]) -> dict[str, list[str]]:
     for text in given:
         name, equals, values = text.partition("=")
         if not equals or not split([values]):
-            raise ValueError(f"--subset {text!r} is no condition: write NAME=VALUE or NAME=VALUE,VALUE.")
+            raise InputError(f"--subset {text!r} is no condition: write NAME=VALUE or NAME=VALUE,VALUE.", "subset")
         conditions[name.strip()] = split([values])
     return conditions
 
@@ -283,7 +286,7 @@ def _variables(given: str) -> list[str]:
         return split([given])
     names = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     if not names:
-        raise ValueError(f"{file} names no variable: write one name on each line.")
+        raise InputError(f"{file} names no variable: write one name on each line.", "variables")
     return names
 
 

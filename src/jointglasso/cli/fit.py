@@ -26,7 +26,6 @@ from jointglasso.cli.solving import (
     workers_of,
 )
 from jointglasso.cli.timing import steps_told
-from jointglasso.cli.translate import name_options
 from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_pairs, proof
 
 
@@ -113,7 +112,7 @@ def tell(
         explained = selection.explain()
         for note in result.data.notes:  # said when the data were read
             explained = explained.replace(f"{note}\n", "")
-        session.say(f"\n{name_options(explained)}\n\n{in_common(result.networks)}")
+        session.say(f"\n{explained}\n\n{in_common(result.networks)}")
     else:
         chosen = "" if selection is None else f", chosen by {selection.criterion_name}"
         penalties = "lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}".format(**solution.parameters)

@@ -11,9 +11,14 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from jointglasso._files import could_not_write
+from jointglasso.errors import InputError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="out")
 
 #: The file by which a folder is known to be a result of ours; it lists the files that may be replaced.
 MARK = "parameters.json"
@@ -71,13 +76,13 @@ class ResultFolder:
     def _check(self) -> None:
         """Refuse what may not be replaced."""
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{self.given} is a file: give --out the name of a folder.")
+            raise wrong(f"{self.given} is a file: give --out the name of a folder.")
         if not self.path.is_dir() or not any(self.path.iterdir()):
             return
         if not self.overwrite:
-            raise ValueError(f"{self.given} exists and is not empty: choose another --out, or add --overwrite.")
+            raise wrong(f"{self.given} exists and is not empty: choose another --out, or add --overwrite.")
         if _own_files(self.path) is None:
-            raise ValueError(
+            raise wrong(
                 f"{self.given} holds other things than a result of jointglasso (no {MARK} that lists its files): "
                 "choose another --out, it will not be overwritten."
             )

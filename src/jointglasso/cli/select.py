@@ -13,7 +13,6 @@ from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.results import can_draw, write_parameters, write_selection
 from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import CRITERIA, choose, grid_options, score_options, solve_options, workers_of
-from jointglasso.cli.translate import name_options
 
 if TYPE_CHECKING:
     from jointglasso import SelectionResult
@@ -45,7 +44,7 @@ def select(session: Session, /, **options: Any) -> int:
             found = choose(session, data, options["criterion"], {**options, "executor": executor})
         session.say()
         _show(session, found)
-        session.say("\n" + name_options(found.explain()))
+        session.say("\n" + found.explain())
         if folder is not None:
             write_selection(folder, found)
             _draw(session, folder, found)

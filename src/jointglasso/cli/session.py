@@ -17,7 +17,8 @@ from typing import Any
 
 import click
 
-from jointglasso.cli.translate import in_options
+from jointglasso.cli.translate import options_of
+from jointglasso.errors import spelt
 
 OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
 
@@ -144,7 +145,7 @@ class Command(click.Command):
         typed = ctx.meta["jointglasso.typed"]
         ctx.obj = Session(as_json=as_json, quiet=quiet, command_line=typed, arguments=ctx.params)
         try:
-            with _warnings_as_notes(), _asked_to_end_like_interrupted():
+            with spelt(options_of(self)), _warnings_as_notes(), _asked_to_end_like_interrupted():
                 code = super().invoke(ctx) or OK
         except click.UsageError as error:
             if as_json:
@@ -167,7 +168,7 @@ def _failed(error: BaseException, as_json: bool, checkpoint: Path | None) -> int
         kept = "" if checkpoint is None else f" The same command goes on from the work kept in {checkpoint}."
         code, text = INTERRUPTED, f"Interrupted: no result was written.{kept}"
     elif isinstance(error, INPUT_ERRORS):
-        code, text = BAD_INPUT, in_options(_sentence(error))
+        code, text = BAD_INPUT, _sentence(error)
     else:
         code = DEFECT
         text = f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report what it shows, please."
@@ -217,7 +218,7 @@ def _warnings_as_notes() -> Iterator[None]:
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = in_options(str(message))
+        text = str(message)
         if text not in shown:
             shown.add(text)
             click.echo(f"Warning: {text}", err=True)

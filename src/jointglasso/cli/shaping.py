@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from jointglasso.errors import InputError
 from jointglasso.io.wording import count, listed, nearest
 
 if TYPE_CHECKING:
@@ -73,10 +74,14 @@ def one_class_each(tables: dict[Path, LabelledTable], *, union: bool = False) ->
     if union:
         common = list(dict.fromkeys(name for table in tables.values() for name in table.variable_names))
     if not common:
-        raise ValueError(f"{listed([path.name for path in tables])} have no variable in common: one file is a class.")
+        raise InputError(
+            f"{listed([path.name for path in tables])} have no variable in common: one file is a class.", "files"
+        )
     for path, table in tables.items():
         if table.y is not None:
-            raise ValueError(f"{path.name} is one of several files, each a class: leave --label and --labels out.")
+            raise InputError(
+                f"{path.name} is one of several files, each a class: leave --label and --labels out.", "label"
+            )
         left_out = len(table.variable_names) - len(common)
         if left_out > 0:
             what = f"{count(left_out, 'variable')} of {path.name}"
@@ -112,7 +117,7 @@ def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
     for text in given:
         old, equals, new = (part.strip() for part in text.partition("="))
         if not (old and equals and new):
-            raise ValueError(f"--rename {text!r} is no new name: write OLD=NEW, such as 1=men,2=women.")
+            raise InputError(f"--rename {text!r} is no new name: write OLD=NEW, such as 1=men,2=women.", "rename")
         pairs.append((old, new))
     return pairs
 
@@ -121,18 +126,22 @@ def _rename(table: LabelledTable, given: Sequence[str]) -> LabelledTable:
     if not given:
         return table
     if table.y is None:
-        raise ValueError("--rename names classes, but the file was read without a label: add --label.")
+        raise InputError("--rename names classes, but the file was read without a label: add --label.", "rename")
     new_names = dict(_pairs(given))
     for old in new_names:
         if old not in table.classes:
-            raise ValueError(f"--rename: there is no class {old!r} ({nearest(old, list(table.classes))}).")
+            raise InputError(
+                f"--rename: there is no class {old!r} ({nearest(old, list(table.classes))}).", "rename", class_name=old
+            )
     return replace(table, y=np.array([new_names.get(name, name) for name in table.y.tolist()]))
 
 
 def _log(table: LabelledTable) -> LabelledTable:
     low = np.nanmin(table.X)
     if low < 0:
-        raise ValueError(f"--log needs values from 0 on, but the least is {low:.4g}: leave it out, or shift the data.")
+        raise InputError(
+            f"--log needs values from 0 on, but the least is {low:.4g}: leave it out, or shift the data.", "log"
+        )
     return replace(table, X=np.log1p(table.X), source=f"{table.source}; log(1 + value)")
 
 
@@ -153,7 +162,7 @@ def _drop_constant(table: LabelledTable) -> LabelledTable:
     )
     kept = (spread > 0).all(axis=0)
     if kept.sum() < 2:
-        raise ValueError("--constant drop leaves no two variables: nearly all are constant in some class.")
+        raise InputError("--constant drop leaves no two variables: nearly all are constant in some class.", "constant")
     dropped = int((~kept).sum())
     return _keep(table, kept, f"{count(dropped, 'variable')} constant in a class dropped") if dropped else table
 
@@ -174,12 +183,14 @@ def _apart(table: LabelledTable, covariates: list[str], beside: Any) -> tuple[La
 
     if beside is not None:
         if len(beside) != len(table.X):
-            raise ValueError("--covariates with words cannot go together with --classes and --subset at once.")
+            raise InputError(
+                "--covariates with words cannot go together with --classes and --subset at once.", "covariates"
+            )
         return table, beside
     names = list(table.variable_names)
     for name in covariates:
         if name not in names:
-            raise ValueError(f"--covariates: there is no column {name!r} ({nearest(name, names)}).")
+            raise InputError(f"--covariates: there is no column {name!r} ({nearest(name, names)}).", "covariates")
     columns = pd.DataFrame({name: table.X[:, names.index(name)] for name in covariates})
     return table.select(variables=[name for name in names if name not in columns]), columns
 
@@ -190,13 +201,13 @@ def _without_effects(table: LabelledTable, covariates: Any) -> LabelledTable:
 
     named = listed([str(name) for name in covariates])
     if covariates.isna().any().any():
-        raise ValueError(f"The covariates {named} have missing values: fill them in, or leave them out.")
+        raise InputError(f"The covariates {named} have missing values: fill them in, or leave them out.", "covariates")
     X = table.X.copy()
     for rows in _by_class(table):
         coded = pd.get_dummies(covariates.iloc[rows], drop_first=True).to_numpy(dtype=float)
         design = np.column_stack([np.ones(len(rows)), coded])
         if len(rows) <= design.shape[1] + 1:
-            raise ValueError(f"A class of {len(rows)} samples is too small for the covariates {named}.")
+            raise InputError(f"A class of {len(rows)} samples is too small for the covariates {named}.", "covariates")
         for j in range(X.shape[1]):
             there = rows[~np.isnan(X[rows, j])]
             part = design[np.isin(rows, there)] if len(there) < len(rows) else design

@@ -15,6 +15,7 @@ from jointglasso._optional import require
 from jointglasso.cli.data import Data, split
 from jointglasso.cli.progress import bar_options, counting, say_if_compiling
 from jointglasso.cli.session import Session
+from jointglasso.errors import InputError
 
 if TYPE_CHECKING:
     from jointglasso import LambdaGrid, SelectionResult
@@ -109,7 +110,7 @@ def _tying(options: dict[str, Any], data: Data) -> dict[str, Any]:
     """How the classes are tied together; nothing where that is the group penalty."""
     order, graph = options["order"], options["class_graph"]
     if order is not None and graph is not None:
-        raise ValueError("--order and --class-graph both say which classes are neighbours: give one of them.")
+        raise InputError("--order and --class-graph both say which classes are neighbours: give one of them.", "order")
     penalty = options["penalty"]
     if penalty == "group" and options["time"] is not None and _left_alone("penalty"):
         penalty = "chain"
@@ -136,8 +137,9 @@ def _edge(word: str, classes: Sequence[str]) -> tuple[str, str, float]:
                 return ends[:at], ends[at + 1 :], float(weight) if weight else 1.0
             except ValueError:
                 break
-    raise ValueError(
-        f"--class-graph {word!r} is no edge between two of the classes {', '.join(classes)}: write a-b or a-b=0.5."
+    raise InputError(
+        f"--class-graph {word!r} is no edge between two of the classes {', '.join(classes)}: write a-b or a-b=0.5.",
+        "class_graph",
     )
 
 
@@ -158,7 +160,9 @@ def numbers(option: str, text: str) -> list[float]:
     try:
         return [float(word) for word in split([text])]
     except ValueError:
-        raise ValueError(f"{option} {text!r} must be numbers with commas between, such as 0.1,0.3,1.") from None
+        raise InputError(
+            f"{option} {text!r} must be numbers with commas between, such as 0.1,0.3,1.", option.lstrip("-")
+        ) from None
 
 
 def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]) -> SelectionResult:
@@ -241,11 +245,14 @@ def read_pair_weights(file: Path) -> dict[tuple[str, str], float]:
             except ValueError:
                 if line == 1 and len(row) == 3:
                     continue
-                raise ValueError(
-                    f"{file}, line {line}: {','.join(row)!r} is not variable,variable,weight: correct it."
+                raise InputError(
+                    f"{file}, line {line}: {','.join(row)!r} is not variable,variable,weight: correct it.",
+                    "pair_weights",
                 ) from None
             if weights.setdefault((first, second), value) != value:
-                raise ValueError(f"{file}, line {line}: the pair {first!r}, {second!r} has two weights: keep one.")
+                raise InputError(
+                    f"{file}, line {line}: the pair {first!r}, {second!r} has two weights: keep one.", "pair_weights"
+                )
     if not weights:
-        raise ValueError(f"{file} holds no pair weights: write lines of variable,variable,weight.")
+        raise InputError(f"{file} holds no pair weights: write lines of variable,variable,weight.", "pair_weights")
     return weights

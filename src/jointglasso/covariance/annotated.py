@@ -7,34 +7,35 @@ from typing import Any
 import numpy as np
 
 from jointglasso._optional import require
-from jointglasso.validation import SampleRows, parts_by_class
+from jointglasso.validation import InputError, InputTypeError, SampleRows, parts_by_class
 
 
 def require_anndata(adata: Any) -> None:
     """Refuse anything but an AnnData object."""
     if not isinstance(adata, require("anndata", "anndata").AnnData):
-        raise TypeError(f"adata must be an AnnData object, not {type(adata).__name__}.")
+        raise InputTypeError(f"adata must be an AnnData object, not {type(adata).__name__}.", "adata")
 
 
 def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) -> dict[str, SampleRows]:
     """Where to read the samples of each class, classes in order of appearance; nothing but labels is read yet."""
     require_anndata(adata)
     if groupby not in adata.obs:
-        raise ValueError(f"obs has no column {groupby!r}; its columns are {_listed(adata.obs.columns)}.")
+        raise InputError(f"obs has no column {groupby!r}; its columns are {_listed(adata.obs.columns)}.", "groupby")
     if layer is not None and layer not in adata.layers:
-        raise ValueError(f"There is no layer {layer!r}; the layers are {_listed(adata.layers)}.")
+        raise InputError(f"There is no layer {layer!r}; the layers are {_listed(adata.layers)}.", "layer")
     column = adata.obs[groupby]
     if classes is None and column.isna().any():
-        raise ValueError(
+        raise InputError(
             f"{int(column.isna().sum())} cells have no label in obs[{groupby!r}]: label them, leave them out, or name "
-            "the classes to use."
+            "the classes to use.",
+            "groupby",
         )
     labels = column.astype(str).to_numpy(dtype=object)
     present = list(dict.fromkeys(labels[~column.isna().to_numpy()]))
     chosen = present if classes is None else _chosen(classes, present, groupby)
     values = adata.X if layer is None else adata.layers[layer]
     if values is None:
-        raise ValueError("adata.X is empty: name a layer.")
+        raise InputError("adata.X is empty: name a layer.", "layer")
     return parts_by_class(values, {name: np.flatnonzero(labels == name) for name in chosen})
 
 
@@ -43,7 +44,9 @@ def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
     chosen = {str(name) for name in given}
     unknown = sorted(chosen.difference(present))
     if unknown:
-        raise ValueError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {_listed(present)}.")
+        raise InputError(
+            f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {_listed(present)}.", "classes"
+        )
     return [name for name in present if name in chosen]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.validation import VARIABLES, check_choice, label_rows
+from jointglasso.validation import VARIABLES, InputError, check_choice, label_rows
 
 #: Name of the only class where no labels are given.
 ONE_CLASS = "all"
@@ -68,7 +68,9 @@ class ClassSamples:
             kept = np.flatnonzero(~empty.any(axis=0))
             names = tuple(self.variable_names[i] for i in kept)
             if len(names) < 2:
-                raise ValueError(f"variables='intersection' leaves {len(names)} variables that all classes have.")
+                raise InputError(
+                    f"variables='intersection' leaves {len(names)} variables that all classes have.", "variables"
+                )
             return ClassSamples([X[:, kept] for X in self.matrices], self.class_names, names, share=self.share)
         filled = [np.where(lacks, 0.0, X) for X, lacks in zip(self.matrices, empty, strict=True)]
         return ClassSamples(filled, self.class_names, self.variable_names, empty, self.share)

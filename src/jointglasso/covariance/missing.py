@@ -6,6 +6,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance.classes import ClassSamples
+from jointglasso.errors import argument
 from jointglasso.validation import InputError
 
 MISSING = ("refuse", "complete", "pairwise", "em")
@@ -41,13 +42,16 @@ def _refused(samples: ClassSamples) -> InputError:
     more = f" and {len(affected) - len(worst)} more" if len(affected) > len(worst) else ""
     whole = [int((~np.isnan(X).any(axis=1)).sum()) for X in samples.matrices]
     total = int(samples.sizes.sum())
+    dropped = argument("missing", "drop-variables", words="drop those variables")
     # Only what would work is proposed: complete samples may be too few for a covariance.
-    complete = f", missing='complete' (keeps the {sum(whole)} complete samples)" if min(whole) >= 2 else ""
+    complete = (
+        f", {argument('missing', 'complete')} (keeps the {sum(whole)} complete samples)" if min(whole) >= 2 else ""
+    )
     return InputError(
         f"X holds {int(by_variable.sum())} missing values (NaN) in {total - sum(whole)} of {total} samples and "
-        f"{len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, drop those variables, or "
-        f"set missing='pairwise' (each pair of variables takes the samples that have both){complete} or missing='em' "
-        "(estimates covariances by expectation and maximisation).",
+        f"{len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, {dropped}, or set "
+        f"{argument('missing', 'pairwise')} (each pair of variables takes the samples that have both){complete} or "
+        f"{argument('missing', 'em')} (estimates covariances by expectation and maximisation).",
         variable=samples.variable_names[worst[0]],
         parameter="missing",
     )
@@ -59,7 +63,7 @@ def _complete_cases(samples: ClassSamples, smallest: int) -> ClassSamples:
         if len(rows) < smallest:
             raise InputError(
                 f"Class {name!r} has {len(rows)} complete samples of {size}, and a covariance needs at least 2: drop "
-                "the variables with many missing values, or set missing='pairwise'.",
+                f"the variables with many missing values, or set {argument('missing', 'pairwise')}.",
                 class_name=name,
                 parameter="missing",
             )
@@ -85,9 +89,11 @@ def pairwise_correlation(Z: FloatArray, class_name: str, variable_names: tuple[s
     never = np.argwhere(counts == 0)
     if len(never):
         i, j = never[0]
-        raise ValueError(
+        raise InputError(
             f"Variables {variable_names[i]!r} and {variable_names[j]!r} are never present together in class "
-            f"{class_name!r} ({len(never) // 2} such pairs): drop one of them, or add samples that have both."
+            f"{class_name!r} ({len(never) // 2} such pairs): drop one of them, or add samples that have both.",
+            class_name=class_name,
+            variable=variable_names[i],
         )
     deviation = np.sqrt(np.diagonal(S))
     deviation = np.where(deviation > 0, deviation, 1.0)

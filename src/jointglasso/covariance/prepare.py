@@ -17,6 +17,7 @@ from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ran
 from jointglasso.covariance.samples import SCALES, SampleCovariance, stated_variance
 from jointglasso.covariance.source import CovarianceSource
 from jointglasso.covariance.windows import Resized
+from jointglasso.errors import argument
 from jointglasso.validation import VARIABLES, InputError, check_choice, check_switch, require_sound_variance
 
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
@@ -110,7 +111,10 @@ class Preparation:
         check_choice("constant", self.constant, CONSTANT)
         check_choice("variables", self.variables, VARIABLES)
         if self.association == "mixed" and self.scale == "covariance":
-            raise ValueError("association='mixed' is about correlations of latent variables: leave scale out.")
+            raise InputError(
+                f"{argument('association', 'mixed')} is about correlations of latent variables: leave scale out.",
+                "scale",
+            )
         return self
 
     def for_resamples(self) -> Preparation:
@@ -132,7 +136,10 @@ class Preparation:
     def _compute(self, samples: ClassSamples) -> dict[str, Any]:
         """Everything in a `PreparedSamples` but the samples."""
         if self.missing == "em" and any(np.isnan(X).any() for X in samples.matrices):
-            raise ValueError("missing='em' needs the solver: it is for select, edge_stability and the estimators.")
+            raise InputError(
+                f"{argument('missing', 'em')} needs the solver: it is for select, edge_stability and the estimators.",
+                "missing",
+            )
         location, variance, constant = _moments(samples, self.assume_centered)
         if self.constant == "refuse":
             _refuse_constant(samples, constant if samples.absent is None else constant & ~samples.absent)
@@ -221,9 +228,10 @@ def _ordinal_words(ordinal: BoolArray, variable_names: tuple[str, ...]) -> str:
 def _require_two(samples: ClassSamples) -> None:
     for name, size in zip(samples.class_names, samples.sizes, strict=True):
         if size < 2:
-            raise ValueError(
+            raise InputError(
                 f"Class {name!r} has {size} sample{'' if size == 1 else 's'}; a covariance needs at least 2: add "
-                "samples or leave the class out."
+                "samples or leave the class out.",
+                class_name=name,
             )
 
 
@@ -251,20 +259,24 @@ def _moments(samples: ClassSamples, assume_centered: bool) -> tuple[FloatArray, 
 def _require_observed(counts: IntArray, class_name: str, variable_names: tuple[str, ...]) -> None:
     empty = np.flatnonzero(counts < 2)
     if len(empty):
-        raise ValueError(
+        raise InputError(
             f"Variable {variable_names[empty[0]]!r} has {counts[empty[0]]} values in class {class_name!r} "
-            f"({len(empty)} such variables), and a variance needs at least 2: drop the variable or fill the values in."
+            f"({len(empty)} such variables), and a variance needs at least 2: drop the variable or fill the values in.",
+            class_name=class_name,
+            variable=variable_names[empty[0]],
         )
 
 
 def _refuse_constant(samples: ClassSamples, constant: BoolArray) -> None:
+    dropped = argument("constant", "drop", words="drop them")
     for k in np.flatnonzero(constant.any(axis=1)):
         variables = np.flatnonzero(constant[k])
         named = ", ".join(repr(samples.variable_names[i]) for i in variables[:5])
         more = f" and {len(variables) - 5} more" if len(variables) > 5 else ""
         raise InputError(
             f"{len(variables)} variables are constant in class {samples.class_names[k]!r} ({named}{more}), so they "
-            "have no correlation there: drop them, or set constant='isolate' to keep them without edges in that class.",
+            f"have no correlation there: {dropped}, or set {argument('constant', 'isolate')} to keep them without "
+            "edges in that class.",
             class_name=samples.class_names[k],
             variable=samples.variable_names[variables[0]],
             parameter="constant",

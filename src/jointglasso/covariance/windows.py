@@ -10,7 +10,7 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import IntArray
 from jointglasso.covariance.source import CovarianceSource
-from jointglasso.validation import check_count, check_nonnegative
+from jointglasso.validation import InputError, check_count, check_nonnegative
 
 #: Fewest samples of a window: a covariance of fewer does not exist.
 FEWEST = 2
@@ -55,11 +55,15 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
     """
     share = check_nonnegative("overlap", overlap)
     if share >= 1:
-        raise ValueError(f"overlap={overlap:g} must be below 1: a window that shares everything with the next is it.")
+        raise InputError(
+            f"overlap={overlap:g} must be below 1: a window that shares everything with the next is it.", "overlap"
+        )
     if windows is not None and width is not None:
-        raise ValueError("windows counts the windows and width is their length: give one of them.")
+        raise InputError("windows counts the windows and width is their length: give one of them.", "windows")
     if windows is None and width is None and share > 0:
-        raise ValueError("overlap needs windows= or width=: without them every time stamp is a window of its own.")
+        raise InputError(
+            "overlap needs windows= or width=: without them every time stamp is a window of its own.", "overlap"
+        )
     stamps = read_times(time)
     order = np.argsort(stamps, kind="stable")
     times, count = np.unique(stamps, return_counts=True)
@@ -74,9 +78,11 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
     names = _names(times[first], times[stop - 1])
     for name, mine in zip(names, rows, strict=True):
         if len(mine) < FEWEST:
-            raise ValueError(
+            raise InputError(
                 f"The window {name!r} has {len(mine)} sample{'s' * (len(mine) != 1)}, and a covariance needs "
-                f"{FEWEST}: take fewer or wider windows."
+                f"{FEWEST}: take fewer or wider windows.",
+                "windows",
+                class_name=name,
             )
     counted = sum(map(len, rows)) / len(stamps)
     return TimeWindows(rows, times[first], times[stop - 1], names, 1.0 / max(1.0, counted))
@@ -86,7 +92,7 @@ def read_times(time: Any) -> Any:
     """Time stamps as an array of floats or of datetimes."""
     given = np.asarray(time)
     if given.ndim != 1 or not len(given):
-        raise ValueError(f"The time stamps have shape {given.shape}: give one for each sample.")
+        raise InputError(f"The time stamps have shape {given.shape}: give one for each sample.", "time")
     if given.dtype.kind not in "iufM":
         try:
             given = np.asarray(given, dtype=np.float64)
@@ -95,20 +101,25 @@ def read_times(time: Any) -> Any:
             try:
                 given = pandas.to_datetime(pandas.Series(list(time)), format="ISO8601").to_numpy()
             except (TypeError, ValueError):
-                raise ValueError(
-                    "The time stamps are neither numbers nor dates: write dates as 2003-01-31 or 2003-01-31T12:00."
+                raise InputError(
+                    "The time stamps are neither numbers nor dates: write dates as 2003-01-31 or 2003-01-31T12:00.",
+                    "time",
                 ) from None
     stamps = given if given.dtype.kind == "M" else given.astype(np.float64)
     bad = np.flatnonzero(np.isnat(stamps) if stamps.dtype.kind == "M" else ~np.isfinite(stamps))
     if len(bad):
-        raise ValueError(f"The time stamp of sample {bad[0]} is missing ({len(bad)} such): give it or drop the sample.")
+        raise InputError(
+            f"The time stamp of sample {bad[0]} is missing ({len(bad)} such): give it or drop the sample.", "time"
+        )
     return stamps
 
 
 def _by_count(count: IntArray, n: int, overlap: float) -> tuple[IntArray, IntArray]:
     """First time stamp of each of n windows and the one after its last, about equally many samples in each."""
     if n > len(count):
-        raise ValueError(f"windows={n} is more than the {len(count)} different time stamps: take fewer windows.")
+        raise InputError(
+            f"windows={n} is more than the {len(count)} different time stamps: take fewer windows.", "windows"
+        )
     total = float(count.sum())
     length = total / (1.0 + (n - 1) * (1.0 - overlap))
     edges = np.concatenate([[0], np.cumsum(count)])
@@ -124,14 +135,14 @@ def _by_width(times: Any, width: Any, overlap: float) -> tuple[IntArray, IntArra
         try:
             length = require("pandas", "pandas").Timedelta(width).to_numpy()
         except ValueError:
-            raise ValueError(
-                f"width={width!r} is no length of time: give a timedelta or a word such as '30D'."
+            raise InputError(
+                f"width={width!r} is no length of time: give a timedelta or a word such as '30D'.", "width"
             ) from None
     else:
         length = check_nonnegative("width", width)
     step = length * (1.0 - overlap)
     if not length > 0 * length:
-        raise ValueError(f"width={width!r} must be more than 0.")
+        raise InputError(f"width={width!r} must be more than 0.", "width")
     beyond = (times[-1] - times[0] - length) / step
     start = times[0] + np.arange(1 + max(0, int(np.ceil(beyond - 1e-9)))) * step
     first, stop = np.searchsorted(times, start), np.searchsorted(times, start + length)
@@ -150,8 +161,9 @@ def _names(first: Any, last: Any) -> tuple[str, ...]:
         one, two = ([f"{x:.{digits}g}" for x in part] for part in (first, last))
     names = [a if a == b else f"{a} – {b}" for a, b in zip(one, two, strict=True)]
     if len(set(names)) < len(names):
-        raise ValueError(
-            f"Two windows have the same samples, from {one[0]} to {two[0]} on: take fewer windows or less overlap."
+        raise InputError(
+            f"Two windows have the same samples, from {one[0]} to {two[0]} on: take fewer windows or less overlap.",
+            "windows",
         )
     return tuple(names)
 

@@ -21,6 +21,8 @@ from scipy import sparse
 from scipy.linalg import blas, lapack
 from scipy.sparse.csgraph import connected_components
 
+from jointglasso.validation import InputError
+
 __all__ = ["JointData", "make_joint_ggm"]
 
 FloatArray = NDArray[np.float64]
@@ -73,7 +75,7 @@ class JointData:
     def X(self) -> FloatArray:
         """Samples of all classes stacked, shape (sum of n_k, p)."""
         if self.samples is None:
-            raise ValueError("no samples were drawn: call make_joint_ggm with output='samples'")
+            raise InputError("no samples were drawn: call make_joint_ggm with output='samples'", "output")
         return np.concatenate(self.samples)
 
     @property
@@ -336,7 +338,7 @@ def _bartlett_factor(p: int, freedom: int, rng: Generator) -> FloatArray:
 
 def _require(valid: bool, name: str, value: object, expected: str) -> None:
     if not valid:
-        raise ValueError(f"{name}={value!r} is not valid: it must be {expected}")
+        raise InputError(f"{name}={value!r} is not valid: it must be {expected}", name)
 
 
 def _is_integer(value: object) -> bool:
@@ -402,4 +404,4 @@ def _check_positive_definite(precisions: list[sparse.csc_array], r: float, other
             continue
         if any(_cholesky(precision, members) is None for members in _components(precision)):
             problem = f"r={r!r} makes the precision matrix of class{k + 1} not positive definite"
-            raise ValueError(f"{problem}: lower r or {other_cause}")
+            raise InputError(f"{problem}: lower r or {other_cause}", "r")

@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, cast
@@ -30,8 +31,13 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.covariance import absent_of, fingerprint
 from jointglasso.engine.outcome import Nonzeros, Outcome
+from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
+from jointglasso.validation import InputError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="checkpoint")
 
 Theta = TypeVar("Theta")
 
@@ -81,13 +87,15 @@ class Checkpoint:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise type(error)(error.errno, f"checkpoint={str(folder)!r} cannot be used as a folder: {error}.") from None
+            raise type(error)(
+                error.errno, f"{argument('checkpoint', str(folder))} cannot be used as a folder: {error}."
+            ) from None
         if path.exists():
             _require_same(self.folder, path, wanted)
         elif any(entry.suffix != ".tmp" for entry in self.folder.iterdir()):
-            raise ValueError(
-                f"The folder {self.folder} holds other files and no manifest.json: give checkpoint= an empty or new "
-                "folder."
+            raise wrong(
+                f"The folder {self.folder} holds other files and no manifest.json: give {argument('checkpoint', ...)} "
+                "an empty or new folder."
             )
         else:
             atomic_text(path, json.dumps(wanted, indent=1))
@@ -169,7 +177,9 @@ def _require_same(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError(f"{path} is no manifest of a checkpoint: give checkpoint= an empty or new folder.")
+        raise wrong(
+            f"{path} is no manifest of a checkpoint: give {argument('checkpoint', ...)} an empty or new folder."
+        )
     different = [name for name in wanted if found.get(name) != wanted[name]]
     if different:
         told = ", ".join(
@@ -178,7 +188,7 @@ def _require_same(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
             else f"{name} is {found.get(name)!r:.60} there and {wanted[name]!r:.60} here"
             for name in different
         )
-        raise ValueError(
+        raise wrong(
             f"The checkpoint in {folder} belongs to another problem ({told}): give another folder, or the same problem."
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jointglasso._version import __version__
+from jointglasso.validation import InputTypeError
 
 _VERSION_THERE = "__import__('jointglasso').__version__"
 
@@ -30,7 +31,9 @@ class Cluster:
 
     def __init__(self, client: Any) -> None:
         if client.asynchronous:
-            raise TypeError("executor is an asynchronous distributed.Client: give one made with asynchronous=False.")
+            raise InputTypeError(
+                "executor is an asynchronous distributed.Client: give one made with asynchronous=False.", "executor"
+            )
         self._client = client
         self._run, self._numbers = uuid.uuid4().hex, itertools.count()
         _require_same_version(client)

@@ -24,6 +24,7 @@ from jointglasso.covariance import SampleCovariance
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
 from jointglasso.screening.pairs import TILE, TileScan, stretches
+from jointglasso.validation import InputTypeError
 
 #: Tiles and variables that are drawn, variables of a group that is followed no further.
 _TILES, _SEEDS, _FOLLOWED = 12, 60, 2000
@@ -113,7 +114,9 @@ def plan_on_cluster(
     """Time some tiles and some groups here, and count how many of them there are."""
     source = problem.source
     if not isinstance(source, SampleCovariance):
-        raise TypeError("A plan for workers is made from samples: give a SampleCovariance, or leave out workers.")
+        raise InputTypeError(
+            "A plan for workers is made from samples: give a SampleCovariance, or leave out workers.", "workers"
+        )
     draw = np.random.default_rng(0)  # the same plan every time
     scan = _timed_tiles(problem, draw)
     with single_threaded_blas():

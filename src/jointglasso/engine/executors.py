@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from jointglasso._threads import Workers, single_threaded_blas, work_alone
 from jointglasso.engine.cluster import Cluster, is_client
 from jointglasso.engine.first_use import compile_once
+from jointglasso.validation import InputTypeError
 
 #: Says something, and hears whether to stop.
 Tell = Callable[..., bool]
@@ -79,9 +80,10 @@ def check_executor(executor: Any) -> Executor | None:
     if executor is None or (isinstance(executor, str) and executor == "threads"):
         return None
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
-        raise TypeError(
+        raise InputTypeError(
             f"executor={executor!r} has no submit(): give None or 'threads', a concurrent.futures executor, or a "
-            "distributed.Client."
+            "distributed.Client.",
+            "executor",
         )
     found: Executor = Cluster(executor) if is_client(executor) else executor
     return found
@@ -209,5 +211,7 @@ def _size(thing: Any) -> int:
     try:
         head = len(pickle.dumps(thing, protocol=5, buffer_callback=buffers.append))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise TypeError(f"This work cannot be sent to a worker ({error}): use threads (executor=None).") from None
+        raise InputTypeError(
+            f"This work cannot be sent to a worker ({error}): use threads (executor=None).", "executor"
+        ) from None
     return head + sum(buffer.raw().nbytes for buffer in buffers)

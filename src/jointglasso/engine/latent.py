@@ -26,6 +26,7 @@ from jointglasso.screening import Partition
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solution import Certificate, History, Iteration, LowRank, Solution
 from jointglasso.solvers.latent import LatentPoint, LatentProblem, low_rank_is_zero, solve_latent
+from jointglasso.validation import InputError
 
 #: Bytes for each entry of the matrices, none of which is cut into blocks; iterations, of which there are many.
 _BYTES_PER_ENTRY, _MAX_ITER = 500.0, 5000
@@ -37,8 +38,9 @@ _ANYWHERE = 1e100
 def require_latent(problem: JointProblem) -> None:
     """Refuse what latent variables do not go with."""
     if absent_of(problem.source) is not None:
-        raise ValueError(
-            "latent= needs every variable in every class: drop the variables that a class lacks, or leave latent out."
+        raise InputError(
+            "latent= needs every variable in every class: drop the variables that a class lacks, or leave latent out.",
+            "latent",
         )
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     needed = _BYTES_PER_ENTRY * n_classes * float(p) ** 2

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from jointglasso.penalties import PairPenalty
 from jointglasso.solvers import ADMM, Auto, GroupSolver, Newton, ProximalGradient
-from jointglasso.validation import check_choice
+from jointglasso.validation import InputError, check_choice
 
 SOLVERS: dict[str, Callable[[], GroupSolver]] = {
     "auto": Auto,
@@ -32,4 +32,4 @@ def suited_method(method: GroupSolver, penalty: PairPenalty) -> GroupSolver:
     suited = [f'"{name}"' for name, make in SOLVERS.items() if make().requires <= penalty.offers]
     instead = f"{', '.join(suited[:-1])} or {suited[-1]}"
     word = penalty.parameters()["penalty"]
-    raise ValueError(f'solver="{method.name}" does not go with penalty="{word}": use {instead}.')
+    raise InputError(f'solver="{method.name}" does not go with penalty="{word}": use {instead}.', "solver")

@@ -23,7 +23,7 @@ from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
 from jointglasso.solvers import GroupSolver
-from jointglasso.validation import check_path
+from jointglasso.validation import InputError, check_path
 
 
 def solve_path(
@@ -82,7 +82,9 @@ def solve_path(
     """
     points = [tuple(point) for point in lambdas]
     if not points or any(len(point) != 2 for point in points):
-        raise ValueError("lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].")
+        raise InputError(
+            "lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].", "lambdas"
+        )
     options = make_options(
         solver=solver, screening=screening, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
         on_interrupt=on_interrupt, max_memory=max_memory, executor=executor,

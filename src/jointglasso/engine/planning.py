@@ -25,6 +25,7 @@ from jointglasso.engine.methods import choose_method
 from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
 from jointglasso.engine.runner import Options
 from jointglasso.engine.screen import SCREENING, Screen
+from jointglasso.errors import argument
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
@@ -247,7 +248,7 @@ def _refusal(problem: JointProblem, screen: Screen, method: GroupSolver, needed:
     return NotEnoughMemory(
         f"Solving blocks of up to {screen.partition.largest} variables needs about {readable_bytes(needed)}, and "
         f"{readable_bytes(room)} are available: {_what_would_fit(problem, screen, method, room)}use a machine with "
-        "more memory, or raise max_memory if you know better."
+        f"more memory, or raise {argument('max_memory')} if you know better."
     )
 
 

@@ -7,17 +7,23 @@ from collections.abc import Collection
 import numpy as np
 
 from jointglasso.engine.runner import Options
+from jointglasso.errors import argument
 from jointglasso.solution import Certificate, Status
 
-_GO_ON = "Solve again with warm_start=this solution to go on."
-_REMEDIES = {
-    "interrupt": _GO_ON,
-    "callback": _GO_ON,
-    "max_iter": "Raise max_iter, warm-start from this solution, raise lambda1, or accept the gap by raising tol.",
-    "paper's rule": 'Use stopping="gap" to reach the tolerance.',
-    "rounding": "The limit of double precision is reached: raise tol, or rescale badly scaled data.",
-    "tolerance": "The groups met their limits but not their sum: solve again with warm_start=this solution.",
-}
+
+def _remedies() -> dict[str, str]:
+    again = argument("warm_start", words="warm_start=this solution")
+    go_on = f"Solve again with {again} to go on."
+    tol, max_iter = argument("tol"), argument("max_iter")
+    return {
+        "interrupt": go_on,
+        "callback": go_on,
+        "max_iter": f"Raise {max_iter}, warm-start from this solution, raise lambda1, or accept the gap by raising "
+        f"{tol}.",
+        "paper's rule": 'Use stopping="gap" to reach the tolerance.',
+        "rounding": f"The limit of double precision is reached: raise {tol}, or rescale badly scaled data.",
+        "tolerance": f"The groups met their limits but not their sum: solve again with {again}.",
+    }
 
 
 def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], options: Options) -> Status:
@@ -25,9 +31,10 @@ def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], opt
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
     if certificate.relative_gap <= options.tol:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.", code="converged")
-    why = options.control.stopped_by or next(reason for reason in _REMEDIES if reason in ended)
+    remedies = _remedies()
+    why = options.control.stopped_by or next(reason for reason in remedies if reason in ended)
     computed = 0.0 if np.isinf(certificate.rounding) else certificate.gap - certificate.rounding
     if why == "tolerance" and certificate.relative(computed) <= options.tol:
         why = "rounding"  # the solver was content with a gap that rounding makes worthless
     code = "paper_rule" if why == "paper's rule" else why
-    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", _REMEDIES[why], code)
+    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", remedies[why], code)

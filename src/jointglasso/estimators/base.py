@@ -14,9 +14,10 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance.classes import ONE_CLASS, ClassSamples, rows_by_class
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
+from jointglasso.errors import argument
 from jointglasso.estimators.likelihood import mean_log_likelihood
 from jointglasso.solution import Solution
-from jointglasso.validation import check_choice, labelled, readable_table
+from jointglasso.validation import InputError, check_choice, labelled, readable_table
 
 #: Parameters of the estimators that say how covariances are computed.
 PREPARATION = ("scale", "assume_centered", "association", "missing", "constant", "variables")
@@ -131,18 +132,23 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if self.association == "mixed":
-            raise ValueError("association='mixed' is about latent variables: samples of answers have no score.")
+            raise InputError(
+                f"{argument('association', 'mixed')} is about latent variables: samples of answers have no score.",
+                "association",
+            )
         X, y = labelled(X, y)
         X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False, reset=False)
         names = [str(label) for label in self.classes_]
         if y is None and len(names) > 1:
-            raise ValueError(f"y is needed: there are {len(names)} classes, and each has its own likelihood.")
+            raise InputError(f"y is needed: there are {len(names)} classes, and each has its own likelihood.", "y")
         rows = rows_by_class(len(X), y) if y is not None else {names[0]: np.arange(len(X))}
         unknown = [name for name in rows if name not in names]
         if unknown:
-            raise ValueError(
+            raise InputError(
                 f"y holds the label {unknown[0]!r}, which is not among the classes of fit ({', '.join(names)}): leave "
-                "those samples out, or fit with that class."
+                "those samples out, or fit with that class.",
+                "y",
+                class_name=str(unknown[0]),
             )
         samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
         order = [names.index(name) for name in rows]

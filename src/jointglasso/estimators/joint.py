@@ -9,10 +9,12 @@ import numpy as np
 from jointglasso.covariance import CovarianceSource, DenseCovariance, is_source
 from jointglasso.covariance.rescaled import CorrelationOf
 from jointglasso.engine import solve
+from jointglasso.errors import argument
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.relaxed import with_refit
+from jointglasso.validation import InputError
 
 
 class JointGraphicalLasso(JointModel):
@@ -218,7 +220,9 @@ class JointGraphicalLasso(JointModel):
         solution = solve(used, model.lambda1, model.lambda2, latent=model.latent, **model._solve_options())
         means = np.zeros_like(variance) if location is None else np.asarray(location, dtype=float)
         if means.shape != variance.shape:
-            raise ValueError(f"location has shape {means.shape}; it must be (classes, variables) = {variance.shape}.")
+            raise InputError(
+                f"location has shape {means.shape}; it must be (classes, variables) = {variance.shape}.", "location"
+            )
         model._keep(with_refit(used, solution), means, np.sqrt(np.where(variance > 0, variance, 1.0)))
         return model
 
@@ -226,7 +230,10 @@ class JointGraphicalLasso(JointModel):
         flat = np.argwhere(variance <= 0)
         if len(flat) and self.constant == "refuse":
             k, i = flat[0]
-            raise ValueError(
+            raise InputError(
                 f"Variable {source.variable_names[i]!r} has zero variance in class {source.class_names[k]!r} "
-                f"({len(flat)} such variances): drop it, or set constant='isolate'."
+                f"({len(flat)} such variances): drop it, or set {argument('constant', 'isolate')}.",
+                "constant",
+                class_name=source.class_names[k],
+                variable=source.variable_names[i],
             )

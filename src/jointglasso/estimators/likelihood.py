@@ -9,6 +9,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.selection.likelihood import logdet
+from jointglasso.validation import InputError
 
 
 def mean_log_likelihood(
@@ -24,7 +25,7 @@ def mean_log_likelihood(
             total += _incomplete(centred[~complete], np.linalg.inv(Theta.toarray()))
         count += len(X)
     if count == 0:
-        raise ValueError("X holds no complete sample, so there is no likelihood: fill the missing values in.")
+        raise InputError("X holds no complete sample, so there is no likelihood: fill the missing values in.", "X")
     return total / count
 
 

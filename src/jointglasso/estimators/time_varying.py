@@ -17,7 +17,7 @@ from jointglasso.selection.em import prepared
 from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
 from jointglasso.selection.intake import SelectionData
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.validation import check_choice, labelled, readable_table
+from jointglasso.validation import InputError, check_choice, labelled, readable_table
 
 
 class TimeVaryingGraphicalLasso(JointModel):
@@ -146,12 +146,12 @@ class TimeVaryingGraphicalLasso(JointModel):
         """
         check_choice("penalty", self.penalty, ("chain", "laplacian"))
         if (self.lambda1 is None) != (self.lambda2 is None):
-            raise ValueError("lambda1 and lambda2 go together: give both, or none to have them chosen.")
+            raise InputError("lambda1 and lambda2 go together: give both, or none to have them chosen.", "lambda1")
         X, y = labelled(X, y)
         X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False)
         time = np.arange(len(X)) if y is None else y
         if len(time) != len(X):
-            raise ValueError(f"There are {len(time)} time stamps for {len(X)} samples: give one for each.")
+            raise InputError(f"There are {len(time)} time stamps for {len(X)} samples: give one for each.", "time")
         found = time_windows(time, windows=self.windows, width=self.width, overlap=self.overlap)
         samples = ClassSamples([X[rows] for rows in found.rows], found.names, self._variable_names(), share=found.share)
         self.classes_ = np.array(found.names)
@@ -187,7 +187,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         check_is_fitted(self)
         X, y = labelled(X, y)
         if y is None:
-            raise ValueError("y is needed: the time stamp of each sample tells its window.")
+            raise InputError("y is needed: the time stamp of each sample tells its window.", "y")
         at = np.searchsorted(self.windows_["last"].to_numpy(), read_times(y))
         return super().score(X, self.classes_[np.minimum(at, len(self.classes_) - 1)])
 

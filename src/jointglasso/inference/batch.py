@@ -15,6 +15,7 @@ from jointglasso.covariance import DenseCovariance
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.standard_errors import all_factors, moderated
 from jointglasso.inference.support import find_support, penalty_of
+from jointglasso.validation import InputError
 
 #: Numbers of the correlation matrices that one thread holds at a time.
 _PIECE = 1_000_000
@@ -72,7 +73,7 @@ class Estimator:
         first = draw(0)
         p = first[0].shape[1]
         if p > LARGEST:
-            raise ValueError(f"Resampling takes too long for {p:,} variables: choose at most {LARGEST:,} of them.")
+            raise InputError(f"Resampling takes too long for {p:,} variables: choose at most {LARGEST:,} of them.", "X")
         step = max(1, min(16, _PIECE // (len(first) * p * p)))
         pieces = [range(start, min(start + step, n_draws)) for start in range(0, n_draws, step)]
 

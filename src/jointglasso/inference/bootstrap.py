@@ -24,7 +24,7 @@ from jointglasso.inference.result import check_rate
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import edge_p_values
 from jointglasso.selection.progress import ProgressCallback, Tracker
-from jointglasso.validation import check_choice, check_count, check_positive
+from jointglasso.validation import InputError, check_choice, check_count, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,7 +165,7 @@ class NetworkBootstrap(Shown):
 
     def _percentiles(self, draws: FloatArray, level: float) -> FloatArray:
         if not check_positive("level", level) < 1.0:
-            raise ValueError(f"level={level:g} must be between 0 and 1, such as 0.95.")
+            raise InputError(f"level={level:g} must be between 0 and 1, such as 0.95.", "level")
         return np.quantile(draws, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)
 
 

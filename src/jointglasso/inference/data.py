@@ -15,9 +15,10 @@ from jointglasso.covariance import CovarianceSource, SampleCovariance
 from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
+from jointglasso.errors import argument
 from jointglasso.selection.em import imputed
 from jointglasso.selection.intake import read_samples
-from jointglasso.validation import check_choice
+from jointglasso.validation import InputError, check_choice
 
 #: Kinds of correlation that have standard errors here.
 ASSOCIATIONS = ("pearson", "nonparanormal")
@@ -74,13 +75,17 @@ def read_inference_data(
 ) -> InferenceData:
     """Read samples, take the covariates out of every class, and standardise; `em` says that EM will do."""
     if association in ("spearman", "mixed"):
-        raise ValueError(f"association={association!r} has no standard errors: take 'nonparanormal', which sees ranks.")
+        raise InputError(
+            f"{argument('association', association)} has no standard errors: take 'nonparanormal', which sees ranks.",
+            "association",
+        )
     check_choice("association", association, ASSOCIATIONS)
     if missing == "pairwise":
         other = "'complete' or 'em'" if em else "'complete'"
-        raise ValueError(
-            "missing='pairwise' has no standard errors (a test of level 0.05 rejects 10 to 19 % of true hypotheses): "
-            f"take {other}, or fill the values in."
+        raise InputError(
+            f"{argument('missing', 'pairwise')} has no standard errors (a test of level 0.05 rejects 10 to 19 % of "
+            f"true hypotheses): take {other}, or fill the values in.",
+            "missing",
         )
     check_choice("missing", missing, ("refuse", "complete", "em") if em else ("refuse", "complete"))
     samples, rows = read_samples(X, y)
@@ -130,16 +135,20 @@ def _by_class(name: str, given: Any, samples: ClassSamples, rows: Sequence[IntAr
     if isinstance(given, Mapping):
         parts = {str(label): part for label, part in given.items()}
         if set(parts) != set(samples.class_names):
-            raise ValueError(f"{name} is a dict of {sorted(parts)}, the classes are {sorted(samples.class_names)}.")
+            raise InputError(
+                f"{name} is a dict of {sorted(parts)}, the classes are {sorted(samples.class_names)}.", name
+            )
         given = [_table(parts[label]) for label in samples.class_names]
         for label, part, size in zip(samples.class_names, given, samples.sizes, strict=True):
             if len(part) != size:
-                raise ValueError(f"{name} has {len(part)} rows in class {label!r}, which has {size} samples.")
+                raise InputError(
+                    f"{name} has {len(part)} rows in class {label!r}, which has {size} samples.", name, class_name=label
+                )
         return [_column(name, part) if name == "groups" else part for part in given]
     table = _table(given)
     n_rows = sum(map(len, rows))
     if len(table) != n_rows:
-        raise ValueError(f"{name} has {len(table)} rows, but there are {n_rows} samples: give one row for each.")
+        raise InputError(f"{name} has {len(table)} rows, but there are {n_rows} samples: give one row for each.", name)
     return [_column(name, table.iloc[part]) if name == "groups" else table.iloc[part] for part in rows]
 
 
@@ -151,9 +160,9 @@ def _table(given: Any) -> Any:
 
 def _column(name: str, table: Any) -> Any:
     if table.shape[1] != 1:
-        raise ValueError(f"{name} has {table.shape[1]} columns: give one label for each sample.")
+        raise InputError(f"{name} has {table.shape[1]} columns: give one label for each sample.", name)
     if table.isna().any().any():
-        raise ValueError(f"{name} holds missing labels: name the subject of every sample.")
+        raise InputError(f"{name} holds missing labels: name the subject of every sample.", name)
     return table.iloc[:, 0].astype(str).to_numpy()
 
 
@@ -199,10 +208,18 @@ def _design(table: Any, class_name: str) -> FloatArray:
     """Centred columns: numbers as they are, text and categories as one indicator for each value."""
     if table.isna().any().any():
         column = table.columns[table.isna().any()][0]
-        raise ValueError(f"Covariate {str(column)!r} has missing values in class {class_name!r}: fill them in.")
+        raise InputError(
+            f"Covariate {str(column)!r} has missing values in class {class_name!r}: fill them in.",
+            "covariates",
+            class_name=class_name,
+        )
     design = require("pandas", "pandas").get_dummies(table.infer_objects()).to_numpy(dtype=float)
     if not np.isfinite(design).all():
-        raise ValueError(f"The covariates of class {class_name!r} hold infinite values: correct them.")
+        raise InputError(
+            f"The covariates of class {class_name!r} hold infinite values: correct them.",
+            "covariates",
+            class_name=class_name,
+        )
     centred: FloatArray = design - design.mean(axis=0)
     return centred
 
@@ -217,15 +234,19 @@ def _require_varying(given: ClassSamples, left: ClassSamples) -> None:
             named = ", ".join(repr(given.variable_names[i]) for i in still[:5]) + (", ..." if len(still) > 5 else "")
             beyond = "" if given is left else " beyond the covariates"
             number = f"{len(still)} variable{'' if len(still) == 1 else 's'}"
-            raise ValueError(
+            raise InputError(
                 f"{number} ({named}) do not vary in class {name!r}{beyond}, so they have no correlation there: leave "
-                "them out."
+                "them out.",
+                "X",
+                class_name=name,
             )
 
 
 def _require_enough(sizes: FloatArray, class_names: Sequence[str], what: str) -> None:
     for name, size in zip(class_names, sizes, strict=True):
         if size < FEWEST:
-            raise ValueError(
-                f"Class {name!r} has {max(int(size), 0)} {what}; inference needs at least {FEWEST}: leave it out."
+            raise InputError(
+                f"Class {name!r} has {max(int(size), 0)} {what}; inference needs at least {FEWEST}: leave it out.",
+                "X",
+                class_name=name,
             )

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso.errors import argument
 from jointglasso.inference.data import COPIES, InferenceData, read_inference_data
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
 from jointglasso.inference.support import Support, find_support, refitted
 from jointglasso.selection.paths import solve_options
-from jointglasso.validation import check_choice, check_positive
+from jointglasso.validation import InputError, check_choice, check_positive
 
 #: Excess kurtosis of a variable beyond which Pearson's correlations are called unsafe; that of a t with 5 degrees is 6.
 HEAVY = 5.0
@@ -107,15 +108,15 @@ def infer(
     """
     check_choice("se", se, STANDARD_ERRORS)
     if groups is not None and se == "gaussian":
-        raise ValueError("se='gaussian' holds for independent samples only: leave it out where groups are given.")
+        raise InputError("se='gaussian' holds for independent samples only: leave it out where groups are given.", "se")
     limit = _check_keep(keep)
     data = read_inference_data(
         X, y, association=association, missing=missing, groups=groups, covariates=covariates, em=True
     )
     if data.gain is not None and isinstance(limit, float):
-        raise ValueError("keep: with missing='em' the tables hold all pairs; leave it out.")
+        raise InputError(f"keep: with {argument('missing', 'em')} the tables hold all pairs; leave it out.", "keep")
     if data.n_variables < 2:
-        raise ValueError("X has one variable, and an edge needs two: give more variables.")
+        raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
         c = None if strength is None else check_positive("strength", strength)
         found = _find_support(data, c, weights, solve_options(options))
@@ -168,7 +169,7 @@ def _check_keep(keep: Any) -> Any:
     if isinstance(keep, str):
         return check_choice("keep", keep, ("auto", "all"))
     if check_positive("keep", keep) > 1.0:
-        raise ValueError(f"keep={keep:g} is no p-value: give 'auto', 'all' or a number up to 1.")
+        raise InputError(f"keep={keep:g} is no p-value: give 'auto', 'all' or a number up to 1.", "keep")
     return float(keep)
 
 
@@ -182,7 +183,7 @@ def _heavy_tails(data: InferenceData) -> list[str]:
             worst = data.source.variable_names[int(excess.argmax())]
             out.append(
                 f"Class {name!r} has outliers or heavy tails in {len(heavy)} of {len(excess)} variables (most in "
-                f"{worst!r}): association='nonparanormal' is safer."
+                f"{worst!r}): {argument('association', 'nonparanormal')} is safer."
             )
     return out
 

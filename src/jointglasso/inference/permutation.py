@@ -30,7 +30,7 @@ from jointglasso.inference.fdr import q_values
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import spread
 from jointglasso.selection.progress import ProgressCallback, Tracker
-from jointglasso.validation import check_count, check_positive
+from jointglasso.validation import InputError, check_count, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,9 +162,9 @@ def network_test(
     n_permutations = check_count("n_permutations", n_permutations)
     data = read_inference_data(X, y, association=association, missing=missing, groups=paired, covariates=covariates)
     if len(data.class_names) < 2:
-        raise ValueError("The test compares classes, and there is only one: give labels y of at least two.")
+        raise InputError("The test compares classes, and there is only one: give labels y of at least two.", "y")
     if data.n_variables < 2:
-        raise ValueError("X has one variable, and an edge needs two: give more variables.")
+        raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     orders = None if data.subject_names is None else _paired_orders(data.class_names, data.subject_names)
     rng = check_random_state(random_state)
     pooled = np.vstack(data.scores)
@@ -255,11 +255,17 @@ def _paired_orders(names: tuple[str, ...], subjects: list[Any]) -> IntArray:
     for name, labels in zip(names, subjects, strict=True):
         known, counts = np.unique(labels, return_counts=True)
         if (counts > 1).any():
-            raise ValueError(f"Subject {known[counts > 1][0]!r} comes twice in class {name!r}: pairs need it once.")
+            raise InputError(
+                f"Subject {known[counts > 1][0]!r} comes twice in class {name!r}: pairs need it once.",
+                "paired",
+                class_name=name,
+            )
         odd = sorted(set(known) ^ set(first))
         if odd:
-            raise ValueError(
-                f"Subject {odd[0]!r} is not in both classes {names[0]!r} and {name!r}: keep those that are in all."
+            raise InputError(
+                f"Subject {odd[0]!r} is not in both classes {names[0]!r} and {name!r}: keep those that are in all.",
+                "paired",
+                class_name=name,
             )
         columns.append(offset + np.argsort(labels, kind="stable"))
         offset += len(labels)

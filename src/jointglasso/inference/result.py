@@ -19,7 +19,7 @@ from jointglasso.inference.estimates import Estimates
 from jointglasso.inference.fdr import q_values
 from jointglasso.networks import JointNetworks
 from jointglasso.solution import Solution
-from jointglasso.validation import check_positive
+from jointglasso.validation import InputError, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -262,7 +262,7 @@ class Inference(Shown):
     def _half_widths(self, level: float) -> FloatArray:
         """(m, K): of the intervals of z."""
         if not check_positive("level", level) < 1.0:
-            raise ValueError(f"level={level:g} must be between 0 and 1, such as 0.95.")
+            raise InputError(f"level={level:g} must be between 0 and 1, such as 0.95.", "level")
         return tests.student_quantile(level, self._degrees) * self.estimates.error
 
     @property
@@ -293,7 +293,7 @@ class Inference(Shown):
 
     def _require_classes(self, what: str) -> None:
         if self.n_classes < 2:
-            raise ValueError(f"{what} are between classes, and there is only one: give labels y of at least two.")
+            raise InputError(f"{what} are between classes, and there is only one: give labels y of at least two.", "y")
 
 
 def _discoveries(q: FloatArray, fdr: float) -> IntArray:
@@ -303,5 +303,5 @@ def _discoveries(q: FloatArray, fdr: float) -> IntArray:
 def check_rate(fdr: float) -> float:
     """Return a false discovery rate when it is above 0 and at most 1."""
     if not check_positive("fdr", fdr) <= 1.0:
-        raise ValueError(f"fdr={fdr:g} is a share: give a number above 0 and up to 1, such as 0.1.")
+        raise InputError(f"fdr={fdr:g} is a share: give a number above 0 and up to 1, such as 0.1.", "fdr")
     return float(fdr)

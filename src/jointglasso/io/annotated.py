@@ -10,12 +10,14 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
+from jointglasso.errors import argument
 from jointglasso.io.arrays import require_no_infinity
 from jointglasso.io.draft import Draft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
 from jointglasso.io.wording import listed, nearest
+from jointglasso.validation import InputError
 
 
 def read_h5ad(file: Path, options: Options) -> Draft:
@@ -35,7 +37,9 @@ def read_h5ad(file: Path, options: Options) -> Draft:
         if name not in annotations:
             known = [str(column) for column in stored.obs.columns]
             option = "label" if name == options.label else "subset"
-            raise ValueError(f"{path} has no column {name!r} in obs ({nearest(name, known)}): correct {option}.")
+            raise InputError(
+                f"{path} has no column {name!r} in obs ({nearest(name, known)}): correct {argument(option)}.", option
+            )
     return Draft(
         path=path,
         X=X,
@@ -69,12 +73,17 @@ def _layer(stored: Any, layer: str | None, path: str) -> tuple[list[str], Any]:
     names = [str(name) for name in stored.var_names]
     if layer is None:
         if stored.X is None:
-            raise ValueError(f"{path} has no X: choose a layer ({nearest('', list(stored.layers))}) with layer=.")
+            raise InputError(
+                f"{path} has no X: choose a layer ({nearest('', list(stored.layers))}) with {argument('layer', ...)}.",
+                "layer",
+            )
         return names, stored.X
     known = [*stored.layers, *(["raw"] if stored.raw is not None else [])]
     if layer not in known:
-        raise ValueError(
-            f"{path} has no layer {layer!r} ({nearest(layer, known)}): correct layer, or leave it out for X."
+        raise InputError(
+            f"{path} has no layer {layer!r} ({nearest(layer, known)}): correct {argument('layer')}, or leave it out "
+            "for X.",
+            "layer",
         )
     return names, stored.layers[layer]
 

@@ -14,11 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import FloatArray
+from jointglasso.errors import argument
 from jointglasso.io.draft import Draft, numbered
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, read_bytes, require_memory
 from jointglasso.io.options import Options
 from jointglasso.io.wording import count, listed
+from jointglasso.validation import InputError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="path")
 
 #: How a file of one array, and an archive of several, begin.
 _ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"
@@ -32,7 +37,7 @@ def read_npy(file: Path, options: Options) -> Draft:
     path = str(file)
     content = read_bytes(file)
     if content.startswith(_ARCHIVE):
-        raise ValueError(f"{path} holds several arrays, as .npz files do: rename it, or say format='npz'.")
+        raise wrong(f"{path} holds several arrays, as .npz files do: rename it, or say {argument('format', 'npz')}.")
     X = _Stored(path, {"": lambda: io.BytesIO(content)}).matrix("", options)
     notes = ["NumPy array", f"samples in {options.samples_in or 'rows'}", "samples and variables numbered"]
     draft = Draft(path, X, numbered("x", X.shape[1]), numbered("", X.shape[0]), False, notes=notes)
@@ -47,13 +52,13 @@ def read_npz(file: Path, options: Options) -> Draft:
     path = str(file)
     content = read_bytes(file)
     if content.startswith(_ARRAY):
-        raise ValueError(f"{path} holds one array, as .npy files do: rename it, or say format='npy'.")
+        raise wrong(f"{path} holds one array, as .npy files do: rename it, or say {argument('format', 'npy')}.")
     with foreign_reader(_damaged(path)):
         archive = zipfile.ZipFile(io.BytesIO(content))
     names = archive.namelist()
     stored = _Stored(path, {name.removesuffix(".npy"): partial(archive.open, name) for name in names})
     if "X" not in stored.shapes:
-        raise ValueError(
+        raise wrong(
             f"{path} has no array 'X' (it has {listed(stored.shapes)}): store the samples x variables under that name."
         )
     X = stored.matrix("X", options)
@@ -61,7 +66,7 @@ def read_npz(file: Path, options: Options) -> Draft:
     variables, samples = stored.names("features", p), stored.names("samples", n)
     known = [key for key, shape in stored.shapes.items() if key not in ("X", "features", "samples") and shape == (n,)]
     if "y" in stored.shapes and "y" not in known:
-        raise ValueError(f"{path}: 'y' has shape {stored.shapes['y']}, but there are {n} samples: give one label each.")
+        raise wrong(f"{path}: 'y' has shape {stored.shapes['y']}, but there are {n} samples: give one label each.")
     asked = {*options.annotations, "y"}
     draft = Draft(
         path=path,
@@ -100,7 +105,7 @@ class _Stored:
         """One array, if it fits into memory; Python objects, which could run code when loaded, are refused."""
         dtype = self.types[key]
         if dtype.hasobject:
-            raise ValueError(
+            raise wrong(
                 f"{self.path}: {repr(key) if key else 'the array'} holds Python objects, which are not loaded for "
                 "safety: store names as arrays of strings."
             )
@@ -113,7 +118,7 @@ class _Stored:
         """Samples x variables."""
         shape, dtype = self.shapes[key], self.types[key]
         if len(shape) != 2 or 0 in shape or dtype.kind not in "fiubO":
-            raise ValueError(
+            raise wrong(
                 f"{self.path}: the array{key and f' {key!r}'} has shape {shape} and type {dtype}: it must be a table "
                 "of numbers, samples x variables."
             )
@@ -131,9 +136,9 @@ class _Stored:
             return None
         if self.shapes[key] != (length,):
             what = "variables" if key == "features" else "samples"
-            raise ValueError(
-                f"{self.path}: {key!r} has shape {self.shapes[key]}, but X has {length} {what}: give one name each, or "
-                "say samples_in= if X is the other way round."
+            raise wrong(
+                f"{self.path}: {key!r} has shape {self.shapes[key]}, but X has {length} {what}: give one name each, "
+                f"or say {argument('samples_in', ...)} if X is the other way round."
             )
         return self.words(key)
 
@@ -155,7 +160,7 @@ def require_no_infinity(X: FloatArray, path: str) -> FloatArray:
     infinite = np.isinf(X)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
-        raise ValueError(
+        raise wrong(
             f"{path}: sample {row + 1}, variable {column + 1} is {X[row, column]} "
             f"({count(int(infinite.sum()), 'such value')}): correct it, or make it NaN if it is missing."
         )

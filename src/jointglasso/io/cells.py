@@ -11,6 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from jointglasso._typing import FloatArray
+from jointglasso.errors import argument
+from jointglasso.validation import InputError
 
 #: Cells read as missing, in upper or lower case, with or without blanks around them.
 MISSING_MARKERS = ("", "NA", "N/A", "#N/A", "NaN", "null", "None", "-", "?", ".")
@@ -115,7 +117,9 @@ def detect_decimal(cells: Iterable[str], where: str) -> str:
             doubtful = doubtful or cell.strip()
     if doubtful is not None:
         whole = doubtful.replace(",", "")
-        raise ValueError(
-            f"{where}: {doubtful!r} can mean {doubtful.replace(',', '.')} or {whole}: say decimal=',' or thousands=','."
+        raise InputError(
+            f"{where}: {doubtful!r} can mean {doubtful.replace(',', '.')} or {whole}: say {argument('decimal', ',')} "
+            f"or {argument('thousands', ',')}.",
+            "path",
         )
     return "."

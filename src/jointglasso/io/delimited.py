@@ -5,15 +5,21 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from jointglasso._csv import original
+from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat, detect_decimal, looks_grouped
 from jointglasso.io.grid import Grid, GridBuilder
 from jointglasso.io.opening import read_text
 from jointglasso.io.options import Options
 from jointglasso.io.wording import count, listed
+from jointglasso.validation import InputError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="path")
 
 #: Delimiters that are looked for, with their names in messages.
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
@@ -33,7 +39,7 @@ def read_delimited(file: Path, options: Options) -> Grid:
     rows = iter(source)
     first = next(rows, None)
     if first is None:
-        raise ValueError(f"{path} has no lines besides blank and comment lines: copy or download it again.")
+        raise wrong(f"{path} has no lines besides blank and comment lines: copy or download it again.")
     number_format = _number_format(text, delimiter, path, options)
     ahead = list(islice(rows, 2))
     named = has_header(first[1], number_format, path, options.header)
@@ -41,7 +47,7 @@ def read_delimited(file: Path, options: Options) -> Grid:
         ahead = [first, *ahead]
         header = [f"x{i + 1}" for i in range(len(first[1]))]
     elif not ahead:
-        raise ValueError(f"{path} has a header line but no rows below it: add the samples.")
+        raise wrong(f"{path} has a header line but no rows below it: add the samples.")
     else:
         header = first[1]
         if _has_row_names(header, [cells for _, cells in ahead], number_format):
@@ -50,7 +56,7 @@ def read_delimited(file: Path, options: Options) -> Grid:
     builder = GridBuilder(header, number_format, (*options.annotations, *names, *options.drop))
     for line, cells in (*ahead, *rows):
         if len(cells) != len(header):
-            raise ValueError(_ragged(path, line, len(cells), len(header), delimiter))
+            raise wrong(_ragged(path, line, len(cells), len(header), delimiter))
         builder.add(cells, line)
     notes = [f"cells separated by {DELIMITERS.get(delimiter, repr(delimiter))}", *source.notes(len(header))]
     if number_format.decimal == ",":
@@ -83,9 +89,9 @@ class Records:
             except StopIteration:
                 return
             except csv.Error as error:
-                raise ValueError(
+                raise wrong(
                     f"{self._path}, line {self._start}: a cell does not end properly ({error}): close the quote, or "
-                    "say delimiter= if it is another one."
+                    f"say {argument('delimiter', ...)} if it is another one."
                 ) from error
             if self._first_row is None:
                 self._first_row = self._start
@@ -110,9 +116,9 @@ class Records:
         for line, text in self.comments:
             below = self._first_row is not None and line > self._first_row
             if below and not self._told and width > 1 and text.count(self._delimiter) == width - 1:
-                raise ValueError(
+                raise wrong(
                     f"{self._path}, line {line} begins with '#' but has {width} cells like a row of the table: say "
-                    "comment=False if it is one, comment='#' if it is to be left out."
+                    f"{argument('comment', False)} if it is one, {argument('comment', '#')} if it is to be left out."
                 )
         return [f"{count(len(self.comments), 'comment line')} left out"] if self.comments else []
 
@@ -136,7 +142,7 @@ def detect_delimiter(text: str, path: str, comment: str | bool | None, *, wordy:
     winners = [delimiter for delimiter, score in scores.items() if score == best]
     if len(winners) > 1:
         found = " and ".join(DELIMITERS[delimiter] for delimiter in winners)
-        raise ValueError(f"{path}: the cells can be separated by {found}: say which with delimiter=.")
+        raise wrong(f"{path}: the cells can be separated by {found}: say which with {argument('delimiter', ...)}.")
     return winners[0]
 
 
@@ -154,8 +160,9 @@ def _single_column(text: str, path: str, comment: str | bool | None) -> str:
     """Accept one column without any delimiter, unless blanks or a damaged quote suggest that there are more."""
     rows = [cells for _, cells in islice(Records(text, ",", path, comment), _SNIFFED)]
     if any(len(cell.split()) > 1 for cells in rows[1:] for cell in cells if NumberFormat().number(cell) is None):
-        raise ValueError(
-            f"{path}: no comma, tab, semicolon or vertical bar separates its cells: say delimiter=' ' or what it is."
+        raise wrong(
+            f"{path}: no comma, tab, semicolon or vertical bar separates its cells: say {argument('delimiter', ' ')} "
+            "or what it is."
         )
     return ","
 
@@ -177,9 +184,9 @@ def has_header(cells: list[str], number_format: NumberFormat, path: str, told: b
     names = [cell for cell in cells[1:] or cells if not number_format.is_missing(cell)]
     numbers = [cell for cell in names if number_format.number(cell) is not None]
     if len(numbers) > len(names) / 2:
-        raise ValueError(
+        raise wrong(
             f"{path}: the first line holds numbers ({listed(numbers, 3)}) where names of columns are expected: say "
-            "header=False if it is data, header=True if these are names."
+            f"{argument('header', False)} if it is data, {argument('header', True)} if these are names."
         )
     return True
 
@@ -198,13 +205,13 @@ def _has_row_names(header: list[str], rows: list[list[str]], number_format: Numb
 def _ragged(path: str, line: int, found: int, wanted: int, delimiter: str) -> str:
     sign = DELIMITERS.get(delimiter, repr(delimiter))
     message = f"{path}, line {line} has {count(found, 'cell')}, the header {wanted:,} (separated by {sign})"
-    return f"{message}: correct that line, or say delimiter= if it is another one."
+    return f"{message}: correct that line, or say {argument('delimiter', ...)} if it is another one."
 
 
 def explain_word(word: str, number_format: NumberFormat) -> str:
     """Say what to do about a cell that should be a number."""
     if number_format.thousands is None and looks_grouped(word):
-        return "say thousands=',' if that comma separates thousands"
+        return f"say {argument('thousands', ',')} if that comma separates thousands"
     if number_format.decimal == "," and "." in word and NumberFormat().number(word) is not None:
-        return "the other numbers have a decimal comma; correct it, or say decimal='.'"
-    return f"correct it, or say missing_markers=[{word!r}] if it stands for a missing value"
+        return f"the other numbers have a decimal comma; correct it, or say {argument('decimal', '.')}"
+    return f"correct it, or say {argument('missing_markers', [word])} if it stands for a missing value"

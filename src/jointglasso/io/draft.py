@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from jointglasso._typing import FloatArray
+from jointglasso.errors import argument
 from jointglasso.io.wording import nearest
+from jointglasso.validation import InputError
 
 
 @dataclass(eq=False)
@@ -43,11 +45,15 @@ class Draft:
         """Words of one annotation; `option` asked for it."""
         if name not in self.annotations:
             if not self.annotations:
-                raise ValueError(
-                    f"{self.path} has no labels, so {option}={name!r} cannot be found: give them with labels=."
+                raise InputError(
+                    f"{self.path} has no labels, so {argument(option, name)} cannot be found: give them with "
+                    f"{argument('labels', ...)}.",
+                    option,
                 )
             known = nearest(name, list(self.annotations))
-            raise ValueError(f"{self.path} does not tell {name!r} of its samples ({known}): correct {option}.")
+            raise InputError(
+                f"{self.path} does not tell {name!r} of its samples ({known}): correct {argument(option)}.", option
+            )
         return self.annotations[name]
 
 

@@ -8,12 +8,13 @@ from collections import Counter
 import numpy as np
 
 from jointglasso._typing import BoolArray
+from jointglasso.errors import argument
 from jointglasso.io.draft import Draft
 from jointglasso.io.labels import LabelFile
 from jointglasso.io.options import Options
 from jointglasso.io.table import LabelledTable
 from jointglasso.io.wording import TableWarning, count, listed, nearest
-from jointglasso.validation import require_whole_characters
+from jointglasso.validation import InputError, require_whole_characters
 
 
 def finish(draft: Draft, options: Options, labels: LabelFile | None) -> LabelledTable:
@@ -27,11 +28,13 @@ def finish(draft: Draft, options: Options, labels: LabelFile | None) -> Labelled
             sizes = Counter(word for word, kept in zip(label, keep, strict=True) if kept and word)
             _require_classes(draft, options, sizes)
     elif options.classes is not None:
-        raise ValueError(
-            f"subset={list(options.classes)!r} names classes, but no label is given: say label= or labels=."
+        raise InputError(
+            f"{argument('subset', list(options.classes))} names classes, but no label is given: say "
+            f"{argument('label', ...)} or {argument('labels', ...)}.",
+            "subset",
         )
     if not keep.any():
-        raise ValueError(f"{draft.path}: no sample is left: check subset.")
+        raise InputError(f"{draft.path}: no sample is left: check {argument('subset')}.", "subset")
     chosen = np.flatnonzero(keep).tolist()
     for names, what in ((draft.variables, "variable"), (draft.samples, "sample"), (label or [], "class")):
         require_whole_characters([name for name in names if name is not None], what)
@@ -93,9 +96,10 @@ def _labelled(draft: Draft, options: Options, label: list[str | None], keep: Boo
     bare = [i for i in np.flatnonzero(keep).tolist() if label[i] is None]
     if bare and options.unmatched == "error":
         names = listed((draft.samples[i] for i in bare), 3)
-        raise ValueError(
+        raise InputError(
             f"{draft.path}: {count(len(bare), 'sample')} without a label ({names}): add the labels, or leave the "
-            "samples out with unmatched='drop'."
+            f"samples out with {argument('unmatched', 'drop')}.",
+            "unmatched",
         )
     return keep & np.array([word is not None for word in label], dtype=bool)
 
@@ -111,23 +115,31 @@ def _require_known(wanted: tuple[str, ...], words: list[str], where: str) -> Non
     known = list(dict.fromkeys(words))
     for word in wanted:
         if word not in known:
-            raise ValueError(f"{word!r} is not among {where} ({nearest(word, known)}): correct subset.")
+            raise InputError(
+                f"{word!r} is not among {where} ({nearest(word, known)}): correct {argument('subset')}.", "subset"
+            )
 
 
 def _require_classes(draft: Draft, options: Options, sizes: Counter[str]) -> None:
     """Refuse labels that cannot be classes; a single class is fine when it was asked for by name."""
     if len(sizes) == 1 and options.classes is None:
         only = next(iter(sizes))
-        raise ValueError(
-            f"{draft.path}: all samples have the label {only!r}: choose another label, or say subset=[{only!r}] to "
-            "go on with one class."
+        raise InputError(
+            f"{draft.path}: all samples have the label {only!r}: choose another label, or say "
+            f"{argument('subset', [only])} to go on with one class.",
+            "label",
+            class_name=only,
         )
     small = [name for name, size in sizes.items() if size < 2]
     if small:
         enough = [name for name, size in sizes.items() if size >= 2]
         if not enough:
-            raise ValueError(f"{draft.path}: every class has 1 sample ({listed(small, 3)}): choose another label.")
-        raise ValueError(
+            raise InputError(
+                f"{draft.path}: every class has 1 sample ({listed(small, 3)}): choose another label.", "label"
+            )
+        raise InputError(
             f"{draft.path}: class {small[0]!r} has 1 sample ({len(small)} such of {len(sizes)}), a covariance needs "
-            f"2: add samples, or keep other classes with subset={enough[:3]!r}."
+            f"2: add samples, or keep other classes with {argument('subset', enough[:3])}.",
+            "subset",
+            class_name=small[0],
         )

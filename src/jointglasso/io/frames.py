@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import zipfile
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
+from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat
 from jointglasso.io.delimited import has_header
 from jointglasso.io.draft import numbered
@@ -19,6 +21,10 @@ from jointglasso.io.grid import Grid, GridBuilder
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
 from jointglasso.io.wording import listed, nearest
+from jointglasso.validation import InputError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="sheet")
 
 #: Bytes of memory that a sheet takes for each byte of its text.
 _CELL_TO_TEXT = 2
@@ -42,12 +48,12 @@ def read_excel(file: Path, options: Options) -> Grid:
     rows = [[cell_text(value, number_format.decimal) for value in row] for row in frame.to_numpy().tolist()]
     filled = [(line, cells) for line, cells in enumerate(rows, start=1) if any(cells)]
     if not filled:
-        raise ValueError(f"{path}: sheet {sheet!r} is empty: choose another one with sheet=.")
+        raise wrong(f"{path}: sheet {sheet!r} is empty: choose another one with {argument('sheet', ...)}.")
     first = filled[0][1]
     named = has_header(first, number_format, path, options.header)
     body = filled[1:] if named else filled
     if not body:
-        raise ValueError(f"{path}: sheet {sheet!r} has a header but no rows below it: add the samples.")
+        raise wrong(f"{path}: sheet {sheet!r} has a header but no rows below it: add the samples.")
     names = (options.names,) if isinstance(options.names, str) else ()
     header = first if named else numbered("x", len(first))
     builder = GridBuilder(header, number_format, (*options.annotations, *names, *options.drop))
@@ -67,7 +73,9 @@ def read_parquet(file: Path, options: Options) -> Grid:
         require_memory(8.0 * declared.num_rows * declared.num_columns, path)
         frame = pandas.read_parquet(file, engine="pyarrow")
     if 0 in frame.shape:
-        raise ValueError(f"{path} has {frame.shape[0]} rows and {frame.shape[1]} columns: write it again with data.")
+        raise InputError(
+            f"{path} has {frame.shape[0]} rows and {frame.shape[1]} columns: write it again with data.", "path"
+        )
     if not isinstance(frame.index, pandas.RangeIndex):
         title = "" if frame.index.name is None else str(frame.index.name)
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
@@ -106,15 +114,15 @@ def _column(column: Any, number_format: NumberFormat) -> tuple[FloatArray, dict[
 
 def _sheet(sheets: list[str], asked: str | int | None, path: str) -> str:
     if not sheets:
-        raise ValueError(f"{path} has no sheets: save it again, or export it as .csv.")
+        raise InputError(f"{path} has no sheets: save it again, or export it as .csv.", "path")
     if asked is None:
         if len(sheets) > 1:
-            raise ValueError(f"{path} has {len(sheets)} sheets ({listed(sheets)}): say which with sheet=.")
+            raise wrong(f"{path} has {len(sheets)} sheets ({listed(sheets)}): say which with {argument('sheet', ...)}.")
         return sheets[0]
     if isinstance(asked, int) and 0 <= asked < len(sheets):
         return sheets[asked]
     if asked not in sheets:
-        raise ValueError(f"{path} has no sheet {asked!r} ({nearest(str(asked), sheets)}): correct sheet.")
+        raise wrong(f"{path} has no sheet {asked!r} ({nearest(str(asked), sheets)}): correct {argument('sheet')}.")
     return str(asked)
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
+from jointglasso.errors import argument
 from jointglasso.io.delimited import Records, detect_delimiter
 from jointglasso.io.opening import kind_of, read_text, require_file
 from jointglasso.io.options import Options
 from jointglasso.io.wording import count, listed, nearest
+from jointglasso.validation import InputError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="labels")
 
 #: Cells that mean "no label", case ignored. Fewer than for numbers: "none" and "-" are honest names of a class.
 NO_LABEL = frozenset({"", "na", "n/a", "#n/a", "nan", "null"})
@@ -43,30 +49,28 @@ class LabelFile:
         if self.width == 1:
             return self._in_order(len(samples), label)
         if not samples_named:
-            raise ValueError(
+            raise wrong(
                 f"{self.path} gives labels by sample name, but the table has no sample names: name them in its first "
                 "column, or give a label file of one column in the order of the samples."
             )
         by_sample = self._by_sample(set(samples), label)
         repeated = [name for name, times in Counter(samples).items() if times > 1]
         if repeated:
-            raise ValueError(
-                f"Sample {repeated[0]!r} occurs twice in the table, so labels cannot be matched: rename it."
-            )
+            raise wrong(f"Sample {repeated[0]!r} occurs twice in the table, so labels cannot be matched: rename it.")
         self._require_matched(samples, by_sample, unmatched)
         return [by_sample.get(sample) for sample in samples]
 
     def _in_order(self, n_samples: int, label: str | None) -> list[str | None]:
         cells = self.first_column
         if len(cells) not in (n_samples, n_samples + 1):
-            raise ValueError(
+            raise wrong(
                 f"{self.path} has {count(len(cells), 'label')} for {count(n_samples, 'sample')}: give one label per "
                 "sample, or two columns with the sample names first."
             )
         header = cells[0] if len(cells) > n_samples else None
         if label is not None and label != header:
             found = "no header" if header is None else f"the header {header!r}"
-            raise ValueError(f"{self.path} has {found}, not {label!r}: correct label, or leave it out.")
+            raise wrong(f"{self.path} has {found}, not {label!r}: correct {argument('label')}, or leave it out.")
         return [as_label(cell) for cell in cells[len(cells) - n_samples :]]
 
     def _by_sample(self, samples: set[str], label: str | None) -> dict[str, str | None]:
@@ -74,16 +78,23 @@ class LabelFile:
         column, body = 1, self.rows[1:]
         if self.width > 2 or label is not None:
             if label is None:
-                raise ValueError(f"{self.path} has {self.width} columns: say which with label= ({listed(header[1:])}).")
+                raise InputError(
+                    f"{self.path} has {self.width} columns: say which with {argument('label', ...)} "
+                    f"({listed(header[1:])}).",
+                    "label",
+                )
             if label not in header[1:]:
-                raise ValueError(f"{self.path} has no column {label!r} ({nearest(label, header[1:])}): correct label.")
+                raise InputError(
+                    f"{self.path} has no column {label!r} ({nearest(label, header[1:])}): correct {argument('label')}.",
+                    "label",
+                )
             column = header.index(label, 1)
         elif header[0] in samples or header[1] in {row[1] for row in body}:
             body = self.rows  # the first row is a sample like the others: no header
         by_sample: dict[str, str | None] = {}
         for row in body:
             if row[0] in by_sample:
-                raise ValueError(f"{self.path} has sample {row[0]!r} twice: leave one of them out.")
+                raise wrong(f"{self.path} has sample {row[0]!r} twice: leave one of them out.")
             by_sample[row[0]] = as_label(row[column])
         return by_sample
 
@@ -92,19 +103,20 @@ class LabelFile:
         bare = [sample for sample in samples if sample not in by_sample]
         lost = [sample for sample in by_sample if sample not in known]
         if len(bare) == len(samples):
-            raise ValueError(
+            raise wrong(
                 f"None of the samples ({listed(samples, 2)}) is in {self.path} ({listed(by_sample, 2)}): give the "
-                "label file of this table, or say samples_in= if the other side of the table holds the samples."
+                f"label file of this table, or say {argument('samples_in', ...)} if the other side of the table holds "
+                "the samples."
             )
         if unmatched == "drop":
             return
-        remedy = "or leave them out with unmatched='drop'"
+        remedy = f"or leave them out with {argument('unmatched', 'drop')}"
         if bare:
-            raise ValueError(
+            raise wrong(
                 f"{count(len(bare), 'sample')} without a label in {self.path} ({listed(bare, 3)}): add them, {remedy}."
             )
         if lost:
-            raise ValueError(
+            raise wrong(
                 f"{self.path} labels {count(len(lost), 'sample')} that the table does not have ({listed(lost, 3)}): "
                 f"check that the files belong together, {remedy}."
             )
@@ -114,17 +126,15 @@ def read_label_file(path: str | os.PathLike[str], options: Options) -> LabelFile
     """Read a label file; it must be a text table."""
     file = require_file(path)
     if kind_of(file) != "text":
-        raise ValueError(f"{file}: labels are read from text tables only: save them as .csv or .tsv.")
+        raise wrong(f"{file}: labels are read from text tables only: save them as .csv or .tsv.")
     text = read_text(file, options.encoding)
     delimiter = detect_delimiter(text, str(file), options.comment, wordy=True)
     rows: list[list[str]] = []
     for line, cells in Records(text, delimiter, str(file), options.comment):
         if rows and len(cells) != len(rows[0]):
             wanted = count(len(rows[0]), "cell")
-            raise ValueError(
-                f"{file}, line {line} has {count(len(cells), 'cell')}, the first line {wanted}: correct it."
-            )
+            raise wrong(f"{file}, line {line} has {count(len(cells), 'cell')}, the first line {wanted}: correct it.")
         rows.append([cell.strip() for cell in cells])
     if not rows:
-        raise ValueError(f"{file} has no lines besides blank and comment lines: copy or download it again.")
+        raise wrong(f"{file} has no lines besides blank and comment lines: copy or download it again.")
     return LabelFile(str(file), rows)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jointglasso.errors import argument
 from jointglasso.io.delimited import explain_word
 from jointglasso.io.draft import Draft, numbered
 from jointglasso.io.grid import Grid
 from jointglasso.io.labels import LabelFile, as_label
 from jointglasso.io.options import Options
 from jointglasso.io.wording import count, listed, nearest
+from jointglasso.validation import InputError
 
 #: Headers of a first column that names samples, or variables, even if the names are numbers; case ignored.
 SAMPLE_HEADERS = frozenset(
@@ -80,7 +82,9 @@ def _names_column(grid: Grid, options: Options) -> int | None:
     if isinstance(options.names, str):
         if options.names not in grid.header:
             hint = nearest(options.names, grid.header)
-            raise ValueError(f"{grid.path} has no column {options.names!r} ({hint}): correct names.")
+            raise InputError(
+                f"{grid.path} has no column {options.names!r} ({hint}): correct {argument('names')}.", "names"
+            )
         return grid.header.index(options.names)
     first = grid.header[0]
     if first in options.annotations or first in options.drop or len(grid.header) == 1:
@@ -101,9 +105,10 @@ def _require_variable_names(grid: Grid) -> int:
     if _begins_with_words(grid):
         return 0
     name = grid.header[0]
-    raise ValueError(
+    raise InputError(
         f"{grid.path}: the samples are in columns, but the first column {name!r} holds numbers instead of names of "
-        f"variables: say names=False if it is a sample, names={name!r} if these are names."
+        f"variables: say {argument('names', False)} if it is a sample, {argument('names', name)} if these are names.",
+        "names",
     )
 
 
@@ -124,9 +129,10 @@ def _detect_side(layout: _Layout, labels: LabelFile | None) -> str:
         if len(fits) == 1:
             return fits[0]
     both = "its rows and its columns have names" if layout.grid.named else "its columns have no names"
-    raise ValueError(
+    raise InputError(
         f"{layout.grid.path}: {both} ({count(n_rows, 'row')}, {count(n_columns, 'column')}), so either can be the "
-        "samples: say samples_in='rows' or samples_in='columns'."
+        f"samples: say {argument('samples_in', 'rows')} or {argument('samples_in', 'columns')}.",
+        "samples_in",
     )
 
 
@@ -137,19 +143,24 @@ def _side_of_annotations(layout: _Layout) -> str:
         # A first column of repeated words is no column of names, but a row can still be called by it.
         found |= {"columns"} if name in (layout.row_names or layout.grid.columns[0]) else set()
         if not found:
-            hint = nearest(name, layout.column_names + layout.row_names)
-            raise ValueError(
-                f"{layout.grid.path} has no column or row {name!r} ({hint}): correct {_option_of(layout, name)}."
+            hint, option = nearest(name, layout.column_names + layout.row_names), _option_of(layout, name)
+            raise InputError(
+                f"{layout.grid.path} has no column or row {name!r} ({hint}): correct {argument(option)}.",
+                option,
             )
         if len(found) == 2:
-            raise ValueError(
-                f"{layout.grid.path} has a column and a row {name!r}: say samples_in='rows' if the column is meant, "
-                "samples_in='columns' if the row."
+            raise InputError(
+                f"{layout.grid.path} has a column and a row {name!r}: say {argument('samples_in', 'rows')} if the "
+                f"column is meant, {argument('samples_in', 'columns')} if the row.",
+                "samples_in",
             )
         sides |= found
     if len(sides) == 2:
         names = listed(layout.options.annotations)
-        raise ValueError(f"{layout.grid.path}: some of {names} are columns and some rows: say samples_in=.")
+        raise InputError(
+            f"{layout.grid.path}: some of {names} are columns and some rows: say {argument('samples_in', ...)}.",
+            "samples_in",
+        )
     return sides.pop()
 
 
@@ -163,9 +174,10 @@ def _side_of_names(layout: _Layout, labels: LabelFile) -> str:
     if not fits and layout.names_column is None:
         return "rows"  # the match of labels and samples will say that there are no names
     found = "both the rows and the columns" if fits else "neither the rows nor the columns"
-    raise ValueError(
-        f"{labels.path} names {found} of {layout.grid.path}: give the label file of this table, or say samples_in= if "
-        "it is."
+    raise InputError(
+        f"{labels.path} names {found} of {layout.grid.path}: give the label file of this table, or say "
+        f"{argument('samples_in', ...)} if it is.",
+        "labels",
     )
 
 
@@ -233,16 +245,22 @@ def _require_in(name: str, here: list[str], there: list[str], option: str, what:
     if here.count(name) == 1:
         return
     if name in here:
-        raise ValueError(f"{layout.grid.path} has {here.count(name)} {what}s {name!r}: rename or remove all but one.")
-    hint = "but the other side has: check samples_in" if name in there else nearest(name, here)
-    raise ValueError(f"{layout.grid.path} has no {what} {name!r} ({hint}): correct {option}.")
+        raise InputError(
+            f"{layout.grid.path} has {here.count(name)} {what}s {name!r}: rename or remove all but one.", option
+        )
+    hint = f"but the other side has: check {argument('samples_in')}" if name in there else nearest(name, here)
+    raise InputError(f"{layout.grid.path} has no {what} {name!r} ({hint}): correct {argument(option)}.", option)
 
 
 def _require_numbers(layout: _Layout, rows: list[int], columns: list[int], side: str) -> None:
     """Refuse words among the data, whole columns or rows of them first since one option explains them all."""
     grid = layout.grid
     if not rows or not columns:
-        raise ValueError(f"{grid.path}: no variables are left beside names and labels: check label, names and drop.")
+        raise InputError(
+            f"{grid.path}: no variables are left beside names and labels: check {argument('label')}, "
+            f"{argument('names')} and {argument('drop')}.",
+            "path",
+        )
     in_rows, in_columns = set(rows), set(columns)
     words = {place: word for place, word in grid.words.items() if place[0] in in_rows and place[1] in in_columns}
     if not words:
@@ -251,16 +269,26 @@ def _require_numbers(layout: _Layout, rows: list[int], columns: list[int], side:
     name = grid.header[column]
     present = np.isfinite(grid.values[rows][:, column]).sum()
     if Counter(place[1] for place in words)[column] > present:
-        told = f"names={name!r}, " if side == "columns" else f"label={name!r} or names={name!r}, "
-        raise ValueError(
+        told = (
+            f"{argument('names', name)}, "
+            if side == "columns"
+            else f"{argument('label', name)} or {argument('names', name)}, "
+        )
+        raise InputError(
             f"{grid.at(row)}: column {name!r} holds words (here {word!r}): say {told}or leave it out with "
-            f"drop=[{name!r}]."
+            f"{argument('drop', [name])}.",
+            "path",
+            variable=name,
         )
     if side == "columns" and Counter(place[0] for place in words)[row] > np.isfinite(grid.values[row, columns]).sum():
         name = layout.row_names[row] if layout.row_names else str(row + 1)
-        raise ValueError(
-            f"{grid.at(row)}: row {name!r} holds words (here {word!r}): say label={name!r}, or leave it out with "
-            f"drop=[{name!r}]."
+        raise InputError(
+            f"{grid.at(row)}: row {name!r} holds words (here {word!r}): say {argument('label', name)}, or leave it "
+            f"out with {argument('drop', [name])}.",
+            "path",
+            variable=name,
         )
     remedy = explain_word(word, grid.format)
-    raise ValueError(f"{grid.at(row)}, column {name!r}: {word!r} is not a finite number: {remedy}.")
+    raise InputError(
+        f"{grid.at(row)}, column {name!r}: {word!r} is not a finite number: {remedy}.", "path", variable=name
+    )

@@ -12,11 +12,17 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jointglasso._memory import available_memory
+from jointglasso.errors import argument
 from jointglasso.io.wording import listed, nearest
+from jointglasso.validation import InputError, InputTypeError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="path")
 
 #: Kind of a file by the end of its name.
 KINDS = {
@@ -57,7 +63,7 @@ _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16"
 def require_file(path: str | os.PathLike[str]) -> Path:
     """Return the path when it is a file that is not empty; else say what is there."""
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"A path is needed, not {type(path).__name__} {path!r}.")
+        raise InputTypeError(f"A path is needed, not {type(path).__name__} {path!r}.", "path")
     file = Path(path)
     if file.is_dir():
         inside = [entry.name for entry in sorted(file.iterdir()) if entry.is_file()]
@@ -67,7 +73,7 @@ def require_file(path: str | os.PathLike[str]) -> Path:
         hint = f"there is no folder {file.parent}" if beside is None else nearest(file.name, beside)
         raise FileNotFoundError(f"{path} does not exist: check the path ({hint}).")
     if file.stat().st_size == 0:
-        raise ValueError(f"{path} is empty (0 bytes): copy or download it again.")
+        raise wrong(f"{path} is empty (0 bytes): copy or download it again.")
     return file
 
 
@@ -78,9 +84,10 @@ def kind_of(file: Path) -> str:
     suffix = Path(inner).suffix
     if suffix in KINDS:
         return KINDS[suffix]
-    raise ValueError(
-        f"{file}: the kind of file cannot be told from its name: rename it, or say format='text' (or another of "
-        f"{listed(sorted(set(KINDS.values())), most=9)})."
+    raise InputError(
+        f"{file}: the kind of file cannot be told from its name: rename it, or say {argument('format', 'text')} (or "
+        f"another of {listed(sorted(set(KINDS.values())), most=9)}).",
+        "format",
     )
 
 
@@ -92,7 +99,7 @@ def foreign_reader(message: str) -> Iterator[None]:
     except (MemoryError, ImportError):
         raise
     except Exception as error:
-        raise ValueError(message) from error
+        raise wrong(message) from error
 
 
 def require_memory(n_bytes: float, what: str) -> None:
@@ -137,9 +144,9 @@ def _decompressed(file: Path, suffix: str) -> bytes:
                         "be, or read it on a bigger machine."
                     )
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-        raise ValueError(f"{file}: the {name} data are damaged or cut off: copy or download it again.") from error
+        raise wrong(f"{file}: the {name} data are damaged or cut off: copy or download it again.") from error
     if not content.tell():
-        raise ValueError(f"{file} is empty once decompressed: copy or download it again.")
+        raise wrong(f"{file} is empty once decompressed: copy or download it again.")
     return content.getvalue()
 
 
@@ -152,13 +159,17 @@ def read_text(file: Path, encoding: str | None) -> str:
     try:
         text = content.decode(encoding)
     except LookupError as error:
-        raise ValueError(f"encoding={encoding!r} is not known: say for instance 'utf-8' or 'latin-1'.") from error
+        raise InputError(
+            f"{argument('encoding', encoding)} is not known: say for instance 'utf-8' or 'latin-1'.", "encoding"
+        ) from error
     except UnicodeDecodeError as error:
         if _is_binary(content):
             raise _not_text(file, content) from error
         line = content[: error.start].count(b"\n") + 1
-        raise ValueError(
-            f"{file}, line {line}: the characters are not {encoding.upper()}: say encoding='latin-1' or what it is."
+        raise InputError(
+            f"{file}, line {line}: the characters are not {encoding.upper()}: say {argument('encoding', 'latin-1')} "
+            "or what it is.",
+            "encoding",
         ) from error
     if "\x00" in text:
         raise _not_text(file, content)
@@ -175,8 +186,8 @@ def _wrong_compression(file: Path, suffix: str, actual: str) -> ValueError:
     stem = file.name[: len(file.name) - len(suffix)]
     rename = f"rename it to {stem + actual!r}"
     if not suffix:
-        return ValueError(f"{file}: {truth} although its name does not say so: {rename}.")
-    return ValueError(f"{file} is named as {COMPRESSIONS[suffix][0]}, but {truth}: {rename} if that is what it is.")
+        return wrong(f"{file}: {truth} although its name does not say so: {rename}.")
+    return wrong(f"{file} is named as {COMPRESSIONS[suffix][0]}, but {truth}: {rename} if that is what it is.")
 
 
 def _is_binary(content: bytes) -> bool:
@@ -186,4 +197,8 @@ def _is_binary(content: bytes) -> bool:
 
 def _not_text(file: Path, content: bytes) -> ValueError:
     begins = next((what for magic, what in _BEGINNINGS.items() if content.startswith(magic)), "binary data")
-    return ValueError(f"{file} holds {begins}, not text: save it as a text table, or say format= with its real kind.")
+    return InputError(
+        f"{file} holds {begins}, not text: save it as a text table, or say {argument('format', ...)} with its real "
+        "kind.",
+        "format",
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jointglasso.validation import check_choice
+from jointglasso.validation import InputError, InputTypeError, check_choice
 
 #: Options that only some formats understand, and how those formats are called in messages.
 FORMATS_OF_OPTION = {
@@ -62,9 +62,10 @@ class Options:
         for name, kinds in FORMATS_OF_OPTION.items():
             value = getattr(self, name)
             if value != getattr(unset, name) and kind not in kinds:
-                raise ValueError(
+                raise InputError(
                     f"{path} is read as {kind}, where {name}={value!r} means nothing ({name} is for "
-                    f"{' and '.join(kinds)}): leave it out."
+                    f"{' and '.join(kinds)}): leave it out.",
+                    name,
                 )
 
 
@@ -73,11 +74,13 @@ def check_options(given: dict[str, Any]) -> Options:
     given = {name: value for name, value in given.items() if value is not None}
     if "time" in given:
         if "label" in given or "labels" in given:
-            raise ValueError("time and label both say what goes with the samples: give one of them.")
+            raise InputError("time and label both say what goes with the samples: give one of them.", "time")
         given["label"], given["stamped"] = given.pop("time"), True
     for name in ("label", "layer"):
         if name in given and not isinstance(given[name], str):
-            raise TypeError(f"{name} must be the name of a column, not {type(given[name]).__name__} {given[name]!r}.")
+            raise InputTypeError(
+                f"{name} must be the name of a column, not {type(given[name]).__name__} {given[name]!r}.", name
+            )
     if "samples_in" in given:
         check_choice("samples_in", given["samples_in"], ("rows", "columns"))
     check_choice("unmatched", given["unmatched"], ("error", "drop"))
@@ -86,12 +89,12 @@ def check_options(given: dict[str, Any]) -> Options:
     if "thousands" in given:
         check_choice("thousands", given["thousands"], (",", ".", " ", "'"))
     if given.get("decimal", ".") == given.get("thousands"):
-        raise ValueError(f"decimal and thousands are both {given['thousands']!r}: they must differ.")
+        raise InputError(f"decimal and thousands are both {given['thousands']!r}: they must differ.", "thousands")
     if given.get("names") is True:
-        raise TypeError("names must be the name of a column, or False if none holds names, not True.")
+        raise InputTypeError("names must be the name of a column, or False if none holds names, not True.", "names")
     delimiter = given.get("delimiter", ",")
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise ValueError(f"delimiter={delimiter!r} must be one character, such as ',' or '\\t'.")
+        raise InputError(f"delimiter={delimiter!r} must be one character, such as ',' or '\\t'.", "delimiter")
     for name in ("drop", "missing_markers"):
         if name in given:
             given[name] = _words(name, given[name])
@@ -107,5 +110,5 @@ def _words(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a word or a list of words, not {type(value).__name__} {value!r}.")
+        raise InputTypeError(f"{name} must be a word or a list of words, not {type(value).__name__} {value!r}.", name)
     return tuple(str(word) for word in value)

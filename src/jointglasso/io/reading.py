@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jointglasso.errors import argument
 from jointglasso.io.annotated import read_h5ad
 from jointglasso.io.arrays import read_npy, read_npz
 from jointglasso.io.delimited import read_delimited
@@ -20,7 +21,7 @@ from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, require_file
 from jointglasso.io.options import Options, check_options
 from jointglasso.io.soft import read_soft
 from jointglasso.io.table import LabelledTable
-from jointglasso.validation import check_choice
+from jointglasso.validation import InputError, InputTypeError, check_choice
 
 #: Readers of files that know what their rows are, and of those whose layout has to be found out.
 DRAFT_READERS: dict[str, Callable[[Path, Options], Draft]] = {
@@ -154,12 +155,16 @@ def read_table(
     """
     given: dict[str, Any] = {key: value for key, value in locals().items() if key not in ("path", "format", "missing")}
     if missing is not None:
-        raise TypeError(f"missing={missing!r} is called missing_markers here: say missing_markers={missing!r}.")
+        raise InputTypeError(
+            f"{argument('missing', missing)} is called missing_markers here: say "
+            f"{argument('missing_markers', missing)}.",
+            "missing",
+        )
     options = check_options(given)
     file = require_file(path)
     kind = kind_of(file) if format is None else check_choice("format", format, sorted(set(KINDS.values())))
     if file.suffix.lower() in COMPRESSIONS and kind not in COMPRESSIBLE:
-        raise ValueError(f"{file}: compressed {kind} files are not read: decompress it first.")
+        raise InputError(f"{file}: compressed {kind} files are not read: decompress it first.", "path")
     options.require_fit(kind, str(file))
     label_file = None if labels is None else read_label_file(labels, options)
     if kind in DRAFT_READERS:

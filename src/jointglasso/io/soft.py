@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from jointglasso._typing import FloatArray
+from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat
 from jointglasso.io.draft import Draft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import read_text
 from jointglasso.io.options import Options
 from jointglasso.io.wording import count, listed, nearest
+from jointglasso.validation import InputError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="path")
 
 _BEGIN, _END = "!dataset_table_begin", "!dataset_table_end"
 
@@ -36,7 +42,7 @@ def read_soft(file: Path, options: Options) -> Draft:
     header = next(lines, (0, ""))[1].split("\t")
     samples = [i for i, name in enumerate(header) if name.startswith("GSM")]
     if header[:2] != ["ID_REF", "IDENTIFIER"] or not samples:
-        raise ValueError(
+        raise wrong(
             f"{path}: the table begins with the columns {listed(header, 3)} instead of ID_REF, IDENTIFIER and samples: "
             "download the GDS file again."
         )
@@ -46,8 +52,10 @@ def read_soft(file: Path, options: Options) -> Draft:
     for name in options.annotations:
         if name not in annotations:
             option = "label" if name == options.label else "subset"
-            raise ValueError(
-                f"{path} has no subsets of type {name!r} ({nearest(name, list(annotations))}): correct {option}."
+            raise InputError(
+                f"{path} has no subsets of type {name!r} ({nearest(name, list(annotations))}): correct "
+                f"{argument(option)}.",
+                option,
             )
     return Draft(
         path=path,
@@ -80,11 +88,11 @@ def _preamble(lines: Iterator[tuple[int, str]], path: str) -> _DataSet:
             before = dataset.subsets[-1].get(key)
             dataset.subsets[-1][key] = value if before is None else f"{before},{value}"
     if entities & {"^SERIES", "^PLATFORM", "^SAMPLE"}:
-        raise ValueError(
+        raise wrong(
             f"{path} is a SOFT family file ({listed(sorted(entities), 3)}), not a GEO DataSet: download the GDS "
             "file, or the series matrix as a text table."
         )
-    raise ValueError(f"{path} has no line {_BEGIN!r}: it is no GEO DataSet (GDS) or cut off; download it again.")
+    raise wrong(f"{path} has no line {_BEGIN!r}: it is no GEO DataSet (GDS) or cut off; download it again.")
 
 
 def _table(
@@ -99,27 +107,29 @@ def _table(
     for number, line in lines:
         if line.startswith(_END):
             if not rows:
-                raise ValueError(f"{path}: the table has no probes: download it again.")
+                raise wrong(f"{path}: the table has no probes: download it again.")
             return probes, genes, np.ascontiguousarray(np.array(rows).T)
         if not line:
             continue
         cells = line.split("\t")
         if len(cells) != len(header):
-            raise ValueError(
+            raise wrong(
                 f"{path}, line {number} has {count(len(cells), 'cell')}, the header {len(header)}: download it again."
             )
         wanted = cells[samples[0] : samples[-1] + 1] if together else [cells[i] for i in samples]
         values, words = number_format.row(wanted)
         if words:
             i, word = next(iter(words.items()))
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {number}, column {header[samples[i]]!r}: {word!r} is not a finite number: correct it, "
-                f"or say missing_markers=[{word!r}] if it stands for a missing value."
+                f"or say {argument('missing_markers', [word])} if it stands for a missing value.",
+                "path",
+                variable=header[samples[i]],
             )
         probes.append(cells[0].strip())
         genes.append(cells[1].strip())
         rows.append(values)
-    raise ValueError(f"{path} ends before the line {_END!r}: it is cut off; download it again.")
+    raise wrong(f"{path} ends before the line {_END!r}: it is cut off; download it again.")
 
 
 def _annotations(dataset: _DataSet, samples: list[str], path: str) -> dict[str, list[str | None]]:
@@ -130,9 +140,9 @@ def _annotations(dataset: _DataSet, samples: list[str], path: str) -> dict[str, 
         members = found.setdefault(kind, {})
         for sample in filter(None, (name.strip() for name in subset.get("!subset_sample_id", "").split(","))):
             if members.get(sample, description) != description:
-                raise ValueError(
+                raise wrong(
                     f"{path}: sample {sample!r} is in the subsets {members[sample]!r} and {description!r} of type "
-                    f"{kind!r}: correct the file, or give a label file with labels=."
+                    f"{kind!r}: correct the file, or give a label file with {argument('labels', ...)}."
                 )
             members[sample] = description
     return {

@@ -14,7 +14,7 @@ from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.io.wording import count, listed, nearest
-from jointglasso.validation import NOW_SCALE, check_choice, renamed
+from jointglasso.validation import NOW_SCALE, InputError, InputTypeError, check_choice, renamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class LabelledTable:
         table = self
         if classes is not None:
             if self.y is None:
-                raise ValueError(f"{self.source} was read without labels: there are no classes to select.")
+                raise InputError(f"{self.source} was read without labels: there are no classes to select.", "classes")
             wanted = _known("classes", classes, list(self.classes))
             table = table._rows(np.isin(self.y, wanted))
         if variables is not None:
@@ -100,7 +100,9 @@ class LabelledTable:
         keep: BoolArray = np.logical_not(missing.any(axis=0 if what == "variables" else 1))
         if not keep.any():
             other = "samples" if what == "variables" else "variables"
-            raise ValueError(f"All {what} of {self.source} have missing values: drop {other}, or fill the values in.")
+            raise InputError(
+                f"All {what} of {self.source} have missing values: drop {other}, or fill the values in.", "what"
+            )
         if what == "samples":
             return self._rows(keep)
         names = tuple(name for name, kept in zip(self.variable_names, keep, strict=True) if kept)
@@ -150,10 +152,12 @@ class LabelledTable:
         missing = np.isnan(self.X)
         if missing.any():
             sample, variable = (int(i) for i in np.argwhere(missing)[0])
-            raise ValueError(
+            raise InputError(
                 f"{count(int(missing.sum()), 'value')} of {self.source} missing, the first in variable "
                 f"{self.variable_names[variable]!r} of sample {self.sample_names[sample]!r}: see missing_report(), and "
-                "use drop_missing('variables') or drop_missing('samples')."
+                "use drop_missing('variables') or drop_missing('samples').",
+                "missing",
+                variable=self.variable_names[variable],
             )
         by_class = {"all": self.X} if self.y is None else {name: self.X[self.y == name] for name in self.classes}
         return SampleCovariance(by_class, scale=scale, variable_names=self.variable_names)
@@ -171,12 +175,12 @@ class LabelledTable:
 def _known(option: str, names: Sequence[str], known: list[str]) -> list[str]:
     """Names that are all known and given once."""
     if isinstance(names, str):
-        raise TypeError(f"{option} must be a list of names, not the word {names!r}: put it in brackets.")
+        raise InputTypeError(f"{option} must be a list of names, not the word {names!r}: put it in brackets.", option)
     chosen, valid = [str(name) for name in names], set(known)
     for name in chosen:
         if name not in valid:
-            raise ValueError(f"{name!r} is not among the {option} of the table ({nearest(name, known)}).")
+            raise InputError(f"{name!r} is not among the {option} of the table ({nearest(name, known)}).", option)
     if not chosen or len(set(chosen)) < len(chosen):
         problem = "a name twice" if chosen else "no names"
-        raise ValueError(f"{option} holds {problem}: give every name to keep once.")
+        raise InputError(f"{option} holds {problem}: give every name to keep once.", option)
     return chosen

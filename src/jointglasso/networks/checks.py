@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jointglasso._typing import BoolArray, IntArray
+from jointglasso.validation import InputError, InputTypeError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="precision")
 
 
 def check_precision(matrices: Any) -> list[Any]:
@@ -15,16 +20,18 @@ def check_precision(matrices: Any) -> list[Any]:
     from scipy import sparse
 
     if isinstance(matrices, str) or not hasattr(matrices, "__len__") or sparse.issparse(matrices):
-        raise TypeError(f"precision must be a list with one matrix per class, not {type(matrices).__name__}.")
+        raise InputTypeError(
+            f"precision must be a list with one matrix per class, not {type(matrices).__name__}.", "precision"
+        )
     if len(matrices) == 0:
-        raise ValueError("precision is empty: give at least one matrix.")
+        raise wrong("precision is empty: give at least one matrix.")
     out: list[Any] = []
     for k, matrix in enumerate(matrices):
         Theta = sparse.csc_array(matrix, dtype=np.float64)
         if Theta.shape != (Theta.shape[0], Theta.shape[0]) or Theta.shape[0] == 0:
-            raise ValueError(f"The precision matrix {k} has shape {Theta.shape}: it must be square and not empty.")
+            raise wrong(f"The precision matrix {k} has shape {Theta.shape}: it must be square and not empty.")
         if out and Theta.shape != out[0].shape:
-            raise ValueError(
+            raise wrong(
                 f"The precision matrix {k} has shape {Theta.shape}, the first one {out[0].shape}: all classes must "
                 "have the same variables."
             )
@@ -38,17 +45,17 @@ def check_precision(matrices: Any) -> list[Any]:
 
 def _check_values(Theta: Any, k: int) -> None:
     if not np.isfinite(Theta.data).all():
-        raise ValueError(f"The precision matrix {k} holds NaN or infinite values: give a finite matrix.")
+        raise wrong(f"The precision matrix {k} holds NaN or infinite values: give a finite matrix.")
     diagonal = Theta.diagonal()
     if (diagonal <= 0).any():
         variable = int(np.flatnonzero(diagonal <= 0)[0])
-        raise ValueError(
+        raise wrong(
             f"The precision matrix {k} has {diagonal[variable]:g} on the diagonal at variable {variable}: it must be "
             "positive, which correlations or adjacency matrices without a diagonal are not."
         )
     difference = abs(Theta - Theta.T)
     if difference.nnz and difference.max() > 1e-8 * diagonal.max():
-        raise ValueError(f"The precision matrix {k} is not symmetric: use (A + A.T) / 2 if only rounding is to blame.")
+        raise wrong(f"The precision matrix {k} is not symmetric: use (A + A.T) / 2 if only rounding is to blame.")
 
 
 def check_beside(name: str, matrices: Any, n_classes: int, n_variables: int) -> list[Any] | None:
@@ -59,14 +66,15 @@ def check_beside(name: str, matrices: Any, n_classes: int, n_variables: int) -> 
         return None
     given = [sparse.coo_array(matrix) for matrix in matrices]
     if [matrix.shape for matrix in given] != [(n_variables, n_variables)] * n_classes:
-        raise ValueError(
+        raise InputError(
             f"{name} must hold {n_classes} matrices of shape {(n_variables, n_variables)}, one per class, "
-            f"not {[matrix.shape for matrix in given]}."
+            f"not {[matrix.shape for matrix in given]}.",
+            name,
         )
     for k, matrix in enumerate(given):
         values = matrix.data.astype(np.float64)
         if len(values) and not (values.min() >= 0 and values.max() <= 1):
-            raise ValueError(f"{name} of class {k} must lie between 0 and 1.")
+            raise InputError(f"{name} of class {k} must lie between 0 and 1.", name)
     return given
 
 
@@ -76,9 +84,10 @@ def check_absent(absent: Any, n_classes: int, n_variables: int) -> BoolArray | N
         return None
     given = np.asarray(absent)
     if given.dtype != bool or given.shape != (n_classes, n_variables):
-        raise ValueError(
+        raise InputError(
             f"absent must be a boolean array {(n_classes, n_variables)}, True where a class lacks a variable, not "
-            f"{given.dtype} of shape {given.shape}."
+            f"{given.dtype} of shape {given.shape}.",
+            "absent",
         )
     return given if given.any() else None
 
@@ -88,7 +97,7 @@ def check_class_names(names: Any, n_classes: int) -> tuple[str, ...]:
     out = _words("class_names", names, n_classes, "classes")
     if len(set(out)) < len(out):
         twice = next(name for name in out if out.count(name) > 1)
-        raise ValueError(f"class_names holds {twice!r} twice: name every class differently.")
+        raise InputError(f"class_names holds {twice!r} twice: name every class differently.", "class_names")
     return out
 
 
@@ -99,10 +108,12 @@ def check_variable_names(names: Any, n_variables: int) -> tuple[str, ...]:
 
 def _words(parameter: str, names: Any, expected: int, what: str) -> tuple[str, ...]:
     if isinstance(names, str) or not hasattr(names, "__iter__"):
-        raise TypeError(f"{parameter} must be a list of names, not {type(names).__name__} {names!r}.")
+        raise InputTypeError(f"{parameter} must be a list of names, not {type(names).__name__} {names!r}.", parameter)
     out = tuple(str(name) for name in names)
     if len(out) != expected:
-        raise ValueError(f"{parameter} has {len(out)} names, but there are {expected} {what}: give one name each.")
+        raise InputError(
+            f"{parameter} has {len(out)} names, but there are {expected} {what}: give one name each.", parameter
+        )
     return out
 
 
@@ -119,25 +130,34 @@ class NameIndex:
         """Position of a variable given by name or, where names come twice, by position."""
         if isinstance(variable, int | np.integer) and not isinstance(variable, bool):
             if not -self._size <= variable < self._size:
-                raise ValueError(f"There is no variable number {variable}: positions go from 0 to {self._size - 1}.")
+                raise InputError(
+                    f"There is no variable number {variable}: positions go from 0 to {self._size - 1}.",
+                    "variable",
+                    variable=str(variable),
+                )
             return int(variable) % self._size
         found = self._positions.get(str(variable), [])
         if not found:
-            raise ValueError(f"There is no variable {variable!r}: see variable_names.")
+            raise InputError(
+                f"There is no variable {variable!r}: see variable_names.", "variable", variable=str(variable)
+            )
         if len(found) > 1:
-            raise ValueError(
-                f"There are {len(found)} variables named {variable!r}, at positions {found}: give the position instead."
+            raise InputError(
+                f"There are {len(found)} variables named {variable!r}, at positions {found}: give the position "
+                "instead.",
+                "variable",
+                variable=str(variable),
             )
         return found[0]
 
     def positions(self, variables: Any) -> IntArray:
         """Positions of several different variables, in the order given."""
         if isinstance(variables, str) or not hasattr(variables, "__iter__"):
-            raise TypeError(f"variables must be a list of names or positions, not {variables!r}.")
+            raise InputTypeError(f"variables must be a list of names or positions, not {variables!r}.", "variables")
         out = np.array([self.position(variable) for variable in variables], dtype=np.int64)
         if len(out) == 0:
-            raise ValueError("variables is empty: name at least one variable.")
+            raise InputError("variables is empty: name at least one variable.", "variables")
         if len(np.unique(out)) < len(out):
             values, counts = np.unique(out, return_counts=True)
-            raise ValueError(f"variables names the variable at position {values[counts > 1][0]} twice.")
+            raise InputError(f"variables names the variable at position {values[counts > 1][0]} twice.", "variables")
         return out

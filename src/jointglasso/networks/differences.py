@@ -11,6 +11,7 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.networks.edge_list import as_objects
+from jointglasso.validation import InputError, InputTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,13 +35,13 @@ _TESTED = {
 def class_pairs(networks: JointNetworks, class1: str | None, class2: str | None) -> list[tuple[int, int]]:
     """The two classes named, or every two of them."""
     if networks.n_classes < 2:
-        raise ValueError("Differences need two classes, and there is one.")
+        raise InputError("Differences need two classes, and there is one.", "class1")
     if class1 is None and class2 is None:
         return list(combinations(range(networks.n_classes), 2))
     if class1 is None or class2 is None:
-        raise ValueError("Differences are between two classes: name both of them, or none for every two.")
+        raise InputError("Differences are between two classes: name both of them, or none for every two.", "class1")
     if str(class1) == str(class2):
-        raise ValueError(f"Differences are between two classes, but class1 and class2 are both {class1!r}.")
+        raise InputError(f"Differences are between two classes, but class1 and class2 are both {class1!r}.", "class1")
     return [(networks.class_index(class1), networks.class_index(class2))]
 
 
@@ -88,24 +89,29 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
     """
     pandas = require("pandas", "networks")
     if len(set(networks.variable_names)) < networks.n_variables:
-        raise ValueError("Tests are matched by the names of the variables, but some names come twice: rename these.")
+        raise InputError(
+            "Tests are matched by the names of the variables, but some names come twice: rename these.", "tested"
+        )
     table = getattr(tested, "table", None)
     if table is None:
         table = tested.differences() if callable(getattr(tested, "differences", None)) else tested
     if not isinstance(table, pandas.DataFrame):
-        raise TypeError(f"tested must be a result of difference_test or infer, not {type(tested).__name__}.")
+        raise InputTypeError(
+            f"tested must be a result of difference_test or infer, not {type(tested).__name__}.", "tested"
+        )
     found = {ours: next((word for word in words if word in table), None) for ours, words in _TESTED.items()}
     out = pandas.DataFrame({ours: table[word] for ours, word in found.items() if word is not None})
     if "class1" not in out:
         if networks.n_classes > 2:
-            raise ValueError(
+            raise InputError(
                 f"tested says of each pair whether any of {networks.n_classes} classes differ, not which two: give "
-                "tests of two classes, such as those of infer."
+                "tests of two classes, such as those of infer.",
+                "tested",
             )
         out["class1"], out["class2"] = networks.class_names
     missing = [name for name in ("variable1", "variable2", "p_value") if name not in out]
     if missing:
-        raise ValueError(f"tested has no column {missing[0]!r}: give a result of difference_test or infer.")
+        raise InputError(f"tested has no column {missing[0]!r}: give a result of difference_test or infer.", "tested")
     swapped = out.rename(columns={"class1": "class2", "class2": "class1"})
     turned = pandas.concat([out, swapped]).rename(columns={"variable1": "variable2", "variable2": "variable1"})
     keys = ["class1", "class2", "variable1", "variable2"]

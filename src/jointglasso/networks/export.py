@@ -13,11 +13,13 @@ from typing import IO, TYPE_CHECKING, Any
 from jointglasso._csv import write_columns
 from jointglasso._files import atomic_write
 from jointglasso._optional import require
+from jointglasso.errors import argument
 from jointglasso.networks.attributes import chosen_rows
 from jointglasso.networks.cytoscape import write_cx2, write_cyjs
 from jointglasso.networks.gexf import write_gexf
 from jointglasso.networks.graphml import write_graphml
 from jointglasso.networks.tables import edge_columns
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
@@ -38,7 +40,7 @@ def export(
     target = Path(path)
     name = _format_of(target) if format is None else str(format).lower().lstrip(".")
     if name not in FORMATS:
-        raise ValueError(f"The format {format!r} is not known; choose one of {_listed()}.")
+        raise InputError(f"The format {format!r} is not known; choose one of {_listed()}.", "format")
     if class_name is not None:
         networks.class_index(class_name)  # an unknown class is told before a file is opened
     with atomic_write(target) as file:
@@ -52,9 +54,10 @@ def _format_of(path: Path) -> str:
         if suffix in format.suffixes:
             return name
     ending = f"the ending {suffix!r}" if suffix else "no ending"
-    raise ValueError(
+    raise InputError(
         f"{path.name!r} has {ending}, which tells no format: name the file .graphml, .gexf, .cx2, .cyjs, .csv or "
-        f".parquet, or set format to one of {_listed()}."
+        f".parquet, or set {argument('format')} to one of {_listed()}.",
+        "format",
     )
 
 

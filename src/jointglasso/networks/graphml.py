@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
 from jointglasso.networks.attributes import NODE_TYPES, GraphColumns, graph_columns
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
@@ -34,8 +35,9 @@ def check_xml_names(networks: JointNetworks, format: str) -> None:
     for what, names in (("Variable", networks.variable_names), ("Class", networks.class_names)):
         for name in names:
             if _FORBIDDEN.search(name):
-                raise ValueError(
-                    f"{what} {name!r} holds a character that {format} cannot: rename it or export as CX2 (.cx2)."
+                raise InputError(
+                    f"{what} {name!r} holds a character that {format} cannot: rename it or export as CX2 (.cx2).",
+                    "format",
                 )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import IntArray
 from jointglasso.networks.layout import union_weights
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
@@ -33,7 +34,7 @@ class Groups:
 def find_communities(networks: JointNetworks, resolution: float = 1.0) -> IntArray:
     """Community of each variable, 1 for the biggest, 0 for variables without an edge."""
     if not resolution > 0:
-        raise ValueError(f"resolution must be positive, not {resolution!r}.")
+        raise InputError(f"resolution must be positive, not {resolution!r}.", "resolution")
     weights = union_weights(networks.precision).tocoo()
     upper = weights.row < weights.col
     first, second, weight = weights.row[upper], weights.col[upper], weights.data[upper]
@@ -80,9 +81,10 @@ def node_groups(networks: JointNetworks, given: Any) -> Groups | None:
         return None
     if isinstance(given, str):
         if given not in ("auto", "communities"):
-            raise ValueError(
+            raise InputError(
                 f"groups={given!r} is not known: give a mapping from variables to groups, a list with the group of "
-                "every variable, 'communities' or 'none'."
+                "every variable, 'communities' or 'none'.",
+                "groups",
             )
         if given == "auto" and all(find_spec(package) is None for package in ("igraph", "networkx")):
             return None
@@ -112,10 +114,12 @@ def _named(networks: JointNetworks, given: Any) -> Groups:
     else:
         values = list(given)
         if len(values) != p:
-            raise ValueError(f"groups has {len(values)} entries, but there are {p} variables: give one for each.")
+            raise InputError(
+                f"groups has {len(values)} entries, but there are {p} variables: give one for each.", "groups"
+            )
     # NaN, as pandas marks what is missing, is no group.
     words = [None if value is None or value != value else str(value) for value in values]
     names = tuple(dict.fromkeys(word for word in words if word is not None))
     if not names:
-        raise ValueError("groups puts no variable into a group: check the names of the variables.")
+        raise InputError("groups puts no variable into a group: check the names of the variables.", "groups")
     return Groups("Group", names, np.array([-1 if word is None else names.index(word) for word in words]))

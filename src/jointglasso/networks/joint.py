@@ -30,7 +30,7 @@ from jointglasso.networks.groups import find_communities
 from jointglasso.networks.over_time import steps_table
 from jointglasso.networks.parts import each, restricted, without
 from jointglasso.networks.same import pattern_table
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,7 +194,9 @@ class JointNetworks:
         """Position of a class given by its name."""
         if str(class_name) not in self._class_names:
             known = ", ".join(map(repr, self._class_names))
-            raise ValueError(f"There is no class {class_name!r}; the classes are {known}.")
+            raise InputError(
+                f"There is no class {class_name!r}; the classes are {known}.", "class_name", class_name=str(class_name)
+            )
         return self._class_names.index(str(class_name))
 
     def edges(self) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso.networks.differences import values_by_class
 from jointglasso.networks.edge_list import as_objects
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def steps_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.steps`."""
     if networks.n_classes < 2:
-        raise ValueError("Steps lead from one class to the next, and there is one.")
+        raise InputError("Steps lead from one class to the next, and there is one.", "networks")
     values, names = values_by_class(networks), as_objects(networks.class_names)
     edges, same = networks.edge_list, networks.sameness
     rows = []

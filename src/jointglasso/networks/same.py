@@ -11,6 +11,7 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.networks.edge_list import as_objects
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,8 +71,9 @@ def compared_pairs(networks: JointNetworks) -> Sameness:
     """What is the same, for the pairs of the edge list in their order; not known of a pair is never proved."""
     same, edges = networks.sameness, networks.edge_list
     if same is None:
-        raise ValueError(
-            "These networks do not tell which values are the same: solve with penalty='fused', 'chain' or 'graph'."
+        raise InputError(
+            "These networks do not tell which values are the same: solve with penalty='fused', 'chain' or 'graph'.",
+            "penalty",
         )
     return same.at(edges.first[edges.starts], edges.second[edges.starts])
 

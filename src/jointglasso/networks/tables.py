@@ -11,6 +11,7 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks.edge_list import KINDS, as_objects
 from jointglasso.networks.same import same_columns, same_counts
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,9 +55,10 @@ def partial_correlation_tables(networks: JointNetworks, class_name: str | None) 
     """Tables of `JointNetworks.partial_correlations`."""
     pandas = require("pandas", "networks")
     if networks.n_variables > _MOST_DENSE:
-        raise ValueError(
+        raise InputError(
             f"A table of {networks.n_variables:,} times {networks.n_variables:,} partial correlations is too big to be "
-            "of use: take subnetwork(...) first, or the list of edges()."
+            "of use: take subnetwork(...) first, or the list of edges().",
+            "networks",
         )
     names = networks.class_names if class_name is None else [str(class_name)]
     found = {}

@@ -12,7 +12,7 @@ from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.group import GroupPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
 from jointglasso.penalties.panels import PanelPenalty, Panels
-from jointglasso.validation import check_choice, check_nonnegative
+from jointglasso.validation import InputError, check_choice, check_nonnegative
 
 #: Ways to tie the classes together.
 PENALTIES = ("group", "fused", "chain", "graph", "laplacian")
@@ -32,19 +32,27 @@ def make_penalty(
     l1, l2 = check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2)
     if penalty == "group":
         if class_graph is not None:
-            raise ValueError('class_graph goes with penalty="chain", "graph" or "laplacian", not with "group".')
+            raise InputError(
+                'class_graph goes with penalty="chain", "graph" or "laplacian", not with "group".', "class_graph"
+            )
         return GroupPenalty(l1, l2)
     if penalty == "fused":
         if not (class_graph is None or (isinstance(class_graph, str) and class_graph in ("complete", "sample_size"))):
-            raise ValueError('penalty="fused" ties all classes; for a class_graph of your own use penalty="graph".')
+            raise InputError(
+                'penalty="fused" ties all classes; for a class_graph of your own use penalty="graph".', "class_graph"
+            )
         graph = complete_of(len(class_names)) if class_graph is None else class_graph
     elif penalty == "graph" and class_graph is None:
-        raise ValueError('penalty="graph" needs class_graph=, such as [("control", "a"), ("control", "b", 0.5)].')
+        raise InputError(
+            'penalty="graph" needs class_graph=, such as [("control", "a"), ("control", "b", 0.5)].', "class_graph"
+        )
     else:
         graph = "chain" if class_graph is None else class_graph
     weights = read_class_graph(graph, class_names, sample_sizes)
     if penalty == "chain" and not _is_chain(weights):
-        raise ValueError('penalty="chain" takes the classes in order; for another class_graph use penalty="graph".')
+        raise InputError(
+            'penalty="chain" takes the classes in order; for another class_graph use penalty="graph".', "class_graph"
+        )
     chosen = (LaplacianPenalty if penalty == "laplacian" else FusedPenalty)(l1, l2, weights, penalty)
     return chosen if absent is None else PanelPenalty(chosen, Panels(absent))
 

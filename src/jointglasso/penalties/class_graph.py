@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
@@ -11,6 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.validation import InputError, InputTypeError
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="class_graph")
 
 #: Graphs that have a name.
 _NAMED = ("complete", "chain", "sample_size")
@@ -37,7 +42,7 @@ def read_class_graph(given: Any, class_names: Sequence[str], sample_sizes: IntAr
     if isinstance(given, np.ndarray) and given.ndim == 2:
         return _from_matrix(given, names)
     if not isinstance(given, Iterable):
-        raise TypeError(f"class_graph must be {_FORMS}, not {type(given).__name__} {given!r}.")
+        raise InputTypeError(f"class_graph must be {_FORMS}, not {type(given).__name__} {given!r}.", "class_graph")
     items = list(given)
     if all(isinstance(item, list | np.ndarray) for item in items) and len(items) == len(names):
         return _from_matrix(items, names)
@@ -61,13 +66,13 @@ def complete_of(n_classes: int) -> FloatArray:
 
 def _named(word: str, names: list[str], sample_sizes: IntArray | None) -> FloatArray:
     if word not in _NAMED:
-        raise ValueError(f"class_graph={word!r} is not known: give {_FORMS}.")
+        raise wrong(f"class_graph={word!r} is not known: give {_FORMS}.")
     if word == "chain":
         return chain_of(range(len(names)))
     if word == "complete":
         return complete_of(len(names))
     if sample_sizes is None:
-        raise ValueError(
+        raise wrong(
             "class_graph='sample_size' needs the sample sizes: give samples (SampleCovariance) or "
             "DenseCovariance(..., sample_sizes=[...])."
         )
@@ -80,8 +85,8 @@ def _order(items: list[Any], names: list[str]) -> list[int]:
     missing = [name for at, name in enumerate(names) if at not in order]
     twice = next((names[at] for at in order if order.count(at) > 1), None)
     if missing or twice is not None:
-        wrong = f"leaves out {missing[0]!r}" if missing else f"names {twice!r} twice"
-        raise ValueError(f"class_graph gives the classes in order, but {wrong}: name each of the {len(names)} once.")
+        fault = f"leaves out {missing[0]!r}" if missing else f"names {twice!r} twice"
+        raise wrong(f"class_graph gives the classes in order, but {fault}: name each of the {len(names)} once.")
     return order
 
 
@@ -96,8 +101,10 @@ def _numbers(given: Iterable[Any], names: list[str]) -> list[int]:
         elif isinstance(item, Integral) and 0 <= int(item) < len(names):
             out.append(int(item))
         else:
-            raise ValueError(
-                f"class_graph names the class {item!r}, which the data does not have: its classes are {names}."
+            raise InputError(
+                f"class_graph names the class {item!r}, which the data does not have: its classes are {names}.",
+                "class_graph",
+                class_name=str(item),
             )
     return out
 
@@ -121,15 +128,21 @@ def _from_edges(edges: Iterable[Any], names: list[str]) -> FloatArray:
     given = list(edges)
     for edge in given:
         if not isinstance(edge, tuple | list) or len(edge) not in (2, 3):
-            raise TypeError(f"class_graph must be {_FORMS}; {edge!r} is no edge (class, class[, weight]).")
+            raise InputTypeError(
+                f"class_graph must be {_FORMS}; {edge!r} is no edge (class, class[, weight]).", "class_graph"
+            )
     ends = np.reshape(_numbers([end for edge in given for end in edge[:2]], names), (-1, 2)).tolist()
     for edge, (one, two) in zip(given, ends, strict=True):
         weight = _weight(edge[2] if len(edge) == 3 else 1.0, names[one], names[two])
         if one == two:
-            raise ValueError(f"class_graph ties the class {names[one]!r} to itself: leave that edge out.")
+            raise InputError(
+                f"class_graph ties the class {names[one]!r} to itself: leave that edge out.",
+                "class_graph",
+                class_name=names[one],
+            )
         key = (min(one, two), max(one, two))
         if seen.setdefault(key, weight) != weight:
-            raise ValueError(
+            raise wrong(
                 f"class_graph gives two weights to the classes {names[one]!r}, {names[two]!r} ({seen[key]:g} and "
                 f"{weight:g}): give one."
             )
@@ -139,17 +152,19 @@ def _from_edges(edges: Iterable[Any], names: list[str]) -> FloatArray:
 
 def _weight(given: Any, one: str, two: str) -> float:
     if isinstance(given, bool) or not isinstance(given, Real):
-        raise TypeError(f"The class_graph weight of {one!r}, {two!r} must be a number >= 0, not {given!r}.")
+        raise InputTypeError(
+            f"The class_graph weight of {one!r}, {two!r} must be a number >= 0, not {given!r}.", "class_graph"
+        )
     weight = float(given)
     if not np.isfinite(weight) or weight < 0:
-        raise ValueError(f"The class_graph weight of {one!r}, {two!r} is {weight:g}; it must be a finite number >= 0.")
+        raise wrong(f"The class_graph weight of {one!r}, {two!r} is {weight:g}; it must be a finite number >= 0.")
     return weight
 
 
 def _from_frame(given: Any, names: list[str]) -> FloatArray:
     rows, columns = [str(name) for name in given.index], [str(name) for name in given.columns]
     if sorted(rows) != sorted(names) or sorted(columns) != sorted(names):
-        raise ValueError(f"The rows and columns of class_graph must be named by the classes {names}, each once.")
+        raise wrong(f"The rows and columns of class_graph must be named by the classes {names}, each once.")
     values = given.to_numpy()
     return _from_matrix(values[np.ix_([rows.index(n) for n in names], [columns.index(n) for n in names])], names)
 
@@ -158,15 +173,15 @@ def _from_matrix(given: Any, names: list[str]) -> FloatArray:
     try:
         graph = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"class_graph must be {_FORMS}.") from None
+        raise InputTypeError(f"class_graph must be {_FORMS}.", "class_graph") from None
     if graph.shape != (len(names), len(names)):
-        raise ValueError(f"class_graph has shape {graph.shape}, but there are {len(names)} classes: give one row each.")
+        raise wrong(f"class_graph has shape {graph.shape}, but there are {len(names)} classes: give one row each.")
     for one, two in zip(*np.nonzero(~np.isfinite(graph) | (graph < 0)), strict=True):
         _weight(float(graph[one, two]), names[one], names[two])
     asymmetric = np.argwhere(np.abs(graph - graph.T) > 1e-12 * np.maximum(graph, graph.T))
     if len(asymmetric):
         one, two = asymmetric[0]
-        raise ValueError(
+        raise wrong(
             f"class_graph is not symmetric: {graph[one, two]:g} and {graph[two, one]:g} between {names[one]!r} and "
             f"{names[two]!r}."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,7 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, InputTypeError, check_count
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="pair_weights")
 
 #: Sorted keys ``i * p + j``, i < j, and the weights, none of which is 1.
 Exceptions = tuple[IntArray, FloatArray]
@@ -39,9 +43,10 @@ def read_triples(rows: Any, columns: Any, values: Any, n_variables: Any) -> Exce
     i, j = (_as_numbers(name, given) for name, given in (("rows", rows), ("columns", columns)))
     weights = _as_weights(values)
     if not i.shape == j.shape == weights.shape or i.ndim != 1:
-        raise ValueError(
+        raise InputError(
             f"rows, columns and values have shapes {i.shape}, {j.shape} and {weights.shape}: give three lists of equal "
-            "length."
+            "length.",
+            "values",
         )
     names = range(p)
     for given in (i, j):
@@ -60,9 +65,11 @@ def _from_dict(given: Mapping[Any, Any], names: Sequence[str]) -> Exceptions:
     values = np.empty(len(given))
     for at, (pair, weight) in enumerate(given.items()):
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"The keys of pair_weights must be pairs of variables (name or number), not {pair!r}.")
+            raise InputTypeError(
+                f"The keys of pair_weights must be pairs of variables (name or number), not {pair!r}.", "pair_weights"
+            )
         if isinstance(weight, bool) or not isinstance(weight, Real):
-            raise TypeError(f"The pair weight of {pair!r} must be a number >= 0, not {weight!r}.")
+            raise InputTypeError(f"The pair weight of {pair!r} must be a number >= 0, not {weight!r}.", "pair_weights")
         i[at], j[at] = (_number_of(variable, number) for variable in pair)
         if i[at] == j[at]:
             raise _not_a_pair(names[i[at]])
@@ -77,7 +84,11 @@ def _number_of(variable: Any, number: dict[str, int]) -> int:
             raise _out_of_range(at, len(number))
         return at
     if variable not in number:
-        raise ValueError(f"pair_weights names the variable {variable!r}, which the data does not have.")
+        raise InputError(
+            f"pair_weights names the variable {variable!r}, which the data does not have.",
+            "pair_weights",
+            variable=str(variable),
+        )
     return number[variable]
 
 
@@ -91,7 +102,7 @@ def _from_sparse(given: Any, names: Sequence[str]) -> Exceptions:
     twice = np.flatnonzero(np.diff(sorted_place) == 0)
     if len(twice):
         a, b = divmod(int(sorted_place[twice[0]]), len(names))
-        raise ValueError(
+        raise wrong(
             f"pair_weights stores the pair {names[a]!r}, {names[b]!r} twice at the same place: call sum_duplicates() "
             "first, or leave one out."
         )
@@ -122,7 +133,7 @@ def _by_name(given: Any, names: Sequence[str]) -> Any:
     """Bring a data frame into the order of the variables."""
     rows, columns = [str(name) for name in given.index], [str(name) for name in given.columns]
     if sorted(rows) != sorted(names) or sorted(columns) != sorted(names):
-        raise ValueError("The rows and columns of pair_weights must be named by the variables of the data, each once.")
+        raise wrong("The rows and columns of pair_weights must be named by the variables of the data, each once.")
     row, column = ({name: at for at, name in enumerate(labels)} for labels in (rows, columns))
     return given.to_numpy()[np.ix_([row[name] for name in names], [column[name] for name in names])]
 
@@ -134,7 +145,7 @@ def _canonical(
     bad = np.flatnonzero(~(values >= 0.0))
     if len(bad):
         a, b = names[i[bad[0]]], names[j[bad[0]]]
-        raise ValueError(
+        raise wrong(
             f"The pair weight of {a!r}, {b!r} is {values[bad[0]]:g}; it must be a number >= 0, or inf to forbid the "
             "edge."
         )
@@ -147,7 +158,7 @@ def _canonical(
         differ = again[(one != other) & (np.abs(one - other) > _SAME * np.minimum(one, other))]
     if len(differ):
         a, b = divmod(int(key[differ[0]]), len(names))
-        raise ValueError(
+        raise wrong(
             f"pair_weights {conflict} {names[a]!r}, {names[b]!r} ({values[differ[0]]:g} and "
             f"{values[differ[0] + 1]:g}): give one weight to each pair."
         )
@@ -157,33 +168,32 @@ def _canonical(
 
 def _as_weights(given: Any) -> FloatArray:
     if np.iscomplexobj(given):
-        raise TypeError("pair_weights holds complex numbers: weights are real numbers >= 0.")
+        raise InputTypeError("pair_weights holds complex numbers: weights are real numbers >= 0.", "pair_weights")
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(
+        raise InputTypeError(
             "pair_weights must be an array (p, p), a sparse matrix, a dict {(variable, variable): weight} or "
-            f"PairWeights, not {type(given).__name__} {given!r}."
+            f"PairWeights, not {type(given).__name__} {given!r}.",
+            "pair_weights",
         ) from None
 
 
 def _as_numbers(name: str, given: Any) -> IntArray:
     numbers = np.asarray(given)
     if numbers.size and not np.issubdtype(numbers.dtype, np.integer):
-        raise TypeError(f"{name} must hold the numbers of variables, not {numbers.dtype}.")
+        raise InputTypeError(f"{name} must hold the numbers of variables, not {numbers.dtype}.", name)
     return numbers.astype(np.int64)
 
 
 def _require_shape(shape: tuple[int, ...], p: int) -> None:
     if tuple(shape) != (p, p):
-        raise ValueError(f"pair_weights has shape {tuple(shape)}, but there are {p} variables: give shape ({p}, {p}).")
+        raise wrong(f"pair_weights has shape {tuple(shape)}, but there are {p} variables: give shape ({p}, {p}).")
 
 
 def _out_of_range(number: Any, p: int) -> ValueError:
-    return ValueError(f"pair_weights names variable number {number}, but the {p} variables are numbered 0 to {p - 1}.")
+    return wrong(f"pair_weights names variable number {number}, but the {p} variables are numbered 0 to {p - 1}.")
 
 
 def _not_a_pair(name: Any) -> ValueError:
-    return ValueError(
-        f"pair_weights holds the pair of {name!r} with itself: the diagonal has no pair weight, leave it out."
-    )
+    return wrong(f"pair_weights holds the pair of {name!r} with itself: the diagonal has no pair weight, leave it out.")

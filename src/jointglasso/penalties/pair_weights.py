@@ -8,6 +8,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.penalties.pair_input import Exceptions, read_pair_weights, read_triples
+from jointglasso.validation import InputError
 
 
 class PairWeights:
@@ -101,7 +102,8 @@ def as_pair_weights(given: Any, variable_names: tuple[str, ...]) -> PairWeights 
     p = len(variable_names)
     weights = given if isinstance(given, PairWeights) else PairWeights._of(read_pair_weights(given, variable_names), p)
     if weights.n_variables != p:
-        raise ValueError(
-            f"pair_weights is of {weights.n_variables} variables, the data of {p}: give weights of the same variables."
+        raise InputError(
+            f"pair_weights is of {weights.n_variables} variables, the data of {p}: give weights of the same variables.",
+            "pair_weights",
         )
     return weights if len(weights) else None

@@ -11,6 +11,7 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
 from jointglasso.plots.canvas import INK, finish, new_figure, plain
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,9 +65,10 @@ def plot_adjacency(
     """
     labels = None if partition is None else np.asarray(partition.labels)
     if labels is not None and labels.shape != (networks.n_classes, networks.n_variables):
-        raise ValueError(
+        raise InputError(
             f"partition is of {labels.shape[0]} classes and {labels.shape[1]} variables, the networks of "
-            f"{networks.n_classes} and {networks.n_variables}: give the partition of the same problem."
+            f"{networks.n_classes} and {networks.n_variables}: give the partition of the same problem.",
+            "partition",
         )
     order = block_order(networks, labels)
     if not isolated:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jointglasso._files import atomic_write
 from jointglasso._optional import require
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,8 +64,9 @@ def finish(figure: Figure, path: str | os.PathLike[str] | None, dpi: int = 200) 
     known = figure.canvas.get_supported_filetypes()
     format = target.suffix.lower().lstrip(".")
     if format not in known:
-        raise ValueError(
-            f"{target.name!r} has the ending {target.suffix!r}, which is no picture format: use .png, .pdf or .svg."
+        raise InputError(
+            f"{target.name!r} has the ending {target.suffix!r}, which is no picture format: use .png, .pdf or .svg.",
+            "path",
         )
     # Letters stay letters in vector files, so that journals and editors can handle them.
     letters = {"pdf.fonttype": 42, "svg.fonttype": "none"}

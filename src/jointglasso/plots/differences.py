@@ -14,7 +14,7 @@ from jointglasso.networks.differences import class_pairs, values_by_class
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import BLUE, FAINT, INK, VERMILION, finish, new_figure, plain, tidy
 from jointglasso.plots.labels import Scene, place_labels
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +62,9 @@ def plot_differences(
     """
     pairs = class_pairs(networks, class1, class2)
     if len(pairs) > 1:
-        raise ValueError(f"There are {networks.n_classes} classes: name the two to compare, class1 and class2.")
+        raise InputError(
+            f"There are {networks.n_classes} classes: name the two to compare, class1 and class2.", "class1"
+        )
     one, two = pairs[0]
     values = values_by_class(networks)[:, [one, two]]
     size = np.abs(values[:, 0] - values[:, 1])

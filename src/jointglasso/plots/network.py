@@ -15,7 +15,7 @@ from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import INK, PALE, finish, new_figure, plain
 from jointglasso.plots.labels import Scene, place_labels
 from jointglasso.plots.strokes import draw_edges, draw_legend, node_colours
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,7 +121,7 @@ def plot_networks(
 
 def _check_word(name: str, given: str, known: Sequence[str]) -> None:
     if given not in known:
-        raise ValueError(f"{name}={given!r} is not known; choose {' or '.join(map(repr, known))}.")
+        raise InputError(f"{name}={given!r} is not known; choose {' or '.join(map(repr, known))}.", name)
 
 
 def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
@@ -184,7 +184,9 @@ def _places(
         return _filling(common_layout(part.precision) * (1.0, -1.0))
     given = np.asarray(positions, dtype=np.float64)
     if given.shape != (n_variables, 2):
-        raise ValueError(f"positions has shape {given.shape}: give one place for each variable, {(n_variables, 2)}.")
+        raise InputError(
+            f"positions has shape {given.shape}: give one place for each variable, {(n_variables, 2)}.", "positions"
+        )
     return given[shown]
 
 
@@ -284,7 +286,9 @@ def _chosen_labels(
     hubs = np.argsort(-part.degree_table.sum(axis=1), kind="stable")
     if isinstance(labels, str):
         if labels not in ("auto", "all", "none"):
-            raise ValueError(f"labels={labels!r} is not known; choose 'auto', 'all', 'none', a number or names.")
+            raise InputError(
+                f"labels={labels!r} is not known; choose 'auto', 'all', 'none', a number or names.", "labels"
+            )
         if labels == "none":
             return hubs[:0], False
         if labels == "all" or part.n_variables <= ALL_NAMED:

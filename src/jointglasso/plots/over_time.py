@@ -11,7 +11,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.differences import values_by_class
 from jointglasso.plots.canvas import BLUE, INK, class_style, finish, new_figure, plain, tidy
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +52,7 @@ def plot_over_time(
     """
     place = np.arange(networks.n_classes) if time is None else np.asarray(time)
     if place.shape != (networks.n_classes,):
-        raise ValueError(f"time has shape {place.shape}: give one number or datetime for each of the classes.")
+        raise InputError(f"time has shape {place.shape}: give one number or datetime for each of the classes.", "time")
     figure = new_figure(9.0, 5.6)
     above, below = figure.subplots(2, 1, height_ratios=(1, 1.7), sharex=True)
     _draw_steps(above, networks, place)

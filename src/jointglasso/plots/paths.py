@@ -11,7 +11,7 @@ import numpy as np
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.differences import values_by_class
 from jointglasso.plots.canvas import PALE, class_style, finish, new_figure, plain, tidy
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def plot_path(
     """
     found = sorted(solutions, key=lambda solution: -solution.parameters["lambda1"])
     if len(found) < 2:
-        raise ValueError(f"A path needs at least two solutions, not {len(found)}.")
+        raise InputError(f"A path needs at least two solutions, not {len(found)}.", "solutions")
     lambda1 = np.array([solution.parameters["lambda1"] for solution in found])
     last = JointNetworks.from_solution(found[-1])
     k = 0 if class_name is None else last.class_index(class_name)

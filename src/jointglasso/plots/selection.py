@@ -9,6 +9,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.plots.canvas import INK, VERMILION, class_style, finish, new_figure, tidy
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +45,9 @@ def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -
     table = result.table
     missing = [name for name in ("lambda1", "lambda2", "score") if name not in table]
     if missing:
-        raise ValueError(f"The table of the result has no column {missing[0]!r}, so there is nothing to draw.")
+        raise InputError(
+            f"The table of the result has no column {missing[0]!r}, so there is nothing to draw.", "result"
+        )
     lambda1, lambda2, score = (table[name].to_numpy(dtype=np.float64) for name in ("lambda1", "lambda2", "score"))
     best = table.index.get_loc(result.best)
     figure = new_figure(5.6, 4.0)

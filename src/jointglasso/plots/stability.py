@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso.networks import JointNetworks
 from jointglasso.plots.canvas import INK, class_style, finish, new_figure, plain, tidy
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,9 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.Pat
     True
     """
     if not networks.has_stability:
-        raise ValueError("The networks have no stability: give stability= to JointNetworks, see edge_stability.")
+        raise InputError(
+            "The networks have no stability: give stability= to JointNetworks, see edge_stability.", "networks"
+        )
     edges = networks.edge_list
     chosen = np.argsort(-edges.strength_of_pair, kind="stable")[: check_count("top", top)]
     figure = new_figure(9.5, 1.6 + 0.2 * max(10, len(chosen)))

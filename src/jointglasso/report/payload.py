@@ -15,6 +15,7 @@ from jointglasso.networks.same import compared_pairs
 from jointglasso.report.inference import bootstrap_cards, inference_cards, pair_tests
 from jointglasso.report.sameness import sameness_facts, steps_facts
 from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.inference import Inference, NetworkBootstrap
@@ -50,9 +51,10 @@ def make_payload(
     correlations from them as the package does.
     """
     if tuple(networks.class_names) != tuple(solution.class_names):
-        raise ValueError(
+        raise InputError(
             f"networks has the classes {networks.class_names}, but the solution {solution.class_names}: "
-            "give networks made from this solution."
+            "give networks made from this solution.",
+            "networks",
         )
     facts = [
         certificate_facts(solution),
@@ -179,11 +181,12 @@ def _stability(networks: JointNetworks, given: Any) -> list[float] | None:
     matrices = [sparse.coo_array(matrix) for matrix in getattr(given, "frequencies", given)]
     expected = [(networks.n_variables, networks.n_variables)] * networks.n_classes
     if [matrix.shape for matrix in matrices] != expected:
-        raise ValueError(
+        raise InputError(
             f"stability must hold {networks.n_classes} matrices of shape {expected[0]}, one per class, "
-            f"not {[matrix.shape for matrix in matrices]}."
+            f"not {[matrix.shape for matrix in matrices]}.",
+            "stability",
         )
     frequency = lookup(matrices, networks.edge_list)
     if not ((frequency >= 0) & (frequency <= 1)).all():
-        raise ValueError("stability must hold frequencies between 0 and 1.")
+        raise InputError("stability must hold frequencies between 0 and 1.", "stability")
     return frequency.tolist()

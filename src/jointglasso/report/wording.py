@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso import __version__
+from jointglasso.validation import InputTypeError
 
 if TYPE_CHECKING:
     from jointglasso.solution import Certificate, Solution
@@ -178,9 +179,10 @@ def _columns(selection: Any) -> dict[str, list[Any]]:
         return _columns_of_records(selection.to_dict("records"))
     if isinstance(selection, Sequence) and all(isinstance(record, Mapping) for record in selection):
         return _columns_of_records(selection)
-    raise TypeError(
+    raise InputTypeError(
         "selection must be a result of select, a DataFrame, a mapping or a list of mappings, "
-        f"not {type(selection).__name__}."
+        f"not {type(selection).__name__}.",
+        "selection",
     )
 
 

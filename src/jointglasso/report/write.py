@@ -19,6 +19,7 @@ from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
 from jointglasso.solution import Solution
+from jointglasso.validation import InputTypeError
 
 #: The script of the page, in the order in which its parts need each other.
 _SCRIPTS = (
@@ -120,7 +121,7 @@ def _check_arguments(solution: Any, networks: Any, parameters: Any, texts: Any) 
     }
     for name, (value, kind, words) in expected.items():
         if not isinstance(value, kind):
-            raise TypeError(f"{name} must be {words}, not {type(value).__name__}.")
+            raise InputTypeError(f"{name} must be {words}, not {type(value).__name__}.", name)
 
 
 def fill_page(payload: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from scipy import sparse
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.penalties import GroupPenalty, PairWeights, as_pair_weights
-from jointglasso.validation import check_nonnegative, check_weights
+from jointglasso.validation import InputError, check_nonnegative, check_weights
 
 _SIDE = 256
 
@@ -71,9 +71,10 @@ def _ball_holds(penalty: GroupPenalty, weighted: FloatArray, factor: FloatArray,
 def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, pair_weights: Any, holds: PairCheck) -> bool:
     n_classes, p = labels.shape
     if (source.n_classes, source.n_variables) != (n_classes, p):
-        raise ValueError(
+        raise InputError(
             f"The partition is of {n_classes} classes and {p} variables, "
-            f"S of {source.n_classes} and {source.n_variables}."
+            f"S of {source.n_classes} and {source.n_variables}.",
+            "partition",
         )
     w = check_weights(weights, source.class_names, source.sample_sizes)
     factors = as_pair_weights(pair_weights, source.variable_names)

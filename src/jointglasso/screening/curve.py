@@ -11,13 +11,14 @@ from jointglasso._display import SHOWN, Shown
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, absent_of, as_source
+from jointglasso.errors import argument
 from jointglasso.penalties import PairPenalty, make_penalty
 from jointglasso.screening.largest import lambda_max
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
 from jointglasso.screening.percolation import noise_percolation
 from jointglasso.screening.rules import RULES, partition_of_pairs
-from jointglasso.validation import check_choice, check_count, check_nonnegative, check_weights
+from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_weights
 
 #: Relative width to which lambdas are told apart, far above the rounding of the tests.
 _RESOLUTION = 1e-9
@@ -78,9 +79,10 @@ class ComponentCurve(Shown):
         """Partition of the rule at (lambda1, ratio * lambda1)."""
         wanted = check_nonnegative("lambda1", lambda1)
         if wanted < self.floor:
-            raise ValueError(
-                f"lambda1={wanted:g} lies below the {self.floor:g} that this curve reaches: "
-                "make it with a smaller lambda_min or a larger max_pairs."
+            raise InputError(
+                f"{argument('lambda1', wanted)} lies below the {self.floor:g} that this curve reaches: make it with a "
+                "smaller lambda_min or a larger max_pairs.",
+                "lambda1",
             )
         return partition_of_pairs(self.rule, self._table(wanted), self._unit.times(wanted))
 
@@ -93,9 +95,10 @@ class ComponentCurve(Shown):
         """
         limit = check_count("largest_block", largest_block)
         if self._unit.by_class and self.rule != "global":
-            raise ValueError(
+            raise InputError(
                 f'With penalty="{self.penalty}" the blocks of a class need not grow as lambda falls, only those of all '
-                'classes together: ask a curve made with rule="global".'
+                'classes together: ask a curve made with rule="global".',
+                "rule",
             )
         inside = np.flatnonzero(self.largest <= limit)
         if len(inside) == len(self.lambda1):
@@ -193,7 +196,7 @@ def component_curve(
     named = source.class_names, source.sample_sizes, absent_of(source)
     unit = make_penalty(penalty, 1.0, ratio, class_graph, *named)
     if unit.by_class and rule not in _STRONG_ONLY:
-        raise ValueError(f'rule="{rule}" has no curve with penalty="{penalty}": use "strong" or "global".')
+        raise InputError(f'rule="{rule}" has no curve with penalty="{penalty}": use "strong" or "global".', "rule")
     strong_only = rule in _STRONG_ONLY
     reachable = _reachable_floor(source, w, unit if strong_only else None, check_count("max_pairs", max_pairs))
     floor = max(reachable, 0.0 if lambda_min is None else check_nonnegative("lambda_min", lambda_min))

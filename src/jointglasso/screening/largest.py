@@ -11,7 +11,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, absent_of, as_source
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.pairs import TILE
-from jointglasso.validation import check_weights
+from jointglasso.validation import InputError, check_weights
 
 
 def lambda_max(
@@ -42,8 +42,9 @@ def lambda_max(
     """
     source = as_source(S)
     if penalty != "group" and (np.atleast_2d(directions)[:, 0] <= 0).any():
-        raise ValueError(
-            f'With penalty="{penalty}" edges never vanish if lambda1 is 0: give finite ratios lambda2 / lambda1.'
+        raise InputError(
+            f'With penalty="{penalty}" edges never vanish if lambda1 is 0: give finite ratios lambda2 / lambda1.',
+            "directions",
         )
     named = source.class_names, source.sample_sizes, absent_of(source)
     penalties = [

@@ -9,6 +9,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.screening import conditions
+from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.screening.groups import ClassBlocks, Group
@@ -35,7 +36,9 @@ class Partition:
     def __init__(self, labels: Any, coupled: BoolArray | None = None) -> None:
         given = np.asarray(labels)
         if given.ndim != 2 or 0 in given.shape or not np.issubdtype(given.dtype, np.integer):
-            raise ValueError(f"labels must be an integer array (K, p), not {given.dtype} of shape {given.shape}.")
+            raise InputError(
+                f"labels must be an integer array (K, p), not {given.dtype} of shape {given.shape}.", "labels"
+            )
         self.labels: IntArray = np.stack([_canonical(row) for row in given])
         self.labels.setflags(write=False)
         self.coupled = coupled
@@ -155,8 +158,8 @@ class Partition:
 
     def _require_same_shape(self, other: Partition) -> None:
         if self.labels.shape != other.labels.shape:
-            raise ValueError(
-                f"The partitions have shapes {self.labels.shape} and {other.labels.shape}: compare equal ones."
+            raise InputError(
+                f"The partitions have shapes {self.labels.shape} and {other.labels.shape}: compare equal ones.", "other"
             )
 
 

@@ -13,7 +13,7 @@ from jointglasso.screening.dynamic import start_edges
 from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
-from jointglasso.validation import check_choice, check_weights
+from jointglasso.validation import InputError, check_choice, check_weights
 
 
 def class_partition(pairs: PairTable) -> Partition:
@@ -132,7 +132,7 @@ def partition_of_pairs(
         return _FROM_PAIRS[rule](pairs)
     if rule == "class":
         word = penalty.parameters()["penalty"]
-        raise ValueError(f'The rule "class" does not hold for penalty="{word}": use "hybrid" or "dynamic".')
+        raise InputError(f'The rule "class" does not hold for penalty="{word}": use "hybrid" or "dynamic".', "rule")
     if rule == "global":
         return Partition(global_partition(pairs).labels, penalty.coupled())
     if rule == "hybrid" and covariances is not None:

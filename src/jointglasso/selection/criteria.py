@@ -30,9 +30,10 @@ from scipy.special import gammaln
 
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.errors import argument
 from jointglasso.selection.likelihood import deviances
 from jointglasso.solution import Sameness
-from jointglasso.validation import check_choice, check_nonnegative
+from jointglasso.validation import InputError, check_choice, check_nonnegative
 
 CRITERIA = ("aic", "bic", "ebic", "jbic")
 
@@ -126,16 +127,17 @@ def _log_binomial(n: float, k: float) -> float:
 def check_gamma(gamma: Any) -> float:
     """Return `gamma` when it is between 0 and 1."""
     if check_nonnegative("gamma", gamma) > 1.0:
-        raise ValueError(f"gamma={gamma:g} must be between 0 and 1.")
+        raise InputError(f"{argument('gamma', gamma)} must be between 0 and 1.", "gamma")
     return float(gamma)
 
 
 def sample_sizes(source: CovarianceSource) -> FloatArray:
     """Sample sizes of a source that knows them."""
     if source.sample_sizes is None:
-        raise ValueError(
+        raise InputError(
             "The criterion needs the number of samples of each class: give samples, or "
-            "DenseCovariance(matrices, sample_sizes=[...])."
+            "DenseCovariance(matrices, sample_sizes=[...]).",
+            "sample_sizes",
         )
     return np.asarray(source.sample_sizes, dtype=float)
 

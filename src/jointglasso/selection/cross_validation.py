@@ -10,11 +10,13 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.missing import handle_missing
+from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, solve_parts
 from jointglasso.selection.intake import SelectionData
 from jointglasso.selection.likelihood import held_out_loss, logdet
 from jointglasso.selection.resampling import Part, complement
+from jointglasso.validation import InputError
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,11 @@ class CrossValidated:
     def __init__(self, data: SelectionData, folds: list[Part], options: dict[str, Any]) -> None:
         samples = data.require_samples("Cross-validation")
         if data.preparation.association == "mixed":
-            raise ValueError("criterion='cv' has no likelihood of ordinal samples (association='mixed'): use 'jbic'.")
+            raise InputError(
+                f"{argument('criterion', 'cv')} has no likelihood of ordinal samples "
+                f"({argument('association', 'mixed')}): use 'jbic'.",
+                "criterion",
+            )
 
         def prepare(held_out: Part) -> _Fold:
             training = prepared(data.preparation.for_resamples(), samples.take(complement(held_out, samples.sizes)))

@@ -35,7 +35,7 @@ from jointglasso.engine.executors import Tell
 from jointglasso.selection.intake import read_data
 from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, check_count
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,7 +163,9 @@ def difference_test(
     data = read_data(X, y, preparation)
     samples = data.require_samples("The permutation test")
     if samples.n_classes < 2:
-        raise ValueError("The permutation test compares classes, and there is only one: give labels y of at least two.")
+        raise InputError(
+            "The permutation test compares classes, and there is only one: give labels y of at least two.", "y"
+        )
     n_permutations = check_count("n_permutations", n_permutations)
     tracker = Tracker(callback, n_permutations + 1)
     samples = _residuals(samples, preparation)

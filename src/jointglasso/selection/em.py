@@ -21,8 +21,10 @@ from jointglasso.covariance.missing import effective_sizes
 from jointglasso.covariance.prepare import Preparation, PreparedSamples
 from jointglasso.covariance.ranks import NormalScores
 from jointglasso.engine import solve
+from jointglasso.errors import argument
 from jointglasso.selection.paths import quiet_solves
 from jointglasso.selection.relaxed import refit
+from jointglasso.validation import InputError
 
 #: Rounds at most, and the change of a correlation that ends them.
 _ROUNDS, _TOL = 30, 1e-3
@@ -33,9 +35,10 @@ def prepared(preparation: Preparation, samples: ClassSamples) -> PreparedSamples
     if preparation.missing != "em" or not any(np.isnan(X).any() for X in samples.matrices):
         return preparation(samples)
     if preparation.association in ("spearman", "mixed"):
-        raise ValueError(
-            f"missing='em' needs Gaussian scores: set association='nonparanormal' instead of "
-            f"{preparation.association!r}, or missing='pairwise'."
+        raise InputError(
+            f"{argument('missing', 'em')} needs Gaussian scores: set {argument('association', 'nonparanormal')} "
+            f"instead of {preparation.association!r}, or {argument('missing', 'pairwise')}.",
+            "missing",
         )
     rough, Z = _standardised(preparation, samples)
     means, S, _ = _moments(Z, _dense(rough.source))

@@ -17,6 +17,7 @@ from scipy.linalg import cho_factor
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
+from jointglasso.errors import argument
 from jointglasso.selection.support_fit import Limits, inverse
 from jointglasso.solution import Sameness
 from jointglasso.solvers.face import Face, Pattern
@@ -93,7 +94,7 @@ def fit_face(
         except np.linalg.LinAlgError:  # a safe step can only fail by rounding
             break
     if decrement <= 0.5:
-        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise max_iter."
+        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise {argument('max_iter')}."
     else:
         reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
     return FaceFit(face.matrices(z), residual, reason)

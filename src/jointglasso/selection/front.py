@@ -11,6 +11,7 @@ import numpy as np
 
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
+from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out
 from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
@@ -26,7 +27,7 @@ from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.search import Patience, Zoom, walk_grid
 from jointglasso.selection.stars import Instability, UnstableBeyond, choose, monotone
 from jointglasso.solution import Solution
-from jointglasso.validation import check_choice, check_count, check_positive, check_switch
+from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 
 #: Class weights of everything that works from samples: noise is then equally large in all classes.
 WEIGHTS = "sqrt_sample_size"
@@ -222,8 +223,8 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
     warn_not_converged(result.n_failed, result.n_solves, "selection")
     if settings.criterion in LENIENT and settings.relaxed:
         warnings.warn(
-            f"criterion={settings.criterion!r} at the maximum likelihood chooses hundreds of false edges on pure "
-            "noise, because it does not pay for the search among all pairs: use 'jbic' or 'ebic'.",
+            f"{argument('criterion', settings.criterion)} at the maximum likelihood chooses hundreds of false edges "
+            "on pure noise, because it does not pay for the search among all pairs: use 'jbic' or 'ebic'.",
             SelectionWarning,
             stacklevel=3,
         )
@@ -254,8 +255,10 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
         found = walk_grid(evaluate, grid, Patience(settings.patience, evaluate.tie), budget, tracker, crew)
     scores = _column(grid, found.done, "score")
     if not np.isfinite(scores).any():
-        raise ValueError(
-            "The likelihood has no maximum on any support of the grid: try stronger penalties, or set relaxed=False."
+        raise InputError(
+            "The likelihood has no maximum on any support of the grid: try stronger penalties, or set "
+            f"{argument('relaxed', False)}.",
+            "relaxed",
         )
     # Columns often find the same graph, and a criterion of graphs cannot tell those apart: take the least shrunken one.
     tied = np.flatnonzero(scores <= np.nanmin(scores) + evaluate.tie)

@@ -17,8 +17,16 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
-from jointglasso.validation import check_count, check_nonnegative, check_positive, check_weights
+from jointglasso.validation import (
+    InputError,
+    InputTypeError,
+    check_count,
+    check_nonnegative,
+    check_positive,
+    check_weights,
+)
 
 #: Shares omega of lambda2 in lambda1 + lambda2, from classes on their own to those with the same edges throughout.
 OMEGAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -98,9 +106,9 @@ class LambdaGrid:
         try:
             pairs = [(first, second) for first, second in points]
         except (TypeError, ValueError):
-            raise TypeError("grid must be a LambdaGrid or a list of pairs (lambda1, lambda2).") from None
+            raise InputTypeError("grid must be a LambdaGrid or a list of pairs (lambda1, lambda2).", "grid") from None
         if not pairs:
-            raise ValueError("grid holds no point: give at least one pair (lambda1, lambda2).")
+            raise InputError("grid holds no point: give at least one pair (lambda1, lambda2).", "grid")
         lambda1 = np.array([check_nonnegative("lambda1", first) for first, _ in pairs])
         lambda2 = np.array([check_nonnegative("lambda2", second) for _, second in pairs])
         # Angles tell ratios apart without dividing by lambda1 = 0; rounded, since grids are often computed.
@@ -109,9 +117,7 @@ class LambdaGrid:
         return cls(lambda1[order], lambda2[order], column[order])
 
 
-def as_grid(
-    grid: Any, source: CovarianceSource | None = None, solve: Mapping[str, Any] | None = None
-) -> LambdaGrid:
+def as_grid(grid: Any, source: CovarianceSource | None = None, solve: Mapping[str, Any] | None = None) -> LambdaGrid:
     """Take a grid as it is, arrange a list of points, or make the default grid of a source for options of `solve`."""
     if grid is None and source is not None:
         return lambda_grid(source, **of_problem(solve or {}))
@@ -162,7 +168,7 @@ def lambda_grid(
     source = as_source(S)
     n_lambdas = check_count("n_lambdas", n_lambdas)
     if min_ratio is not None and not check_positive("min_ratio", min_ratio) < 1.0:
-        raise ValueError(f"min_ratio={min_ratio:g} must be below 1.")
+        raise InputError(f"{argument('min_ratio', min_ratio)} must be below 1.", "min_ratio")
     ratios = usual_ratios(penalty) if ratios is None else list(ratios)
     directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
     problem = {"weights": weights, "pair_weights": pair_weights, "penalty": penalty, "class_graph": class_graph}
@@ -206,7 +212,9 @@ def _directions(ratios: Sequence[float]) -> FloatArray:
     """(lambda1, lambda2) adding up to one for each ratio."""
     values = np.array([float(ratio) for ratio in ratios])
     if not len(values) or np.isnan(values).any() or (values < 0).any():
-        raise ValueError(f"ratios={list(ratios)} must be at least one number lambda2 / lambda1 >= 0.")
+        raise InputError(
+            f"{argument('ratios', list(ratios))} must be at least one number lambda2 / lambda1 >= 0.", "ratios"
+        )
     finite = np.where(np.isinf(values), 0.0, values)
     first = np.where(np.isinf(values), 0.0, 1.0 / (1.0 + finite))
     return np.column_stack([first, 1.0 - first])

@@ -15,7 +15,7 @@ from jointglasso.covariance import CovarianceSource, is_source
 from jointglasso.covariance.classes import ClassSamples, rows_by_class
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.selection.em import prepared
-from jointglasso.validation import column_names, joined_variables, labelled, readable_table
+from jointglasso.validation import InputError, column_names, joined_variables, labelled, readable_table
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,12 @@ class SelectionData:
     def require_samples(self, what: str) -> ClassSamples:
         """Samples by class, or an error that says why they are needed."""
         if self.samples is None:
-            raise ValueError(f"{what} needs the samples, not their covariances alone: give X and y.")
+            raise InputError(f"{what} needs the samples, not their covariances alone: give X and y.", "X")
         if self.samples.share < 1.0:
-            raise ValueError(
+            raise InputError(
                 f"{what} takes the samples apart, but windows that overlap share theirs: use an information criterion, "
-                "or windows without overlap."
+                "or windows without overlap.",
+                "windows",
             )
         return self.samples
 
@@ -54,7 +55,7 @@ def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
     """Read a table with labels, a dict of tables by class, samples by class, or a covariance source."""
     if is_source(X):
         if y is not None:
-            raise ValueError("y is given although X is a covariance source, which knows its classes: leave y out.")
+            raise InputError("y is given although X is a covariance source, which knows its classes: leave y out.", "y")
         return SelectionData(X, None, [], preparation)
     samples, rows = read_samples(X, y, preparation.variables)
     ready = prepared(preparation, samples)
@@ -68,7 +69,7 @@ def read_samples(X: Any, y: Any, variables: str = "same") -> tuple[ClassSamples,
     """
     if isinstance(X, Mapping):
         if y is not None:
-            raise ValueError("y is given although the tables in X are already by class: leave y out.")
+            raise InputError("y is given although the tables in X are already by class: leave y out.", "y")
         X, y, names = _stack(X) if variables == "same" else _stack_by_name(X, variables)
     elif not isinstance(X, ClassSamples):
         X, y = labelled(X, y)
@@ -84,9 +85,10 @@ def read_table(X: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Numbers of a NumPy array or a pandas, polars or pyarrow table, and the names of its columns if it has any."""
     X, names = readable_table(X), column_names(X)
     if names is None and (np.ndim(X) == 3 or (isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2)):
-        raise ValueError(
+        raise InputError(
             "X is a stack of matrices: give samples as a table with labels y or as a dict of tables by class, and "
-            "covariances as DenseCovariance(matrices, sample_sizes=[...])."
+            "covariances as DenseCovariance(matrices, sample_sizes=[...]).",
+            "X",
         )
     # Infinite values pass here, to be refused together with missing ones, by name.
     array = check_array(X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=1)
@@ -96,7 +98,7 @@ def read_table(X: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
 def _stack(tables: Mapping[Any, Any]) -> tuple[FloatArray, list[str], tuple[str, ...] | None]:
     """One table and its labels from tables by class; columns are matched by name where they have names."""
     if not tables:
-        raise ValueError("X holds no class: give at least one table of samples.")
+        raise InputError("X holds no class: give at least one table of samples.", "X")
     parts, labels = [], []
     reference: tuple[str, ...] | None = None
     for position, (label, table) in enumerate(tables.items()):
@@ -105,16 +107,20 @@ def _stack(tables: Mapping[Any, Any]) -> tuple[FloatArray, list[str], tuple[str,
         if names is not None and reference is not None and names != reference:
             if sorted(names) != sorted(reference):
                 odd = sorted(set(names) ^ set(reference))
-                raise ValueError(
+                raise InputError(
                     f"Class {str(label)!r} has other variables than the first class ({odd[:3]}): keep only those that "
                     "every class has; select, edge_stability and SampleCovariance also take variables='union', where "
-                    "classes may lack some."
+                    "classes may lack some.",
+                    "X",
+                    class_name=str(label),
                 )
             array = array[:, [names.index(name) for name in reference]]
         parts.append(array)
         labels += [str(label)] * len(array)
     if len({part.shape[1] for part in parts}) > 1:
-        raise ValueError(f"The classes have {[part.shape[1] for part in parts]} variables: give all the same ones.")
+        raise InputError(
+            f"The classes have {[part.shape[1] for part in parts]} variables: give all the same ones.", "X"
+        )
     return np.vstack(parts), labels, reference
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from jointglasso.covariance import CovarianceSource
 from jointglasso.engine import solve, solve_path
 from jointglasso.engine.executors import Executor, Tell, Work, check_executor, map_work
+from jointglasso.errors import argument
 from jointglasso.selection.progress import Tracker
 from jointglasso.solution import ConvergenceWarning, Solution
 from jointglasso.validation import InputTypeError, check_jobs
@@ -82,8 +83,8 @@ def warn_not_converged(n_failed: int, n_solves: int, what: str) -> None:
     """Warn once about all the solves that missed their tolerance."""
     if n_failed:
         warnings.warn(
-            f"{n_failed} of {n_solves} solves of the {what} stopped before their tolerance: raise max_iter or tol, or "
-            "leave out the weakest penalties.",
+            f"{n_failed} of {n_solves} solves of the {what} stopped before their tolerance: raise "
+            f"{argument('max_iter')} or {argument('tol')}, or leave out the weakest penalties.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jointglasso.validation import InputTypeError
+
 
 @dataclass(frozen=True)
 class SelectionProgress:
@@ -49,7 +51,9 @@ class Tracker:
 
     def __init__(self, callback: ProgressCallback | None, total: int) -> None:
         if callback is not None and not callable(callback):
-            raise TypeError(f"callback must be callable with one SelectionProgress, not {type(callback).__name__}.")
+            raise InputTypeError(
+                f"callback must be callable with one SelectionProgress, not {type(callback).__name__}.", "callback"
+            )
         self._callback = callback
         self._total = total
         self._done = 0

@@ -22,7 +22,7 @@ from jointglasso.selection.face_fit import Block, FaceFit, coupled_blocks, fit_f
 from jointglasso.selection.likelihood import components_of, deviances
 from jointglasso.selection.support_fit import Limits, SupportFit, best_multiple, fit_support
 from jointglasso.solution import Refit, RefitFailure, RefitWarning, Sameness, Solution
-from jointglasso.validation import check_choice, check_count, check_nonnegative, check_positive
+from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_positive
 
 #: Largest component that is refitted for the sake of a score.
 LARGEST = 1000
@@ -79,19 +79,21 @@ def refit(
     limits = Limits(check_positive("tol", tol), check_count("max_iter", max_iter))
     matrices = support.precision if isinstance(support, Solution) else list(support)
     if isinstance(support, Solution) and support.has_latent:
-        raise ValueError(
+        raise InputError(
             "The solution has latent variables, without which its edges have no maximum likelihood of their own: solve "
-            "without latent=, or give support=solution.precision to fit these edges as if there were none."
+            "without latent=, or give support=solution.precision to fit these edges as if there were none.",
+            "S",
         )
     if len(matrices) != source.n_classes:
-        raise ValueError(f"support has {len(matrices)} matrices, but there are {source.n_classes} classes.")
+        raise InputError(f"support has {len(matrices)} matrices, but there are {source.n_classes} classes.", "support")
     plan = _Plan(check_nonnegative("ridge", ridge), RIDGE if on_failure == "ridge" else 0.0)
     sameness = support.sameness if isinstance(support, Solution) else None
     found = _refit_classes(source, matrices, plan, [limits] * source.n_classes, sameness)
     if found.failures and on_failure == "raise":
-        raise ValueError(
+        raise InputError(
             f"{found.failures[0]} Set ridge above 0, or on_failure='ridge' for a ridge of {RIDGE:g} there alone, or "
-            "'keep' to leave it as it is."
+            "'keep' to leave it as it is.",
+            "ridge",
         )
     return found
 

@@ -11,8 +11,9 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
 from jointglasso._typing import IntArray
+from jointglasso.errors import argument
 from jointglasso.selection.intake import SelectionData
-from jointglasso.validation import check_count
+from jointglasso.validation import InputError, check_count
 
 #: Positions of the chosen samples in each class.
 Part = list[IntArray]
@@ -56,16 +57,20 @@ def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
     else:
         folds = stratified_folds(samples.sizes, check_count("cv", cv, 2), random_state)
     if not any(len(part) for held_out in folds for part in held_out):
-        raise ValueError(
-            "Cross-validation has no sample to hold out: a class needs at least 3 samples; choose criterion='ebic'."
+        raise InputError(
+            "Cross-validation has no sample to hold out: a class needs at least 3 samples; choose "
+            f"{argument('criterion', 'ebic')}.",
+            "cv",
         )
     for number, held_out in enumerate(folds):
         for name, size, part in zip(samples.class_names, samples.sizes, held_out, strict=True):
             if size - len(part) < 2:
-                raise ValueError(
-                    f"Fold {number + 1} leaves {size - len(part)} of the {size} samples of class {name!r} to train on, "
-                    "and a covariance needs 2: use stratified folds (cv=a number), add samples, or choose "
-                    "criterion='ebic'."
+                raise InputError(
+                    f"Fold {number + 1} leaves {size - len(part)} of the {size} samples of class {name!r} to train "
+                    f"on, and a covariance needs 2: use stratified folds ({argument('cv', words='cv=a number')}), add "
+                    f"samples, or choose {argument('criterion', 'ebic')}.",
+                    "cv",
+                    class_name=name,
                 )
     return folds
 
@@ -77,13 +82,13 @@ def _given_folds(data: SelectionData, cv: Any) -> list[Part]:
         position[members] = np.arange(len(members))
     splits = list(cv.split(np.zeros((len(labels), 1)), labels) if hasattr(cv, "split") else cv)
     if not splits:
-        raise ValueError("cv holds no split: give a number of folds or pairs (training rows, held-out rows).")
+        raise InputError("cv holds no split: give a number of folds or pairs (training rows, held-out rows).", "cv")
     folds = []
     for _, test in splits:
         rows = np.asarray(test)
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         if rows.ndim != 1 or (len(rows) and (rows.min() < 0 or rows.max() >= len(labels))):
-            raise ValueError(f"cv names held-out rows outside 0 to {len(labels) - 1}: give row numbers of X.")
+            raise InputError(f"cv names held-out rows outside 0 to {len(labels) - 1}: give row numbers of X.", "cv")
         folds.append([position[rows[labels[rows] == k]] for k in range(len(data.rows))])
     return folds
 

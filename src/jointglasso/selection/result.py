@@ -10,6 +10,7 @@ import numpy as np
 from jointglasso._display import html_of
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.errors import argument
 from jointglasso.selection.criteria import CRITERIA
 from jointglasso.selection.evaluation import TIE
 from jointglasso.selection.grids import LambdaGrid
@@ -192,11 +193,12 @@ class SelectionResult:
     @property
     def edge_advice(self) -> str:
         """What to do about a point on the edge of what was tried; empty if it is none."""
+        lower, ratios = argument("min_ratio"), argument("ratios")
         advice = {
             "strongest": "It is the strongest penalty of its column: a better point may lie beyond, so start higher.",
-            "weakest": "It is the weakest penalty of its column: a better point may lie beyond, so lower min_ratio.",
-            "least similar": "It is the least similar column: try smaller ratios lambda2 / lambda1.",
-            "most similar": "It is the most similar column: try larger ratios lambda2 / lambda1.",
+            "weakest": f"It is the weakest penalty of its column: a better point may lie beyond, so lower {lower}.",
+            "least similar": f"It is the least similar column: try smaller {ratios} lambda2 / lambda1.",
+            "most similar": f"It is the most similar column: try larger {ratios} lambda2 / lambda1.",
         }
         if self.left_out and self.on_edge == ("weakest",):
             return "It is the weakest penalty of its column that can be afforded: a better point may lie beyond."

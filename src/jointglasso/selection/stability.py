@@ -16,12 +16,13 @@ from jointglasso.covariance.classes import ClassSamples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
+from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.progress import ProgressCallback, Tracker
 from jointglasso.selection.resampling import EdgeCounter, Part, complement, draw, edges_of
-from jointglasso.validation import check_count, check_positive, check_switch
+from jointglasso.validation import InputError, check_count, check_positive, check_switch
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,9 +95,13 @@ class EdgeStability(Shown):
         selected that have less than an average chance of it.
         """
         if not 0.5 < check_positive("threshold", threshold) <= 1.0:
-            raise ValueError(f"threshold={threshold:g} must be above 0.5 and at most 1 for the bound to exist.")
+            raise InputError(
+                f"threshold={threshold:g} must be above 0.5 and at most 1 for the bound to exist.", "threshold"
+            )
         if self.fraction > 0.5:
-            raise ValueError(f"The bound holds for subsamples of half the samples, not of a share {self.fraction:g}.")
+            raise InputError(
+                f"The bound holds for subsamples of half the samples, not of a share {self.fraction:g}.", "fraction"
+            )
         p = len(self.variable_names)
         bound: FloatArray = self.mean_edges**2 / ((2.0 * threshold - 1.0) * max(1, p * (p - 1) // 2))
         return bound
@@ -211,18 +216,22 @@ def _parts(
 ) -> list[Part]:
     samples = data.require_samples("Edge stability")
     if not check_positive("fraction", fraction) < 1.0:
-        raise ValueError(f"fraction={fraction:g} must be below 1: subsamples would all be alike.")
+        raise InputError(f"fraction={fraction:g} must be below 1: subsamples would all be alike.", "fraction")
     rng = check_random_state(random_state)
     if not check_switch("complementary_pairs", complementary_pairs):
         take = [max(2, int(fraction * size)) for size in samples.sizes]
         return [draw(samples.sizes, take, rng) for _ in range(n_subsamples)]
     if fraction > 0.5:
-        raise ValueError(f"fraction={fraction:g} leaves no complementary pairs: take at most 0.5, or switch them off.")
+        raise InputError(
+            f"fraction={fraction:g} leaves no complementary pairs: take at most 0.5, or switch them off.", "fraction"
+        )
     small = [name for name, size in zip(samples.class_names, samples.sizes, strict=True) if size < 4]
     if small:
-        raise ValueError(
+        raise InputError(
             f"Class {small[0]!r} has fewer than 4 samples, too few for two subsamples without a common one: set "
-            "complementary_pairs=False."
+            f"{argument('complementary_pairs', False)}.",
+            "complementary_pairs",
+            class_name=small[0],
         )
     take = [max(2, int(fraction * size)) for size in samples.sizes]
     parts = []

@@ -14,6 +14,7 @@ from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotri
 
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.errors import argument
 from jointglasso.kernels.support import newton_direction
 from jointglasso.solvers.face import Pattern
 
@@ -83,7 +84,7 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
         except np.linalg.LinAlgError:  # a safe step can only fail by rounding, on a matrix that is all but singular
             break
     if decrement <= 0.5:
-        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise max_iter."
+        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise {argument('max_iter')}."
         return SupportFit(Theta, residual, reason)
     reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
     return SupportFit(Theta, residual, reason)

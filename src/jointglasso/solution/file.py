@@ -51,6 +51,7 @@ from scipy import sparse
 from jointglasso._files import DAMAGE, atomic_write
 from jointglasso._memory import available_memory
 from jointglasso._typing import FloatArray
+from jointglasso.errors import InputError
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, Status
 from jointglasso.solution.history import History, Iteration
@@ -120,7 +121,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**34) -> Solution:
         try:
             with zipfile.ZipFile(stream) as archive:
                 return _read(_Reader(archive, target, min(max_bytes, available_memory() or max_bytes)))
-        except _Refused:
+        except InputError:
             raise
         except (OSError, *DAMAGE) as error:  # a damaged archive sends its reader to places that are not there
             raise _damaged(target, f"{type(error).__name__}: {error}") from error
@@ -231,11 +232,14 @@ class _Reader:
             raise _damaged(self.path, "its text is too long")
         found = json.loads(content.decode("utf-8"))
         if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise _Refused(f"{self.path} is no solution of jointglasso: give a file written by Solution.save.")
+            raise InputError(
+                f"{self.path} is no solution of jointglasso: give a file written by Solution.save.", "path"
+            )
         if found.get("format_version") != FORMAT_VERSION:
-            raise _Refused(
+            raise InputError(
                 f"{self.path} has format version {found.get('format_version')!r}, this package reads version "
-                f"{FORMAT_VERSION}: install the jointglasso that wrote it, version {found.get('package_version')!r}."
+                f"{FORMAT_VERSION}: install the jointglasso that wrote it, version {found.get('package_version')!r}.",
+                "path",
             )
         return found
 
@@ -244,9 +248,10 @@ class _Reader:
         n_bytes = int(np.prod(shape, dtype=object)) * wanted.itemsize
         self.left -= n_bytes
         if self.left < 0 or n_bytes < 0:
-            raise _Refused(
+            raise InputError(
                 f"The solution in {self.path} needs more memory than max_bytes allows or is free: raise max_bytes if "
-                "you trust it, or read it on a bigger machine."
+                "you trust it, or read it on a bigger machine.",
+                "max_bytes",
             )
         with self.archive.open(f"{name}.npy") as member:
             if _header(member) != (shape, False, wanted):
@@ -434,9 +439,7 @@ def _iteration(row: FloatArray) -> Iteration:
     return Iteration(int(number), objective, known, seconds, int(done), int(groups), share)
 
 
-class _Refused(ValueError):
-    """A file that is not to be read, with the reason in a sentence."""
-
-
-def _damaged(path: Path, why: str) -> _Refused:
-    return _Refused(f"{path} is damaged or no solution of jointglasso ({why}): write it again with Solution.save.")
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(
+        f"{path} is damaged or no solution of jointglasso ({why}): write it again with Solution.save.", "path"
+    )

@@ -24,7 +24,7 @@ from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.validation import check_choice, check_count, check_positive, check_switch
+from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 
 #: Blocks of at least this size are worth a thread each.
 _BIG_BLOCK = 100
@@ -88,7 +88,7 @@ class ADMM:
         if self.rho is not None:
             check_positive("rho", self.rho)
         if not 0.0 < check_positive("relaxation", self.relaxation) < 2.0:
-            raise ValueError(f"relaxation={self.relaxation:g} must lie between 0 and 2.")
+            raise InputError(f"relaxation={self.relaxation:g} must lie between 0 and 2.", "relaxation")
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Iterate Eq. (9)-(10) until the stopping rule holds."""

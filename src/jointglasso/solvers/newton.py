@@ -12,6 +12,7 @@ from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.small_groups import SWEPT_BLOCK, alone, apart
+from jointglasso.validation import InputTypeError
 
 #: Improves Theta in place, given its bounds, the groups that are not solved and the iterations taken so far; returns
 #: the iterations it took and the bounds in the end.
@@ -42,7 +43,9 @@ class Newton:
 
     def __post_init__(self, closed_form: None) -> None:
         if closed_form is not None:
-            raise TypeError("Newton has no closed_form any more: solver='auto' takes it where it is exact.")
+            raise InputTypeError(
+                "Newton has no closed_form any more: solver='auto' takes it where it is exact.", "closed_form"
+            )
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Newton's method on every group whose gap is too wide."""

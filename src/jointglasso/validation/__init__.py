@@ -1,5 +1,6 @@
 """Every input error is raised here, in one sentence that names what is wrong and what to do."""
 
+from jointglasso.errors import InputError, InputTypeError
 from jointglasso.validation.covariances import FULL_CHECK_SIZE, CheckedMatrices, check_covariances
 from jointglasso.validation.definiteness import semidefinite
 from jointglasso.validation.errors import (
@@ -12,7 +13,6 @@ from jointglasso.validation.errors import (
     require_sound_variance,
     require_varying,
 )
-from jointglasso.validation.fields import InputError, InputTypeError
 from jointglasso.validation.labelled import labelled
 from jointglasso.validation.naming import column_names, require_whole_characters
 from jointglasso.validation.options import (

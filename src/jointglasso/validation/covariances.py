@@ -10,6 +10,7 @@ import numpy as np
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.errors import InputError, InputTypeError
 from jointglasso.validation.definiteness import is_semidefinite
 from jointglasso.validation.errors import not_semidefinite
 from jointglasso.validation.naming import align_variables, split_classes
@@ -40,9 +41,10 @@ def check_covariances(
     arrays = {name: as_float_matrix(S, f"The covariance matrix of class {name!r}") for name, S in named.items()}
     for name, S in arrays.items():
         if S.shape[0] != S.shape[1]:
-            raise ValueError(
+            raise InputError(
                 f"The covariance matrix of class {name!r} has shape {S.shape}, which is not square; "
-                "for a table of samples use SampleCovariance."
+                "for a table of samples use SampleCovariance.",
+                class_name=name,
             )
     names, aligned = align_variables(named, arrays, variable_names, both_axes=True)
     work = sum(S.size for S in aligned.values())
@@ -63,14 +65,18 @@ def _check_symmetric(S: FloatArray, class_name: str, variable_names: Sequence[st
         scale = 1e-4 * np.sqrt(np.abs(np.diagonal(S)))
     code, i, j = first_asymmetry(S, np.where(np.isfinite(scale), scale, 0.0))
     if code == 1:
-        raise ValueError(
+        raise InputError(
             f"The covariance matrix of class {class_name!r} holds {S[i, j]} at variables {variable_names[i]!r}, "
-            f"{variable_names[j]!r}: remove or fill the missing values before computing it."
+            f"{variable_names[j]!r}: remove or fill the missing values before computing it.",
+            class_name=class_name,
+            variable=variable_names[i],
         )
     if code == 2:
-        raise ValueError(
+        raise InputError(
             f"The covariance matrix of class {class_name!r} is not symmetric at variables {variable_names[i]!r}, "
-            f"{variable_names[j]!r} ({S[i, j]:.6g} and {S[j, i]:.6g}): use (S + S.T) / 2 if only rounding is to blame."
+            f"{variable_names[j]!r} ({S[i, j]:.6g} and {S[j, i]:.6g}): use (S + S.T) / 2 if only rounding is to blame.",
+            class_name=class_name,
+            variable=variable_names[i],
         )
 
 
@@ -88,10 +94,13 @@ def _check_sample_sizes(sample_sizes: Any, class_names: list[str]) -> IntArray |
         return None
     if not hasattr(sample_sizes, "__iter__"):
         kind = type(sample_sizes).__name__
-        raise TypeError(f"sample_sizes must be a list of whole numbers, one per class, not {kind} {sample_sizes!r}.")
+        raise InputTypeError(
+            f"sample_sizes must be a list of whole numbers, one per class, not {kind} {sample_sizes!r}.", "sample_sizes"
+        )
     sizes = np.array([check_count("sample_sizes", n, 2) for n in sample_sizes], dtype=np.int64)
     if len(sizes) != len(class_names):
-        raise ValueError(
-            f"sample_sizes has {len(sizes)} numbers, but there are {len(class_names)} classes: give one number each."
+        raise InputError(
+            f"sample_sizes has {len(sizes)} numbers, but there are {len(class_names)} classes: give one number each.",
+            "sample_sizes",
         )
     return sizes

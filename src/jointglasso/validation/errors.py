@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.validation.fields import InputError
+from jointglasso.errors import InputError, argument
 
 #: Variances are to lie between this and its inverse, or be zero.
 LARGEST_VARIANCE = 1e60
@@ -54,7 +54,8 @@ def require_varying(constant: BoolArray, class_name: str, variable_names: Sequen
         variable = variable_names[int(np.flatnonzero(constant)[0])]
         raise InputError(
             f"Variable {variable!r} is constant in class {class_name!r} ({int(constant.sum())} such variables), so it "
-            "has no correlation: drop it, or set constant='isolate', or scale='covariance' with a penalised diagonal.",
+            f"has no correlation: drop it, or set {argument('constant', 'isolate')}, or "
+            f"{argument('scale', 'covariance')} with a penalised diagonal.",
             class_name=class_name,
             variable=variable,
             parameter="constant",

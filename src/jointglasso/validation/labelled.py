@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jointglasso.errors import InputError, InputTypeError
 from jointglasso.validation.naming import column_names
 
 
@@ -24,7 +25,9 @@ def labelled(X: Any, y: Any) -> tuple[Any, Any]:
 def _taken_apart(X: Any, name: str) -> tuple[Any, Any]:
     columns = column_names(X)
     if columns is None:
-        raise TypeError(f"y={name!r} would be a column of X, but X has no columns with names: give the labels.")
+        raise InputTypeError(
+            f"y={name!r} would be a column of X, but X has no columns with names: give the labels.", "y"
+        )
     _known(name, columns, "X")
     if hasattr(X, "drop_columns"):  # pyarrow
         return X.drop_columns([name]), X[name].to_pylist()
@@ -37,7 +40,7 @@ def _known(name: str, columns: list[str], where: str) -> str:
 
         close = get_close_matches(name, columns, n=1)
         hint = f"similar: {close[0]!r}" if close else f"the first are {', '.join(map(repr, columns[:5]))}"
-        raise ValueError(f"y={name!r} is no column of {where} ({hint}): give the name of one, or the labels.")
+        raise InputError(f"y={name!r} is no column of {where} ({hint}): give the name of one, or the labels.", "y")
     return name
 
 

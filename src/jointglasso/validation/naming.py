@@ -8,33 +8,50 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.errors import InputError, InputTypeError
+
+
+def data_argument(what: str) -> str:
+    """What the public functions call their data: covariances S, samples X."""
+    return "S" if "covariance" in what else "X"
 
 
 def split_classes(data: Any, class_names: Any, what: str, single: bool) -> dict[str, Any]:
     """Name the classes of a dict, a sequence, an array (K, ., .) or, where `data` is one, a single matrix."""
     if isinstance(data, Mapping):
         if class_names is not None:
-            raise ValueError("class_names is given twice: the keys of the dict already name the classes.")
+            raise InputError(
+                "class_names is given twice: the keys of the dict already name the classes.", "class_names"
+            )
         names, parts = [str(name) for name in data], list(data.values())
     else:
         single = single or hasattr(data, "columns")
         if not single and not isinstance(data, np.ndarray | Sequence):
-            raise TypeError(
-                f"Expected an array, a sequence or a dict with one {what} per class, not {type(data).__name__}."
+            raise InputTypeError(
+                f"Expected an array, a sequence or a dict with one {what} per class, not {type(data).__name__}.",
+                data_argument(what),
             )
         if isinstance(data, np.ndarray) and data.ndim not in (2, 3):
-            raise ValueError(f"Expected an array (K, ., .) with one {what} per class, not one of shape {data.shape}.")
+            raise InputError(
+                f"Expected an array (K, ., .) with one {what} per class, not one of shape {data.shape}.",
+                data_argument(what),
+            )
         parts = [data] if single else list(data)
         names = (
             [str(k + 1) for k in range(len(parts))] if class_names is None else word_list("class_names", class_names)
         )
     if not parts:
-        raise ValueError(f"There are no classes (K=0): give at least one {what}.")
+        raise InputError(f"There are no classes (K=0): give at least one {what}.", data_argument(what))
     if len(names) != len(parts):
-        raise ValueError(f"class_names has {len(names)} names, but there are {len(parts)} classes: give one name each.")
+        raise InputError(
+            f"class_names has {len(names)} names, but there are {len(parts)} classes: give one name each.",
+            "class_names",
+        )
     require_whole_characters(names, "class")
     if len(set(names)) < len(names):
-        raise ValueError(f"class_names holds {_first_duplicate(names)!r} twice: name every class differently.")
+        raise InputError(
+            f"class_names holds {_first_duplicate(names)!r} twice: name every class differently.", "class_names"
+        )
     return dict(zip(names, parts, strict=True))
 
 
@@ -49,16 +66,17 @@ def require_whole_characters(names: Sequence[str], what: str) -> None:
         "".join(names).encode("utf-8")
     except UnicodeEncodeError:
         bad = next(name for name in names if any("\ud800" <= letter <= "\udfff" for letter in name))
-        raise ValueError(
+        raise InputError(
             f"The {what} name {bad!r} holds half a character (a lone surrogate), which cannot be written to any file: "
-            "rename it."
+            "rename it.",
+            f"{what}_names",
         ) from None
 
 
 def word_list(parameter: str, given: Any) -> list[str]:
     """Names as a list of words; a single word is not a list of its letters."""
     if isinstance(given, str) or not hasattr(given, "__iter__"):
-        raise TypeError(f"{parameter} must be a list of names, not {type(given).__name__} {given!r}.")
+        raise InputTypeError(f"{parameter} must be a list of names, not {type(given).__name__} {given!r}.", parameter)
     return [str(name) for name in given]
 
 
@@ -76,9 +94,10 @@ def align_variables(
     p = arrays[first_class].shape[1]
     for name, array in arrays.items():
         if array.shape[1] != p:
-            raise ValueError(
+            raise InputError(
                 f"Class {name!r} has {array.shape[1]} variables, class {first_class!r} has {p}: give the same "
-                "variables, or data frames, which name them, with variables='union' or 'intersection'."
+                "variables, or data frames, which name them, with variables='union' or 'intersection'.",
+                class_name=name,
             )
     reference: list[str] | None = None
     aligned: dict[str, Any] = {}
@@ -100,8 +119,9 @@ def require_unique(names: list[str], where: str) -> list[str]:
     """Return names of variables that are all different and can be written."""
     require_whole_characters(names, "variable")
     if len(set(names)) < len(names):
-        raise ValueError(
-            f"Variable {_first_duplicate(names)!r} occurs twice in {where}: variable names must be unique."
+        raise InputError(
+            f"Variable {_first_duplicate(names)!r} occurs twice in {where}: variable names must be unique.",
+            variable=_first_duplicate(names),
         )
     return names
 
@@ -111,9 +131,11 @@ def _order_of(columns: list[str], reference: list[str], class_name: str) -> IntA
     different = set(columns) ^ set(reference)
     if different:
         variable = sorted(different)[0]
-        raise ValueError(
+        raise InputError(
             f"Variable {variable!r} is not in all classes (class {class_name!r} differs): keep only the variables that "
-            "every class has, or set variables='intersection'; variables='union' keeps them all."
+            "every class has, or set variables='intersection'; variables='union' keeps them all.",
+            class_name=class_name,
+            variable=variable,
         )
     position = {name: i for i, name in enumerate(columns)}
     return np.array([position[name] for name in reference])
@@ -126,9 +148,10 @@ def reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_
     if set(index) != set(columns):
         if index == [str(i) for i in range(len(index))]:  # rows without names of their own
             return array
-        raise ValueError(
+        raise InputError(
             f"The rows and columns of the covariance matrix of class {class_name!r} name different variables: "
-            "give both the same names."
+            "give both the same names.",
+            class_name=class_name,
         )
     position = {name: i for i, name in enumerate(index)}
     return array[[position[name] for name in columns]]
@@ -139,9 +162,12 @@ def _final_names(variable_names: Any, reference: list[str] | None, p: int) -> tu
         return tuple(reference) if reference is not None else tuple(f"x{i}" for i in range(p))
     names = word_list("variable_names", variable_names)
     if len(names) != p:
-        raise ValueError(f"variable_names has {len(names)} names, but there are {p} variables: give one name each.")
+        raise InputError(
+            f"variable_names has {len(names)} names, but there are {p} variables: give one name each.", "variable_names"
+        )
     if reference is not None and names != reference:
-        raise ValueError(
-            "variable_names disagrees with the column names of the data: leave it out or rename the columns."
+        raise InputError(
+            "variable_names disagrees with the column names of the data: leave it out or rename the columns.",
+            "variable_names",
         )
     return tuple(require_unique(names, "variable_names"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from jointglasso._threads import available_cores
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation.fields import InputError, InputTypeError
+from jointglasso.errors import InputError, InputTypeError, argument
 
 #: Penalties may not be larger, weights lie between the second number and its inverse: products of them with variances
 #: stay far from where numbers overflow.
@@ -30,7 +30,9 @@ def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @wraps(function)
         def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
             for old in new.keys() & kwargs.keys():
-                raise TypeError(f"{old}= is no longer an argument of {function.__qualname__}: write {new[old]}.")
+                raise InputTypeError(
+                    f"{old}= is no longer an argument of {function.__qualname__}: write {new[old]}.", old
+                )
             return function(*args, **kwargs)
 
         return refusing
@@ -49,7 +51,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     if isinstance(value, str) and value in valid:
         return value
     listed = ", ".join(repr(choice) for choice in valid)
-    raise InputError(f"{name}={value!r} is not known; choose one of {listed}.", parameter=name)
+    raise InputError(f"{argument(name, value)} is not known; choose one of {listed}.", parameter=name)
 
 
 def check_nonnegative(name: str, value: Any) -> float:
@@ -58,10 +60,10 @@ def check_nonnegative(name: str, value: Any) -> float:
         raise InputTypeError(f"{name} must be a number >= 0, not {type(value).__name__} {value!r}.", parameter=name)
     number = float(value)
     if not np.isfinite(number) or number < 0:
-        raise InputError(f"{name}={number:g} must be a finite number >= 0.", parameter=name)
+        raise InputError(f"{argument(name, number)} must be a finite number >= 0.", parameter=name)
     if number > LARGEST_PENALTY:
         raise InputError(
-            f"{name}={number:g} is above {LARGEST_PENALTY:g}: rescale the data, or give a smaller number.",
+            f"{argument(name, number)} is above {LARGEST_PENALTY:g}: rescale the data, or give a smaller number.",
             parameter=name,
         )
     return number
@@ -73,7 +75,7 @@ def check_positive(name: str, value: Any) -> float:
         raise InputTypeError(f"{name} must be a number > 0, not {type(value).__name__} {value!r}.", parameter=name)
     number = float(value)
     if not np.isfinite(number) or number <= 0:
-        raise InputError(f"{name}={number:g} must be a finite number > 0.", parameter=name)
+        raise InputError(f"{argument(name, number)} must be a finite number > 0.", parameter=name)
     return number
 
 
@@ -113,9 +115,9 @@ def check_warm_start(matrices: Any, n_classes: int, n_variables: int) -> list[An
     shape = (n_variables, n_variables)
     wanted = f"warm_start must be a Solution or hold {n_classes} matrices of shape {shape}, one per class"
     if not isinstance(matrices, Sequence | np.ndarray) or isinstance(matrices, str):
-        raise TypeError(f"{wanted}, not {type(matrices).__name__} {matrices!r}.")
+        raise InputTypeError(f"{wanted}, not {type(matrices).__name__} {matrices!r}.", "warm_start")
     if [np.shape(matrix) for matrix in matrices] != [shape] * n_classes:
-        raise ValueError(f"{wanted}.")
+        raise InputError(f"{wanted}.", "warm_start")
     return list(matrices)
 
 
@@ -126,7 +128,7 @@ def check_count(name: str, value: Any, minimum: int = 1) -> int:
             f"{name} must be a whole number >= {minimum}, not {type(value).__name__} {value!r}.", parameter=name
         )
     if value < minimum:
-        raise InputError(f"{name}={value} must be at least {minimum}.", parameter=name)
+        raise InputError(f"{argument(name, int(value))} must be at least {minimum}.", parameter=name)
     return int(value)
 
 
@@ -142,30 +144,43 @@ def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArr
     if isinstance(weights, str):
         check_choice("weights", weights, ("equal", "sample_size", "sqrt_sample_size"))
         if sample_sizes is None:
-            raise ValueError(
+            raise InputError(
                 f'weights="{weights}" needs the sample sizes: give samples (SampleCovariance) or '
-                "DenseCovariance(..., sample_sizes=[...])."
+                "DenseCovariance(..., sample_sizes=[...]).",
+                "weights",
             )
         sizes = np.asarray(sample_sizes, dtype=float)
         return np.sqrt(sizes / sizes.mean()) if weights == "sqrt_sample_size" else sizes / sizes.sum()
     if isinstance(weights, Mapping):
         if {str(name) for name in weights} != set(class_names):
             given, known = sorted(map(str, weights)), sorted(class_names)
-            raise ValueError(f"weights names the classes {given}, the data {known}: give one weight for each class.")
+            raise InputError(
+                f"weights names the classes {given}, the data {known}: give one weight for each class.", "weights"
+            )
         by_name = {str(name): value for name, value in weights.items()}
         weights = [by_name[name] for name in class_names]
     try:
         values = np.array(weights, dtype=float)
     except (TypeError, ValueError):
-        raise TypeError(f"weights must be {n_classes} numbers, one per class, not {weights!r}.") from None
+        raise InputTypeError(
+            f"weights must be {n_classes} numbers, one per class, not {weights!r}.", "weights"
+        ) from None
     if values.shape != (n_classes,):
-        raise ValueError(f"weights has shape {values.shape}, but there are {n_classes} classes: give one weight each.")
+        raise InputError(
+            f"weights has shape {values.shape}, but there are {n_classes} classes: give one weight each.", "weights"
+        )
     for name, value in zip(class_names, values, strict=True):
         if not np.isfinite(value) or value <= 0:
-            raise ValueError(f"The weight of class {name!r} is {value:g}; it must be a finite number > 0.")
+            raise InputError(
+                f"The weight of class {name!r} is {value:g}; it must be a finite number > 0.",
+                "weights",
+                class_name=name,
+            )
         if not 1.0 / LARGEST_WEIGHT <= value <= LARGEST_WEIGHT:
-            raise ValueError(
+            raise InputError(
                 f"The weight of class {name!r} is {value:g}, out of the range {1.0 / LARGEST_WEIGHT:g} to "
-                f"{LARGEST_WEIGHT:g}: multiply all weights and penalties by the same number."
+                f"{LARGEST_WEIGHT:g}: multiply all weights and penalties by the same number.",
+                "weights",
+                class_name=name,
             )
     return values

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.errors import InputError
 from jointglasso.validation.naming import column_names, reorder_rows, require_unique, split_classes
 from jointglasso.validation.options import check_choice
 from jointglasso.validation.tables import as_float_matrix
@@ -25,9 +26,11 @@ def joined_variables(columns: Mapping[str, Sequence[str] | None], variables: str
     given = []
     for name, words in columns.items():
         if words is None:
-            raise ValueError(
+            raise InputError(
                 f"variables={variables!r} matches variables by name, but those of class {name!r} have no names: give "
-                "data frames."
+                "data frames.",
+                "variables",
+                class_name=name,
             )
         given.append(require_unique([str(word) for word in words], f"class {name!r}"))
     names = list(dict.fromkeys(word for words in given for word in words))
@@ -35,7 +38,9 @@ def joined_variables(columns: Mapping[str, Sequence[str] | None], variables: str
         everywhere = set(names).intersection(*map(set, given))
         names = [word for word in names if word in everywhere]
     if len(names) < 2:
-        raise ValueError(f"variables={variables!r} leaves {len(names)} of the variables: give classes that share some.")
+        raise InputError(
+            f"variables={variables!r} leaves {len(names)} of the variables: give classes that share some.", "variables"
+        )
     positions = [{word: at for at, word in enumerate(words)} for words in given]
     return names, [np.array([position.get(word, -1) for word in names], dtype=np.int64) for position in positions]
 

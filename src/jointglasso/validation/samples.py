@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation.fields import InputError
+from jointglasso.errors import InputError, InputTypeError
 from jointglasso.validation.naming import align_variables, require_whole_characters, split_classes
 from jointglasso.validation.tables import SampleRows, deferred, read_matrix, require_real, with_rows
 
@@ -70,19 +70,19 @@ def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
     """Positions of the samples of each class, in order of appearance; of an ordered categorical, in its order."""
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != n_samples:
-        raise ValueError(f"y has shape {labels.shape}, but X has {n_samples} samples: give one label per sample.")
+        raise InputError(f"y has shape {labels.shape}, but X has {n_samples} samples: give one label per sample.", "y")
     # Looked at one by one and as given: NumPy would turn a NaN among words into the word 'nan'.
     given = y.tolist() if hasattr(y, "tolist") else list(y)
     missing = [i for i, label in enumerate(given) if _is_missing(label)]
     if missing:
-        raise ValueError(f"The label of sample {missing[0]} is missing: name its class or leave the sample out.")
+        raise InputError(f"The label of sample {missing[0]} is missing: name its class or leave the sample out.", "y")
     kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in given})
     if "str" in kinds and len(kinds) > 1:
-        raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.")
+        raise InputTypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.", "y")
     try:
         classes, first = np.unique(labels, return_index=True)
     except TypeError:
-        raise TypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.") from None
+        raise InputTypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.", "y") from None
     rows: dict[str, IntArray] = {
         str(label): np.flatnonzero(labels == label) for label in _ranked(y, classes[np.argsort(first)])
     }

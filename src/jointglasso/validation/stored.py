@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso.errors import InputError
+
 
 def place_of(table: Any) -> tuple[Any, ...] | None:
     """Where a whole mapped array or a dataset of h5py lies on disk; None for tables that must travel themselves.
@@ -42,7 +44,9 @@ def open_place(place: tuple[Any, ...]) -> Any:
             "sees under the same path, or read them into memory before."
         ) from None
     if found != size:
-        raise ValueError(f"A worker finds another file of samples at {path}: {found} bytes instead of {size}.")
+        raise InputError(
+            f"A worker finds another file of samples at {path}: {found} bytes instead of {size}.", "samples"
+        )
     if kind == "mapped":
         dtype, offset, shape, order = where
         return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)

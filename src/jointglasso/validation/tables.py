@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation.naming import column_names, require_unique
+from jointglasso.errors import InputError, InputTypeError
+from jointglasso.validation.naming import column_names, data_argument, require_unique
 from jointglasso.validation.stored import is_stored, open_place, place_of
 
 #: Numbers of a file that are read at once.
@@ -134,7 +135,7 @@ def read_matrix(data: SampleRows | FloatArray, what: str) -> FloatArray:
     try:
         return data.read()
     except (TypeError, ValueError):
-        raise TypeError(f"{what} is not numeric: it must be a table of numbers.") from None
+        raise InputTypeError(f"{what} is not numeric: it must be a table of numbers.", data_argument(what)) from None
 
 
 def as_float_matrix(data: Any, what: str) -> FloatArray:
@@ -150,7 +151,7 @@ def as_float_matrix(data: Any, what: str) -> FloatArray:
     except (TypeError, ValueError):
         column = _first_wordy_column(data)
         where = what if column is None else _in_column(column, what)
-        raise TypeError(f"{where} is not numeric: it must be a table of numbers.") from None
+        raise InputTypeError(f"{where} is not numeric: it must be a table of numbers.", data_argument(what)) from None
     _require_variables(array.shape, what)
     return array
 
@@ -184,7 +185,10 @@ def _refuse_types(data: Any, what: str, beginnings: tuple[str, ...]) -> None:
         if kind.startswith(beginnings):
             where = what if columns is None else _in_column(columns[number], what)
             found = "complex numbers" if kind.startswith("complex") else "dates or times"
-            raise TypeError(f"{where} holds {found}: it must be a table of real numbers, leave out what is none.")
+            raise InputTypeError(
+                f"{where} holds {found}: it must be a table of real numbers, leave out what is none.",
+                data_argument(what),
+            )
 
 
 def _in_column(column: str, what: str) -> str:
@@ -199,7 +203,9 @@ def _unmasked(data: Any) -> FloatArray:
 
 def _require_variables(shape: tuple[int, ...], what: str) -> None:
     if len(shape) != 2 or 0 in shape[1:]:
-        raise ValueError(f"{what} has shape {shape}: it must be two-dimensional with at least one variable.")
+        raise InputError(
+            f"{what} has shape {shape}: it must be two-dimensional with at least one variable.", data_argument(what)
+        )
 
 
 def _first_wordy_column(data: Any) -> str | None:

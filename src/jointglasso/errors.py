@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
 
 class _About(Exception):
     """What an error is about; None where that is not one thing."""
@@ -13,10 +17,10 @@ class _About(Exception):
     def __init__(
         self,
         message: str,
+        parameter: str | None = None,
         *,
         class_name: str | None = None,
         variable: str | None = None,
-        parameter: str | None = None,
     ) -> None:
         super().__init__(message)
         self.class_name, self.variable, self.parameter = class_name, variable, parameter
@@ -43,3 +47,33 @@ class InputError(_About, ValueError):
 
 class InputTypeError(_About, TypeError):
     """A parameter of a kind that cannot be used; fields as in `InputError`."""
+
+
+def argument(name: str, *value: Any, words: str = "") -> str:
+    """An argument as a sentence spells it: ``label``, ``label=`` (of the value ``...``) or ``label='state'``.
+
+    Whoever gives the arguments other names (`spelt`) hears of them by those. `words` are said instead in Python, of
+    something that has no such argument here.
+    """
+    return _spelling(name, value, words)
+
+
+def _in_python(name: str, value: tuple[Any, ...], words: str) -> str:
+    if words or not value:
+        return words or name
+    (given,) = value
+    return f"{name}={'' if given is ... else f'{given:g}' if isinstance(given, float) else repr(given)}"
+
+
+_spelling: Callable[[str, tuple[Any, ...], str], str] = _in_python
+
+
+@contextmanager
+def spelt(spelling: Callable[[str, tuple[Any, ...], str], str | None]) -> Iterator[None]:
+    """Spell the arguments in all sentences said meanwhile in another way; None leaves one as it is in Python."""
+    global _spelling
+    before, _spelling = _spelling, lambda *named: spelling(*named) or _in_python(*named)
+    try:
+        yield
+    finally:
+        _spelling = before
