@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from scipy import optimize, sparse
 
 import jointglasso as jgl
+from jointglasso.selection import support_fit
 from jointglasso.selection.support_fit import Limits, fit_support
+
+
+@pytest.fixture(params=["sweeps", "newton"], autouse=True)
+def way(request):
+    """Sweeps over the columns as far as they go, or Newton's method from the start."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "newton":
+            patch.setattr(support_fit, "_SWEEPS", 0)
+        yield request.param
 
 
 def random_support(p, density, rng):
@@ -20,7 +30,7 @@ def covariance(n, p, rng):
     return np.cov((rng.normal(size=(n, p)) @ (np.eye(p) + 0.3 * rng.normal(size=(p, p)))).T, bias=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(2, 12), st.floats(0.05, 0.9), st.integers(0, 10_000))
 def test_the_inverse_agrees_with_s_on_the_support_and_theta_is_zero_off_it(p, density, seed):
     rng = np.random.default_rng(seed)
@@ -51,6 +61,19 @@ def test_a_big_sparse_component_is_fitted_by_the_sparse_products():
     deviation = np.sqrt(np.diagonal(S))
     residual = np.abs(np.linalg.inv(Theta) - S) / np.outer(deviation, deviation)
     assert residual[support].max() <= 2e-8
+
+
+def test_sweeps_need_no_newton_where_the_maximum_exists(way):
+    """Nor where samples are fewer than variables; what they leave is judged like any other point."""
+    rng = np.random.default_rng(3)
+    S, support = covariance(20, 40, rng), random_support(40, 0.1, rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(support_fit, "newton_direction", None)
+        if way == "newton":
+            with pytest.raises(TypeError):
+                jgl.refit([S], [support])
+        else:
+            assert jgl.refit([S], [support]).residual[0] <= 1e-8
 
 
 def test_no_other_matrix_on_the_support_has_a_higher_likelihood():

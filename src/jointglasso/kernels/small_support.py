@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_pair import update
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair_types import GroupPair
+from jointglasso.kernels.support import sweep_support
 
 #: Most passes over the pairs of a column in one visit.
 _PASSES = 50
@@ -57,13 +58,12 @@ def fit_supports(
     for problem in range(n_problems):
         settled[problem] = _penalised(
             S[problem], weight, lambda1, lambda2, tolerance, W, beta, precision
-        ) and _refitted(S[problem], tolerance, W, beta, precision)
+        ) and _refitted(S[problem], tolerance, W, beta, theta[problem])
         for k in range(n_classes):
             for i in range(p):
                 for j in range(i):
-                    value = 0.5 * (beta[k, i, j] * precision[k, i] + beta[k, j, i] * precision[k, j])
+                    value = 0.5 * (theta[problem, k, i, j] + theta[problem, k, j, i])
                     theta[problem, k, i, j] = theta[problem, k, j, i] = value
-                theta[problem, k, i, i] = precision[k, i]
 
 
 @njit(cache=True, nogil=True)
@@ -201,81 +201,25 @@ def _store(
 
 
 @njit(cache=True, nogil=True)
-def _refitted(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, precision: FloatArray) -> bool:
+def _refitted(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, theta: FloatArray) -> bool:
     """Maximum likelihood on the support of beta, class by class.
 
     From the penalised W it takes few sweeps, but may lose definiteness; from S, where that is definite, it cannot.
     """
     n_classes, p, _ = S.shape
+    first, neighbours = np.zeros(p + 1, np.int64), np.empty(p * p, np.int64)
     for k in range(n_classes):
-        edge = np.zeros((p, p), np.bool_)
-        for i in range(p):
-            for j in range(i):
-                edge[i, j] = edge[j, i] = beta[k, i, j] != 0.0 or beta[k, j, i] != 0.0
-        if not _maximise(S[k], edge, tolerance, W[k], beta[k], precision[k]):
-            W[k] = S[k]
-            if not _maximise(S[k], edge, tolerance, W[k], beta[k], precision[k]):
-                return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _maximise(
-    S: FloatArray, edge: BoolArray, tolerance: float, W: FloatArray, beta: FloatArray, precision: FloatArray
-) -> bool:
-    """Regress each column on its neighbours until W settles (Hastie, Tibshirani and Friedman, algorithm 17.1)."""
-    p = S.shape[0]
-    neighbours = np.empty(p, np.int64)
-    factor = np.empty((p, p))
-    x = np.empty(p)
-    slope = np.empty(p)
-    for _ in range(_REFIT_SWEEPS):
-        change = 0.0
+        n = 0
         for j in range(p):
-            n = 0
             for i in range(p):
-                if edge[j, i]:
+                theta[k, j, i] = 0.0
+                if i != j and (beta[k, i, j] != 0.0 or beta[k, j, i] != 0.0):
                     neighbours[n] = i
                     n += 1
-            if not _regress(neighbours[:n], S[j], W, factor, x):
+            first[j + 1] = n
+        if not sweep_support(S[k], first, neighbours, 0.01 * tolerance, _REFIT_SWEEPS, _DIVERGED, W[k], theta[k]):
+            for j in range(p):
+                copy_row(S[k, j], W[k, j])
+            if not sweep_support(S[k], first, neighbours, 0.01 * tolerance, _REFIT_SWEEPS, _DIVERGED, W[k], theta[k]):
                 return False
-            copy_row(S[j], slope)
-            beta[j] = 0.0
-            for e in range(n):
-                beta[j, neighbours[e]] = x[e]
-                slope += x[e] * W[neighbours[e]]
-            step = _store(j, S[j], slope, W, beta[j], precision)
-            if step < 0.0 or precision[j] > _DIVERGED:
-                return False
-            change = max(change, step)
-        if change <= 0.01 * tolerance:
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor: FloatArray, x: FloatArray) -> bool:
-    """Solve ``W x = -covariance`` among the neighbours; False if that is not definite."""
-    n = neighbours.shape[0]
-    for a in range(n):
-        for b in range(a + 1):
-            value = W[neighbours[a], neighbours[b]]
-            for c in range(b):
-                value -= factor[a, c] * factor[b, c]
-            if a == b:
-                if not value > 1e-12:
-                    return False
-                factor[a, a] = np.sqrt(value)
-            else:
-                factor[a, b] = value / factor[b, b]
-    for a in range(n):
-        value = -covariance[neighbours[a]]
-        for c in range(a):
-            value -= factor[a, c] * x[c]
-        x[a] = value / factor[a, a]
-    for a in range(n - 1, -1, -1):
-        value = x[a]
-        for c in range(a + 1, n):
-            value -= factor[c, a] * x[c]
-        x[a] = value / factor[a, a]
     return True

@@ -1,6 +1,7 @@
-"""Newton's direction for the likelihood of a Gaussian whose precision matrix is zero off a support.
+"""Likelihood of a Gaussian whose precision matrix is zero off a support: sweeps to its maximum, Newton's direction.
 
-A symmetric matrix on the support is the vector of its entries i <= j; in products the off-diagonal ones count twice.
+For Newton's method a symmetric matrix on the support is the vector of its entries i <= j; in products the off-diagonal
+ones count twice.
 """
 
 from __future__ import annotations
@@ -9,6 +10,100 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import njit
+
+
+@njit(cache=True, nogil=True)
+def sweep_support(
+    S: FloatArray,
+    first: IntArray,
+    neighbours: IntArray,
+    tolerance: float,
+    n_sweeps: int,
+    diverged: float,
+    W: FloatArray,
+    Theta: FloatArray,
+) -> bool:
+    """Regress each column on its neighbours until W settles (Hastie, Tibshirani and Friedman, algorithm 17.1).
+
+    Each column of W becomes that of the largest determinant among all with the covariances of S on the support. From a
+    definite W that has them, such as a definite S, no step can fail; from others some may.
+
+    Parameters
+    ----------
+    S : array (b, b)
+        Covariances.
+    first, neighbours : array (b + 1,), array
+        Neighbours of variable j: ``neighbours[first[j] : first[j + 1]]``.
+    tolerance : float
+        Largest change of a covariance in a sweep at which W has settled.
+    n_sweeps, diverged : int, float
+        Most sweeps, and the precision of a variable beyond which there seems to be no maximum.
+    W : array (b, b)
+        Where to start, with the diagonal of S; gets the covariances reached.
+    Theta : array (b, b)
+        Zeros; gets the precision matrix, each row from the regression of its variable.
+
+    Returns
+    -------
+    bool
+        Whether W has settled.
+    """
+    b = S.shape[0]
+    most = 0
+    for j in range(b):
+        most = max(most, first[j + 1] - first[j])
+    factor, x, column = np.empty((most, most)), np.empty(most), np.empty(b)
+    for _ in range(n_sweeps):
+        change = 0.0
+        for j in range(b):
+            mine = neighbours[first[j] : first[j + 1]]
+            if not _regress(mine, S[j], W, factor, x):
+                return False
+            column[:] = 0.0
+            rest = S[j, j]
+            for e in range(len(mine)):
+                _add(column, x[e], W[mine[e]])
+                rest -= x[e] * S[j, mine[e]]
+            if not rest * diverged > 1.0:
+                return False
+            for i in range(b):
+                if i != j:
+                    change = max(change, abs(column[i] - W[j, i]))
+                    W[i, j] = W[j, i] = column[i]
+            Theta[j, j] = 1.0 / rest
+            for e in range(len(mine)):
+                Theta[j, mine[e]] = -x[e] / rest
+        if change <= tolerance:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor: FloatArray, x: FloatArray) -> bool:
+    """Solve ``W x = covariance`` among the neighbours; False if that is not definite."""
+    n = neighbours.shape[0]
+    for a in range(n):
+        for b in range(a + 1):
+            value = W[neighbours[a], neighbours[b]]
+            for c in range(b):
+                value -= factor[a, c] * factor[b, c]
+            if a == b:
+                if not value > 1e-12:
+                    return False
+                factor[a, a] = np.sqrt(value)
+            else:
+                factor[a, b] = value / factor[b, b]
+    for a in range(n):
+        value = covariance[neighbours[a]]
+        for c in range(a):
+            value -= factor[a, c] * x[c]
+        x[a] = value / factor[a, a]
+    for a in range(n - 1, -1, -1):
+        value = x[a]
+        for c in range(a + 1, n):
+            value -= factor[c, a] * x[c]
+        x[a] = value / factor[a, a]
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -2,10 +2,14 @@
 
 ``f(Theta) = -log det Theta + <R, Theta>`` is self-concordant. Hence a Newton decrement below 1 proves that the minimum
 exists; where none exists it never falls below 1, however long one goes on, although the gradient vanishes.
+
+Sweeps over the columns, from R itself, get to the minimum in a fraction of the time that Newton's method takes from
+afar; it is tried where they do not settle, and takes over where the gradient that they leave is not small enough.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +19,7 @@ from scipy.linalg.lapack import dpotri
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.errors import argument
-from jointglasso.kernels.support import newton_direction
+from jointglasso.kernels.support import newton_direction, sweep_support
 from jointglasso.solvers.face import Pattern
 
 #: Precision, on the scale of correlations, beyond which a diverging estimate is given up. Newton's method about doubles
@@ -24,6 +28,9 @@ DIVERGED = 1e8
 
 #: Conjugate gradients of one Newton direction.
 _STEPS = 200
+
+#: Most sweeps over the columns, and the change of a covariance at which they end, unless more is asked for.
+_SWEEPS, _SETTLED = 200, 1e-6
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Limits:
 
 
 def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, limits: Limits) -> SupportFit:
-    """Newton's method from `start`, or from the diagonal if that is lower.
+    """Sweeps over the columns, or Newton's method from `start`, or from the diagonal if that is lower.
 
     Parameters
     ----------
@@ -67,12 +74,15 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
     deviation = np.sqrt(R.diagonal())
     if (np.abs(R)[pattern.edges] >= (np.outer(deviation, deviation) - 1e-12)[pattern.edges]).any():
         return SupportFit(R, np.inf, "two variables joined by an edge are perfectly correlated.")
-    Theta, factor, value = _start(R, pattern, start)
+    Theta, factor, value = _start(R, pattern, [_swept(R, pattern, limits), start])
     decrement = residual = np.inf
     for _ in range(limits.max_iter):
         W = inverse(factor)
         gradient = pattern.take(R - W)
         residual = float(np.abs(gradient).max())
+        # On a full support this is the squared decrement, and on others no less.
+        if residual <= limits.tol and pattern.dot(gradient, pattern.curved(Theta, gradient)) <= limits.decrement**2:
+            return SupportFit(Theta, residual)
         direction = newton_direction(pattern.rows, pattern.columns, W, Theta, gradient, _STEPS)
         decrement = float(np.sqrt(max(-pattern.dot(gradient, direction), 0.0)))
         if residual <= limits.tol and decrement <= limits.decrement:
@@ -90,17 +100,29 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
     return SupportFit(Theta, residual, reason)
 
 
-def _start(R: FloatArray, pattern: Pattern, start: FloatArray | None) -> tuple[FloatArray, Any, float]:
+def _swept(R: FloatArray, pattern: Pattern, limits: Limits) -> FloatArray | None:
+    """Where sweeps over the columns settle; None if they do not."""
+    W, Theta = R.copy(), np.zeros_like(R)
+    first, neighbours = pattern.neighbours
+    tolerance = min(_SETTLED, 0.1 * limits.tol)
+    settled = sweep_support(R, first, neighbours, tolerance, _SWEEPS, limits.diverged, W, Theta)
+    return 0.5 * (Theta + Theta.T) if settled else None
+
+
+def _start(R: FloatArray, pattern: Pattern, given: Sequence[FloatArray | None]) -> tuple[FloatArray, Any, float]:
+    """The first of some matrices that is better than a diagonal one."""
     diagonal = np.diag(1.0 / R.diagonal())
     found = (diagonal, *_evaluate(diagonal, R))
-    if start is not None:
-        given = best_multiple(pattern.matrix(pattern.take(start)), R)
+    for matrix in given:
+        if matrix is None:
+            continue
+        scaled = best_multiple(pattern.matrix(pattern.take(matrix)), R)
         try:
-            factor, value = _evaluate(given, R)
+            factor, value = _evaluate(scaled, R)
         except np.linalg.LinAlgError:
-            return found
+            continue
         if value < found[2]:
-            return given, factor, value
+            return scaled, factor, value
     return found
 
 

@@ -36,6 +36,14 @@ class Pattern:
         self.twice = 1.0 + off
         self._shape = (b, b)
 
+    @property
+    def neighbours(self) -> tuple[IntArray, IntArray]:
+        """Where the neighbours of each variable begin, and the neighbours of all, one after another."""
+        i, j = self.edges
+        ends, others = np.concatenate([i, j]), np.concatenate([j, i])
+        order = np.lexsort((others, ends))
+        return np.searchsorted(ends[order], np.arange(self._shape[0] + 1)), others[order]
+
     def take(self, matrix: FloatArray) -> FloatArray:
         """Entries of a symmetric matrix on the support."""
         return matrix[self.rows, self.columns]
