@@ -200,7 +200,7 @@ COLUMNS = ["edges", "non-edges", "level .05", "level .001", "FDR .1", "power"]
 def in_order(table, names: list[str]):
     """A table of `Inference` in the order of the upper triangle."""
     place = {name: i for i, name in enumerate(names)}
-    return table.assign(i=table.a.map(place), j=table.b.map(place)).sort_values(["i", "j"])
+    return table.assign(i=table.variable1.map(place), j=table.variable2.map(place)).sort_values(["i", "j"])
 
 
 def score(truth: Matrices, found: jgl.Inference, edges: Count, differences: Count, Q: Count) -> None:
@@ -209,15 +209,15 @@ def score(truth: Matrices, found: jgl.Inference, edges: Count, differences: Coun
     table = found.edges()
     for k, name in enumerate(found.class_names):
         mine = in_order(table[table["class"] == name], names)
-        edges.add(rho[k], mine.p.to_numpy(), ((mine.low <= rho[k]) & (rho[k] <= mine.high)).to_numpy())
+        edges.add(rho[k], mine.p_value.to_numpy(), ((mine.low <= rho[k]) & (rho[k] <= mine.high)).to_numpy())
     if len(truth) < 2:
         return
     table = found.differences()
-    mine = in_order(table[(table.class_1 == "c0") & (table.class_2 == "c1")], names)
+    mine = in_order(table[(table.class1 == "c0") & (table.class2 == "c1")], names)
     gap = np.where(np.isclose(rho[0], rho[1], atol=1e-9), 0.0, rho[0] - rho[1])
-    differences.add(gap, mine.p.to_numpy(), ((mine.low <= gap) & (gap <= mine.high)).to_numpy())
+    differences.add(gap, mine.p_value.to_numpy(), ((mine.low <= gap) & (gap <= mine.high)).to_numpy())
     spread = np.ptp(rho, axis=0)
-    Q.add(np.where(spread < 1e-9, 0.0, spread), in_order(found.heterogeneity(), names).p.to_numpy())
+    Q.add(np.where(spread < 1e-9, 0.0, spread), in_order(found.heterogeneity(), names).p_value.to_numpy())
 
 
 def textbook(truth: Matrices, samples: dict[str, np.ndarray], count: Count) -> None:

@@ -203,49 +203,52 @@ def table():
     return X, ["case"] * 150 + ["control"] * 100
 
 
+NAMES = ["class", "variable1", "variable2", "partial_correlation", "low", "high", "p_value", "q_value"]
+
+
 @pytest.fixture(scope="module")
 def found(table):
     return jgl.infer(*table)
 
 
 def test_tables_have_the_stated_columns_and_every_pair(found):
-    assert list(found.edges()) == ["class", "a", "b", "estimate", "low", "high", "p", "q"]
-    assert list(found.differences()) == ["class_1", "class_2", "a", "b", "difference", "low", "high", "p", "q"]
-    assert list(found.heterogeneity()) == list(found.common()) == ["a", "b", "statistic", "p", "q"]
+    assert list(found.edges()) == NAMES
+    assert list(found.differences()) == ["class1", "class2", "variable1", "variable2", "difference", *NAMES[4:]]
+    assert list(found.heterogeneity()) == list(found.common()) == [*NAMES[1:3], "statistic", *NAMES[6:]]
     assert len(found.edges()) == 2 * 66
     assert len(found.differences()) == len(found.common()) == 66
     for frame in (found.edges(), found.differences(), found.common()):
-        assert frame.p.is_monotonic_increasing
-    assert (found.edges().q <= 0.1).sum() == len(found.edges(fdr=0.1))
+        assert frame.p_value.is_monotonic_increasing
+    assert (found.edges().q_value <= 0.1).sum() == len(found.edges(fdr=0.1))
 
 
 def test_true_edges_and_differences_are_found_by_name(found):
     chained = {(f"g{i}", f"g{i + 1}") for i in range(11)}
     edges = found.edges(fdr=0.05)
-    assert set(zip(edges.a, edges.b, strict=True)) >= chained
+    assert set(zip(edges.variable1, edges.variable2, strict=True)) >= chained
     assert set(edges["class"]) == {"case"}
-    assert (edges.estimate.abs() > 0.2).all()
-    assert ((edges.low < edges.estimate) & (edges.estimate < edges.high)).all()
+    assert (edges.partial_correlation.abs() > 0.2).all()
+    assert ((edges.low < edges.partial_correlation) & (edges.partial_correlation < edges.high)).all()
     different = found.differences(fdr=0.1)
-    assert set(zip(different.a, different.b, strict=True)) <= chained
+    assert set(zip(different.variable1, different.variable2, strict=True)) <= chained
     assert len(different) >= 5
 
 
 def test_intervals_and_p_values_agree(found):
     edges = found.edges()
     outside = (edges.low > 0) | (edges.high < 0)
-    np.testing.assert_array_equal(outside, edges.p < 0.05)
+    np.testing.assert_array_equal(outside, edges.p_value < 0.05)
     wide = found.edges(level=0.99)
-    np.testing.assert_array_equal((wide.low > 0) | (wide.high < 0), wide.p < 0.01)
+    np.testing.assert_array_equal((wide.low > 0) | (wide.high < 0), wide.p_value < 0.01)
 
 
 def test_the_graph_holds_the_discoveries_with_their_values(found):
     networks = found.graph(fdr=0.05)
     edges = found.edges(fdr=0.05)
     drawn = networks.edges().sort_values(["variable1", "variable2"])
-    merged = drawn.merge(edges, left_on=["class", "variable1", "variable2"], right_on=["class", "a", "b"])
+    merged = drawn.merge(edges, on=["class", "variable1", "variable2"])
     assert len(merged) == len(edges) == len(drawn)
-    np.testing.assert_allclose(merged.partial_correlation, merged.estimate, atol=1e-12)
+    np.testing.assert_allclose(merged.partial_correlation_x, merged.partial_correlation_y, atol=1e-12)
 
 
 def test_order_of_classes_and_scale_of_variables_do_not_matter(table, found):
@@ -256,10 +259,10 @@ def test_order_of_classes_and_scale_of_variables_do_not_matter(table, found):
     turned = jgl.infer(scaled.iloc[order], np.asarray(y)[order])
     assert turned.class_names == found.class_names[::-1]
     first, second = found.edges(), turned.edges()
-    merged = first.merge(second, on=["class", "a", "b"])
+    merged = first.merge(second, on=["class", "variable1", "variable2"])
     assert len(merged) == 132
-    np.testing.assert_allclose(merged.estimate_x, merged.estimate_y, atol=1e-5)
-    np.testing.assert_allclose(merged.p_x, merged.p_y, rtol=1e-2)
+    np.testing.assert_allclose(merged.partial_correlation_x, merged.partial_correlation_y, atol=1e-5)
+    np.testing.assert_allclose(merged.p_value_x, merged.p_value_y, rtol=1e-2)
 
 
 def test_few_pairs_are_the_small_p_values_of_all(table, found):
@@ -267,12 +270,12 @@ def test_few_pairs_are_the_small_p_values_of_all(table, found):
     assert len(few.estimates.rows) < 66
     for name in ("edges", "differences", "heterogeneity", "common", "any_class"):
         whole, part = getattr(found, name)(), getattr(few, name)()
-        keys = [column for column in whole if column in ("class", "class_1", "class_2", "a", "b")]
-        merged = whole[whole.p <= 0.02].merge(part, on=keys, how="left")
+        keys = [column for column in whole if column in ("class", "class1", "class2", "variable1", "variable2")]
+        merged = whole[whole.p_value <= 0.02].merge(part, on=keys, how="left")
         assert len(merged)
         # The mean factor comes from a sample of the pairs, so p-values agree up to that.
-        np.testing.assert_allclose(merged.p_x, merged.p_y, rtol=0.02)
-    np.testing.assert_allclose(found.edges(fdr=0.05).q, few.edges(fdr=0.05).q, rtol=0.02)
+        np.testing.assert_allclose(merged.p_value_x, merged.p_value_y, rtol=0.02)
+    np.testing.assert_allclose(found.edges(fdr=0.05).q_value, few.edges(fdr=0.05).q_value, rtol=0.02)
 
 
 def test_components_of_the_support_are_kept_affordable_and_it_is_said():

@@ -80,8 +80,8 @@ def test_repeated_measures_are_paid_for():
     subject = np.repeat(np.arange(40), 4)
     for _ in range(12):
         X = rng.normal(size=(40, 15))[subject] + 0.5 * rng.normal(size=(160, 15))
-        plain.append((jgl.infer(X).edges().p <= 0.05).mean())
-        honest.append((jgl.infer(X, groups=subject).edges().p <= 0.05).mean())
+        plain.append((jgl.infer(X).edges().p_value <= 0.05).mean())
+        honest.append((jgl.infer(X, groups=subject).edges().p_value <= 0.05).mean())
     assert mean(plain) > 0.15
     assert mean(honest) < 0.08
 

@@ -79,8 +79,8 @@ def test_different_networks_are_told_apart_and_their_variables_named():
     test = jgl.network_test(samples_of([first, second], (150, 150), seed=1), n_permutations=99, random_state=0)
     assert test.p_values["maximum"] == pytest.approx(0.01)
     assert set(test.nodes().variable[:2]) == {"x2", "x7"}
-    assert list(test.table) == ["statistic", "value", "p"]
-    assert list(test.nodes()) == ["variable", "statistic", "p", "p_familywise", "q"]
+    assert list(test.table) == ["statistic", "value", "p_value"]
+    assert list(test.nodes()) == ["variable", "statistic", "p_value", "p_familywise", "q_value"]
     assert (test.node_p_familywise >= test.node_p_values).all()
     assert "99 permutations" in str(test)
 
@@ -189,11 +189,11 @@ def test_the_hub_is_found_again(star):
 
 def test_edges_carry_percentiles_and_how_often_they_come_again(star):
     edges = star.edges()
-    assert list(edges) == ["class", "a", "b", "estimate", "low", "high", "found"]
-    true = edges[(edges["class"] == "c0") & (edges.a == "x0") & edges.b.isin(["x1", "x2", "x3", "x4", "x5"])]
+    assert list(edges) == ["class", "variable1", "variable2", "partial_correlation", "low", "high", "found"]
+    true = edges[(edges["class"] == "c0") & (edges.variable1 == "x0") & edges.variable2.isin(["x1", "x2", "x3", "x4", "x5"])]
     assert len(true) >= 4
     assert (true.found > 0.3).all()
-    assert ((true.low < true.high) & (true.estimate > 0)).all()
+    assert ((true.low < true.high) & (true.partial_correlation > 0)).all()
 
 
 def test_the_bootstrap_takes_whole_subjects():

@@ -27,14 +27,14 @@ def found(samples):
 def test_intervals_of_the_edges_found(found, tmp_path):
     figure = plots.plot_intervals(found, path=tmp_path / "forest.png")
     (ax,) = figure.axes
-    pairs = found.edges(fdr=0.1)[["a", "b"]].drop_duplicates()
+    pairs = found.edges(fdr=0.1)[["variable1", "variable2"]].drop_duplicates()
     assert [label.get_text() for label in ax.get_yticklabels()] == [f"{a} – {b}" for a, b in pairs.to_numpy()]
     assert (tmp_path / "forest.png").stat().st_size > 5000
     edges = found.edges()
-    shown = edges[(edges.a + edges.b).isin(pairs.a + pairs.b)]
+    shown = edges[(edges.variable1 + edges.variable2).isin(pairs.variable1 + pairs.variable2)]
     marks = [points.get_offsets() for points in ax.collections if isinstance(points, PathCollection)]
     drawn = np.sort(np.concatenate([offsets[:, 0] for offsets in marks if len(offsets)]))
-    np.testing.assert_allclose(drawn, np.sort(shown.estimate))
+    np.testing.assert_allclose(drawn, np.sort(shown.partial_correlation))
 
 
 def test_nothing_found_is_said():
@@ -48,8 +48,8 @@ def test_volcano_has_a_panel_for_each_comparison(found):
     assert len([ax for ax in figure.axes if ax.get_visible()]) == 3
     grey, coloured = figure.axes[0].collections[:2]
     mine = found.differences()
-    mine = mine[(mine.class_1 == "a") & (mine.class_2 == "b")]
-    assert len(coloured.get_offsets()) == (mine.q <= 0.1).sum() >= 1
+    mine = mine[(mine.class1 == "a") & (mine.class2 == "b")]
+    assert len(coloured.get_offsets()) == (mine.q_value <= 0.1).sum() >= 1
     assert len(grey.get_offsets()) + len(coloured.get_offsets()) == len(mine)
     assert "x0 – x1" in [text.get_text() for text in figure.axes[0].texts]
 

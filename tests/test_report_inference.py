@@ -44,14 +44,14 @@ def test_cards_hold_the_tables_and_their_charts(found):
         mine = found.edges(fdr=0.1)
         mine = mine[mine["class"] == chart["label"]]
         drawn = {(chart["names"][i], chart["names"][j]): (q, positive) for i, j, q, positive in chart["cells"]}
-        assert set(drawn) == set(zip(mine.a, mine.b, strict=True))
+        assert set(drawn) == set(zip(mine.variable1, mine.variable2, strict=True))
         for row in mine.itertuples():
-            assert drawn[row.a, row.b] == (pytest.approx(row.q, rel=0.05), row.estimate > 0)
+            assert drawn[row.variable1, row.variable2] == (pytest.approx(row.q_value, rel=0.05), row.partial_correlation > 0)
     assert {chart["label"] for chart in matrices} == set(found.edges(fdr=0.1)["class"])
     first = found.edges().iloc[0]
-    assert forest["pairs"][0]["name"] == f"{first.a} – {first.b}"
+    assert forest["pairs"][0]["name"] == f"{first.variable1} – {first.variable2}"
     values = forest["pairs"][0]["values"][found.class_names.index(first["class"])]
-    np.testing.assert_allclose(values[:3], first[["estimate", "low", "high"]].astype(float), atol=1e-4)
+    np.testing.assert_allclose(values[:3], first[["partial_correlation", "low", "high"]].astype(float), atol=1e-4)
     assert values[3] is True
     for volcano in differences["charts"]:
         assert len(volcano["points"]) == 15
@@ -62,11 +62,11 @@ def test_cards_hold_the_tables_and_their_charts(found):
 def test_pairs_of_the_networks_get_their_tests(found):
     networks = found.graph(0.1)
     tests = pair_tests(found, networks)
-    table = found.heterogeneity().set_index(["a", "b"])
+    table = found.heterogeneity().set_index(["variable1", "variable2"])
     edges = networks.edge_list
     for p, q, i, j in zip(tests["p"], tests["q"], edges.first[edges.starts], edges.second[edges.starts], strict=True):
         row = table.loc[(f"x{i}", f"x{j}")]
-        assert (p, q) == (pytest.approx(row.p), pytest.approx(row.q))
+        assert (p, q) == (pytest.approx(row.p_value), pytest.approx(row.q_value))
     assert pair_tests(None, networks) is None
     assert pair_tests(found, networks.subnetwork([0, 1])) is None
 

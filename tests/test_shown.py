@@ -39,7 +39,7 @@ def results(data):
 
 #: A word that only the table of each result has.
 WORDS = {
-    "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "estimate",
+    "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "partial_correlation",
     "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "EdgeStability": "mean edges",
     "DifferenceTest": "p_familywise", "ComponentCurve": "largest", "Plan": "independent",
 }  # fmt: skip

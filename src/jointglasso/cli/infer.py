@@ -22,7 +22,7 @@ SHOWN = 15
 
 #: What the files of the folder are.
 _WHAT = {
-    "edges.csv": "partial correlation of every pair in every class: estimate, interval, p and q",
+    "edges.csv": "partial correlation of every pair in every class, with interval, p and q",
     "differences.csv": "differences between each two classes, with interval, p and q",
     "heterogeneity.csv": "test that a partial correlation is the same in all classes",
     "common.csv": "test of a common effect over the classes",

@@ -60,10 +60,10 @@ class NetworkBootstrap(Shown):
     >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
     >>> X[:, 1] += X[:, 0]
     >>> again = jgl.bootstrap_network(X, y, n_resamples=20, random_state=0)
-    >>> again.edges()[["class", "a", "b", "found"]]
-      class   a   b  found
-    0  well  x0  x1   0.50
-    1   ill  x0  x1   0.45
+    >>> again.edges()[["class", "variable1", "variable2", "found"]]
+      class variable1 variable2  found
+    0  well        x0        x1   0.50
+    1   ill        x0        x1   0.45
     """
 
     rho: FloatArray
@@ -76,16 +76,16 @@ class NetworkBootstrap(Shown):
     variable_names: tuple[str, ...]
 
     def edges(self, *, level: float = 0.95) -> pd.DataFrame:
-        """Table of the edges: `class`, `a`, `b`, `estimate`, `low`, `high` (percentiles), `found` (share of draws)."""
+        """Table of the edges: columns as in `Inference.edges`, `low` and `high` percentiles, `found` the share of draws."""
         low, high = self._percentiles(self.rho[1:], level)
         pair, k = np.nonzero(self.edge)
         names = np.array(self.variable_names, dtype=object)
         frame = require("pandas", "pandas").DataFrame(
             {
                 "class": np.array(self.class_names, dtype=object)[k],
-                "a": names[self.rows[pair]],
-                "b": names[self.columns[pair]],
-                "estimate": self.rho[0, pair, k],
+                "variable1": names[self.rows[pair]],
+                "variable2": names[self.columns[pair]],
+                "partial_correlation": self.rho[0, pair, k],
                 "low": low[pair, k],
                 "high": high[pair, k],
                 "found": self.found[pair, k],

@@ -99,10 +99,10 @@ def infer(
     >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
     >>> X[:, 1] += X[:, 0]
     >>> found = jgl.infer(X, y)
-    >>> found.edges(fdr=0.1)[["class", "a", "b"]]
-      class   a   b
-    0  well  x0  x1
-    1   ill  x0  x1
+    >>> found.edges(fdr=0.1)[["class", "variable1", "variable2"]]
+      class variable1 variable2
+    0  well        x0        x1
+    1   ill        x0        x1
     >>> len(found.differences(fdr=0.1))
     0
     """

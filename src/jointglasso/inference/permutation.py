@@ -82,23 +82,23 @@ class NetworkTest(Shown):
 
     @property
     def table(self) -> pd.DataFrame:
-        """Data frame of the global tests: `statistic`, `value`, `p`."""
+        """Data frame of the global tests: `statistic`, `value`, `p_value`."""
         return require("pandas", "pandas").DataFrame(
-            {"statistic": list(self.statistics), "value": self.statistics.values(), "p": self.p_values.values()}
+            {"statistic": list(self.statistics), "value": self.statistics.values(), "p_value": self.p_values.values()}
         )
 
     def nodes(self) -> pd.DataFrame:
-        """Table of the variables, smallest p first: `variable`, `statistic`, `p`, `p_familywise`, `q`."""
+        """Table of the variables, smallest p first: `variable`, `statistic`, `p_value`, `p_familywise`, `q_value`."""
         frame = require("pandas", "pandas").DataFrame(
             {
                 "variable": self.variable_names,
                 "statistic": self.node_statistics,
-                "p": self.node_p_values,
+                "p_value": self.node_p_values,
                 "p_familywise": self.node_p_familywise,
-                "q": q_values(self.node_p_values, len(self.variable_names)),
+                "q_value": q_values(self.node_p_values, len(self.variable_names)),
             }
         )
-        return frame.sort_values(["p", "statistic"], ascending=[True, False], kind="stable", ignore_index=True)
+        return frame.sort_values(["p_value", "statistic"], ascending=[True, False], kind="stable", ignore_index=True)
 
     def _parts(self) -> list[Any]:
         kind = "permutations within subjects" if self.paired else "permutations"

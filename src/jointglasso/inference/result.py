@@ -70,10 +70,10 @@ class Inference(Shown):
     >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
     >>> X[:, 1] += X[:, 0]
     >>> found = jgl.infer(X, y)
-    >>> found.edges(fdr=0.1)[["class", "a", "b"]]
-      class   a   b
-    0  well  x0  x1
-    1   ill  x0  x1
+    >>> found.edges(fdr=0.1)[["class", "variable1", "variable2"]]
+      class variable1 variable2
+    0  well        x0        x1
+    1   ill        x0        x1
     """
 
     class_names: tuple[str, ...]
@@ -145,16 +145,16 @@ class Inference(Shown):
         Returns
         -------
         pandas.DataFrame
-            Columns `class`, `a`, `b`, `estimate`, `low`, `high`, `p`, `q`.
+            Columns `class`, `variable1`, `variable2`, `partial_correlation`, `low`, `high`, `p_value`, `q_value`.
         """
         estimate, low, high = self.intervals(level)
         parts = [
             {
-                "estimate": estimate[:, k],
+                "partial_correlation": estimate[:, k],
                 "low": low[:, k],
                 "high": high[:, k],
-                "p": self.p_values[:, k],
-                "q": self.q_values[:, k],
+                "p_value": self.p_values[:, k],
+                "q_value": self.q_values[:, k],
             }
             for k in range(self.n_classes)
         ]
@@ -169,7 +169,7 @@ class Inference(Shown):
         Returns
         -------
         pandas.DataFrame
-            Columns `class_1`, `class_2`, `a`, `b`, `difference`, `low`, `high`, `p`, `q`.
+            Columns `class1`, `class2`, `variable1`, `variable2`, `difference`, `low`, `high`, `p_value`, `q_value`.
         """
         self._require_classes("Differences")
         found, half = self.estimates, self._half_widths(level)
@@ -180,8 +180,8 @@ class Inference(Shown):
             difference, low, high = tests.difference_interval(found.z[:, both], half[:, both])
             p = tests.difference_p_values(found.z[:, both], found.error[:, both], self._degrees[both])
             values = (difference, low, high, p, q_values(p, self.n_pairs))
-            parts.append(dict(zip(("difference", "low", "high", "p", "q"), values, strict=True)))
-        names = {f"class_{n + 1}": [self.class_names[pair[n]] for pair in pairs] for n in (0, 1)}
+            parts.append(dict(zip(("difference", "low", "high", "p_value", "q_value"), values, strict=True)))
+        names = {f"class{n + 1}": [self.class_names[pair[n]] for pair in pairs] for n in (0, 1)}
         return self._table(parts, names, fdr)
 
     def heterogeneity(self, *, fdr: float | None = None) -> pd.DataFrame:
@@ -190,7 +190,8 @@ class Inference(Shown):
         Returns
         -------
         pandas.DataFrame
-            Columns `a`, `b`, `statistic` (Q, near chi-square with K - 1 degrees of freedom), `p` (Welch), `q`.
+            Columns `variable1`, `variable2`, `statistic` (Q, near chi-square with K - 1 degrees of freedom), `p_value`
+            (Welch), `q_value`.
         """
         self._require_classes("Heterogeneity")
         return self._across(tests.heterogeneity, fdr)
@@ -201,7 +202,7 @@ class Inference(Shown):
         Returns
         -------
         pandas.DataFrame
-            Columns `a`, `b`, `statistic` (Student's t, with the sign of the effect), `p`, `q`.
+            Columns `variable1`, `variable2`, `statistic` (Student's t, with the sign of the effect), `p_value`, `q_value`.
         """
         return self._across(tests.common, fdr)
 
@@ -274,18 +275,19 @@ class Inference(Shown):
         self, test: Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]], fdr: float | None
     ) -> pd.DataFrame:
         statistic, p = test(self.estimates.z, self.estimates.error, self._degrees)
-        return self._table([{"statistic": statistic, "p": p, "q": q_values(p, self.n_pairs)}], {}, fdr)
+        return self._table([{"statistic": statistic, "p_value": p, "q_value": q_values(p, self.n_pairs)}], {}, fdr)
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
         """Stack parts of equal columns, one for each class or comparison; keep those with small q; sort by p."""
-        chosen = [np.arange(len(part["p"])) if fdr is None else _discoveries(part["q"], fdr) for part in parts]
-        p = np.concatenate([part["p"][rows] for part, rows in zip(parts, chosen, strict=True)])
+        chosen = [np.arange(len(part["p_value"])) if fdr is None else _discoveries(part["q_value"], fdr) for part in parts]
+        p = np.concatenate([part["p_value"][rows] for part, rows in zip(parts, chosen, strict=True)])
         order = np.argsort(p, kind="stable")
         which = np.repeat(np.arange(len(parts)), [len(rows) for rows in chosen])[order]
         pair = np.concatenate(chosen)[order]
         variables = np.array(self.variable_names, dtype=object)
         columns: dict[str, Any] = {name: np.array(values, dtype=object)[which] for name, values in names.items()}
-        columns |= {"a": variables[self.estimates.rows[pair]], "b": variables[self.estimates.columns[pair]]}
+        columns["variable1"] = variables[self.estimates.rows[pair]]
+        columns["variable2"] = variables[self.estimates.columns[pair]]
         for name in parts[0]:
             stacked = np.concatenate([part[name][rows] for part, rows in zip(parts, chosen, strict=True)])
             columns[name] = stacked[order]

@@ -21,15 +21,8 @@ if TYPE_CHECKING:
 #: What changes from the first class to the second, at the position of its code.
 CHANGES = ("size", "only first", "only second", "sign")
 
-#: Words for the columns of a table of tests, ours first.
-_TESTED = {
-    "variable1": ("variable1", "a"),
-    "variable2": ("variable2", "b"),
-    "class1": ("class1", "class_1"),
-    "class2": ("class2", "class_2"),
-    "p_value": ("p_value", "p"),
-    "q_value": ("q_value", "q"),
-}
+#: Columns of a table of tests; the last may be missing, and those of the classes where there are two.
+_TESTED = ("variable1", "variable2", "class1", "class2", "p_value", "q_value")
 
 
 def class_pairs(networks: JointNetworks, class1: str | None, class2: str | None) -> list[tuple[int, int]]:
@@ -99,8 +92,7 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
         raise InputTypeError(
             f"tested must be a result of difference_test or infer, not {type(tested).__name__}.", "tested"
         )
-    found = {ours: next((word for word in words if word in table), None) for ours, words in _TESTED.items()}
-    out = pandas.DataFrame({ours: table[word] for ours, word in found.items() if word is not None})
+    out = table[[word for word in _TESTED if word in table]].copy()
     if "class1" not in out:
         if networks.n_classes > 2:
             raise InputError(

@@ -126,9 +126,9 @@ def plot_volcano(
     figure = new_figure(5.6 * columns, 3.8 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, (a, b) in zip(panels, comparisons, strict=False):
-        mine = table[(table.class_1 == a) & (table.class_2 == b)]
-        height = -np.log10(np.maximum(mine.p.to_numpy(), 1e-300))
-        hit = (mine.q <= fdr).to_numpy()
+        mine = table[(table.class1 == a) & (table.class2 == b)]
+        height = -np.log10(np.maximum(mine.p_value.to_numpy(), 1e-300))
+        hit = (mine.q_value <= fdr).to_numpy()
         ax.scatter(mine.difference[~hit], height[~hit], s=8, color=FAINT, linewidths=0, alpha=0.5, rasterized=True)
         ax.scatter(mine.difference[hit], height[hit], s=16, color=VERMILION, linewidths=0)
         ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
@@ -281,7 +281,7 @@ def _name_points(ax: Any, table: Any, height: Any) -> None:
         mine = np.flatnonzero(np.sign(table.difference.to_numpy()) == side)
         below = np.inf  # names go down from the highest point and never touch
         for n in mine[np.argsort(-height[mine], kind="stable")]:
-            a, b, x = table[["a", "b", "difference"]].iloc[n]
+            a, b, x = table[["variable1", "variable2", "difference"]].iloc[n]
             below = min(height[n], below - 0.055 * top)
             ax.annotate(
                 plain(f"{a} \u2013 {b}"), (x, height[n]), xytext=(x + side * 0.04 * ax.get_xlim()[1], below), ha=align,

@@ -149,13 +149,13 @@ def _matrices(found: Inference) -> list[dict[str, Any]]:
 def _volcanoes(found: Inference) -> list[dict[str, Any]]:
     """Differences against their p-values, a chart for each two classes that differ, those that differ most first."""
     charts: list[dict[str, Any]] = []
-    for (first, second), part in found.differences().groupby(["class_1", "class_2"], sort=False):
-        hit = part.q <= RATE
+    for (first, second), part in found.differences().groupby(["class1", "class2"], sort=False):
+        hit = part.q_value <= RATE
         if not hit.any():
             continue
         shown = part.head(max(POINTS, int(hit.sum())))
-        names = [f"{a} \u2013 {b}" if yes else None for a, b, yes in zip(shown.a, shown.b, hit, strict=False)]
-        height = -np.log10(np.maximum(shown.p, 1e-300))
+        names = [f"{a} \u2013 {b}" if yes else None for a, b, yes in zip(shown.variable1, shown.variable2, hit, strict=False)]
+        height = -np.log10(np.maximum(shown.p_value, 1e-300))
         places = zip(shown.difference.round(4).tolist(), height.round(3).tolist(), strict=True)
         points = [[*place, name] for place, name in zip(places, names, strict=True)]
         charts.append({"kind": "volcano", "label": f"{first} \u2212 {second}", "points": points})
