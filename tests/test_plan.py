@@ -290,7 +290,7 @@ def test_a_plan_for_a_cluster_says_what_it_cannot_know(monkeypatch):
     monkeypatch.setattr(cluster_plan, "_FOLLOWED", 10)
     draw = np.random.default_rng(0)
     source = jgl.SampleCovariance([draw.normal(size=(30, 1)) + draw.normal(size=(30, 60))], scale="correlation")
-    assert "a group of more than 10 variables was met" in str(jgl.plan(source, 0.2, 0.0, workers=2))
+    assert "A group of more than 10 variables was met" in str(jgl.plan(source, 0.2, 0.0, workers=2))
     with pytest.raises(TypeError, match="is made from samples"):
         jgl.plan(np.eye(3)[None], 0.2, 0.0, workers=2)
     with pytest.raises(ValueError, match="workers"):

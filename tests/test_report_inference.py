@@ -46,7 +46,8 @@ def test_cards_hold_the_tables_and_their_charts(found):
         drawn = {(chart["names"][i], chart["names"][j]): (q, positive) for i, j, q, positive in chart["cells"]}
         assert set(drawn) == set(zip(mine.variable1, mine.variable2, strict=True))
         for row in mine.itertuples():
-            assert drawn[row.variable1, row.variable2] == (pytest.approx(row.q_value, rel=0.05), row.partial_correlation > 0)
+            value = pytest.approx(row.q_value, rel=0.05), row.partial_correlation > 0
+            assert drawn[row.variable1, row.variable2] == value
     assert {chart["label"] for chart in matrices} == set(found.edges(fdr=0.1)["class"])
     first = found.edges().iloc[0]
     assert forest["pairs"][0]["name"] == f"{first.variable1} – {first.variable2}"

@@ -34,15 +34,37 @@ def results(data):
         "DifferenceTest": jgl.difference_test(X, y, n_permutations=9, random_state=0, **penalties),
         "ComponentCurve": jgl.component_curve(source, 0.3),
         "Plan": jgl.plan(source, 0.2, 0.05),
+        "ClusterPlan": jgl.plan(source, 0.2, 0.05, workers=2),
+        "Certificate": solution.certificate,
+        "Partition": solution.partition,
+        "LambdaGrid": jgl.lambda_grid(source),
+        "Refit": jgl.refit(source, solution),
+        "LowRank": jgl.solve(source, 0.2, 0.0, penalize_diagonal=False, latent=0.4).low_rank,
     }
 
 
 #: A word that only the table of each result has.
 WORDS = {
-    "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "partial_correlation",
+    "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "q_value",
     "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "EdgeStability": "mean edges",
     "DifferenceTest": "p_familywise", "ComponentCurve": "largest", "Plan": "independent",
+    "ClusterPlan": "largest seen", "Certificate": "optimum", "Partition": "variables alone", "LambdaGrid": "similarity",
+    "Refit": "residual", "LowRank": "latent variables",
 }  # fmt: skip
+
+
+#: Public classes that are given to functions, or that say one sentence by themselves.
+OTHERS = {
+    "ADMM", "CovarianceSource", "DenseCovariance", "Iteration", "JointGraphicalLasso", "JointGraphicalLassoCV",
+    "JointProblem", "Newton", "PairWeights", "ProximalGradient", "RichProgress", "SampleCovariance",
+    "SelectionProgress", "Status", "TimeVaryingGraphicalLasso",
+}  # fmt: skip
+
+
+def test_no_result_is_forgotten():
+    public = {name: getattr(jgl, name) for name in jgl.__all__}
+    classes = {name for name, found in public.items() if isinstance(found, type) and not issubclass(found, Exception)}
+    assert classes - OTHERS == set(WORDS)
 
 
 @pytest.mark.parametrize("name", WORDS)

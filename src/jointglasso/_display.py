@@ -16,7 +16,7 @@ class Shown:
     """A result that prints itself as sentences and short tables; a notebook shows them as HTML, with its networks."""
 
     def _parts(self) -> list[Any]:
-        """Sentences and data frames, in the order in which they are read."""
+        """Sentences and tables, as data frames or dicts of columns, in the order in which they are read."""
         raise NotImplementedError
 
     def _networks(self) -> Any:
@@ -34,7 +34,13 @@ class Shown:
         return html_of(self)
 
 
-def _text(table: Any) -> str:
+def as_frame(table: Any) -> Any:
+    """A table as a data frame."""
+    return import_module("pandas").DataFrame(table) if isinstance(table, dict) else table
+
+
+def _text(part: Any) -> str:
+    table = as_frame(part)
     text: str = table.head(SHOWN).to_string(index=False, float_format=lambda value: f"{value:.3g}")
     return f"{text}\n... {len(table) - SHOWN:,} more" if len(table) > SHOWN else text
 

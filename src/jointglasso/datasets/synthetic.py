@@ -33,7 +33,7 @@ KINDS = ("A", "B", "C", "modules", "expression")
 DIAGONAL = 5.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointData:
     """Data of K classes together with the model they were drawn from.
 
@@ -65,6 +65,10 @@ class JointData:
     variable_names: tuple[str, ...]
     parameters: dict[str, Any]
     _data_seeds: tuple[SeedSequence, ...] = field(repr=False)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} ({size})" for name, size in zip(self.class_names, self.n_samples, strict=True))
+        return f"<JointData: {len(self.variable_names):,} variables, samples of {sizes}>"
 
     @cached_property
     def labels(self) -> IntArray:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._display import readable_bytes, readable_seconds
+from jointglasso._display import Shown, readable_bytes, readable_seconds
 from jointglasso._threads import available_cores, map_on_threads, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import SampleCovariance
@@ -44,8 +44,8 @@ class ClusterSize:
     """Bytes that each worker has, where that was said."""
 
 
-@dataclass(frozen=True)
-class ClusterPlan:
+@dataclass(frozen=True, repr=False)
+class ClusterPlan(Shown):
     """What a solve will take on a cluster.
 
     Examples
@@ -88,21 +88,23 @@ class ClusterPlan:
         """Whether each worker has the memory it needs, as far as was said."""
         return self.size.memory is None or self.worker_memory <= self.size.memory
 
-    def __str__(self) -> str:
+    def _parts(self) -> list[Any]:
         cores = "" if self.size.cores == 1 else f" with {self.size.cores} threads each"
-        lines = [
-            f"{self.size.workers} workers{cores}: about {readable_seconds(self.seconds)}",
-            f"  samples to the workers   {readable_seconds(self.send_seconds)}",
-            f"  scan for pairs           {readable_seconds(self.scan_seconds)} ({self.n_pairs:.2g} pairs come back)",
-            f"  groups, on the workers   {readable_seconds(self.solve_seconds)} (largest seen: {self.largest_group})",
-            f"  groups, calling process  {readable_seconds(self.own_seconds)}",
-            f"  memory of a worker       {readable_bytes(self.worker_memory)}"
-            + ("" if self.fits else f", of which it has {readable_bytes(self.size.memory or 0.0)}: too little"),
-            f"  calling process          {readable_bytes(self.own_memory)} beyond the samples",
+        too_little = "" if self.fits else f"too little: it has {readable_bytes(self.size.memory or 0.0)}"
+        rows = [
+            ("samples to the workers", readable_seconds(self.send_seconds), ""),
+            ("scan for pairs", readable_seconds(self.scan_seconds), f"{self.n_pairs:.2g} pairs come back"),
+            ("groups, on the workers", readable_seconds(self.solve_seconds), f"largest seen: {self.largest_group}"),
+            ("groups, calling process", readable_seconds(self.own_seconds), ""),
+            ("memory of a worker", readable_bytes(self.worker_memory), too_little),
+            ("memory, calling process", readable_bytes(self.own_memory), "beyond the samples"),
         ]
-        if not self.followed_to_its_end:
-            lines.append(f"  a group of more than {_FOLLOWED} variables was met: raise the penalties, or expect more")
-        return "\n".join(lines)
+        far = f"A group of more than {_FOLLOWED} variables was met: raise the penalties, or expect more."
+        return [
+            f"{self.size.workers} workers{cores}: about {readable_seconds(self.seconds)}",
+            dict(zip(("part", "takes", ""), zip(*rows, strict=True), strict=True)),
+            *([] if self.followed_to_its_end else [far]),
+        ]
 
 
 def plan_on_cluster(

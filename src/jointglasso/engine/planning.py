@@ -16,7 +16,6 @@ import numpy as np
 from jointglasso._display import SHOWN, Shown, readable_bytes, readable_seconds
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import available_memory
-from jointglasso._optional import require
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.engine.big_work import BIG_BLOCK, LEAST_BLOCK, may_be_big
@@ -90,7 +89,7 @@ class Plan(Shown):
             "memory": [readable_bytes(size) for size in self.group_memory[:SHOWN]],
             "time": [readable_seconds(seconds) for seconds in self.group_seconds[:SHOWN]],
         }
-        return [text, require("pandas", "pandas").DataFrame(table)]
+        return [text, table]
 
 
 class NotEnoughMemory(MemoryError):

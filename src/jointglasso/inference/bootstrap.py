@@ -76,7 +76,7 @@ class NetworkBootstrap(Shown):
     variable_names: tuple[str, ...]
 
     def edges(self, *, level: float = 0.95) -> pd.DataFrame:
-        """Table of the edges: columns as in `Inference.edges`, `low` and `high` percentiles, `found` the share of draws."""
+        """Table of the edges: columns as in `Inference.edges`, percentiles, and the share of draws that `found` it."""
         low, high = self._percentiles(self.rho[1:], level)
         pair, k = np.nonzero(self.edge)
         names = np.array(self.variable_names, dtype=object)

@@ -202,7 +202,8 @@ class Inference(Shown):
         Returns
         -------
         pandas.DataFrame
-            Columns `variable1`, `variable2`, `statistic` (Student's t, with the sign of the effect), `p_value`, `q_value`.
+            Columns `variable1`, `variable2`, `statistic` (Student's t, with the sign of the effect), `p_value`,
+            `q_value`.
         """
         return self._across(tests.common, fdr)
 
@@ -279,7 +280,7 @@ class Inference(Shown):
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
         """Stack parts of equal columns, one for each class or comparison; keep those with small q; sort by p."""
-        chosen = [np.arange(len(part["p_value"])) if fdr is None else _discoveries(part["q_value"], fdr) for part in parts]
+        chosen = [_discoveries(part["q_value"], fdr) for part in parts]
         p = np.concatenate([part["p_value"][rows] for part, rows in zip(parts, chosen, strict=True)])
         order = np.argsort(p, kind="stable")
         which = np.repeat(np.arange(len(parts)), [len(rows) for rows in chosen])[order]
@@ -298,8 +299,8 @@ class Inference(Shown):
             raise InputError(f"{what} are between classes, and there is only one: give labels y of at least two.", "y")
 
 
-def _discoveries(q: FloatArray, fdr: float) -> IntArray:
-    return np.flatnonzero(q <= check_rate(fdr))
+def _discoveries(q: FloatArray, fdr: float | None) -> IntArray:
+    return np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr))
 
 
 def check_rate(fdr: float) -> float:

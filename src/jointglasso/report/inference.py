@@ -154,7 +154,8 @@ def _volcanoes(found: Inference) -> list[dict[str, Any]]:
         if not hit.any():
             continue
         shown = part.head(max(POINTS, int(hit.sum())))
-        names = [f"{a} \u2013 {b}" if yes else None for a, b, yes in zip(shown.variable1, shown.variable2, hit, strict=False)]
+        ends = zip(shown.variable1, shown.variable2, hit, strict=False)
+        names = [f"{a} \u2013 {b}" if yes else None for a, b, yes in ends]
         height = -np.log10(np.maximum(shown.p_value, 1e-300))
         places = zip(shown.difference.round(4).tolist(), height.round(3).tolist(), strict=True)
         points = [[*place, name] for place, name in zip(places, names, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._display import SHOWN, Shown
+from jointglasso._display import SHOWN, Shown, as_frame
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.tables import summary_rows
 from jointglasso.report.payload import READABLE, network_payload
@@ -41,11 +41,12 @@ def html_of(result: Any) -> str:
 
 
 def _part(part: Any) -> str:
-    """A sentence, or the first rows of a data frame."""
+    """A sentence, or the first rows of a table."""
     if isinstance(part, str):
         return f"<div>{html.escape(part)}</div>"
-    more = f"<div>... {len(part) - SHOWN:,} more</div>" if len(part) > SHOWN else ""
-    text: str = part.head(SHOWN).to_html(index=False, border=0, float_format=lambda value: f"{value:.3g}")
+    table = as_frame(part)
+    more = f"<div>... {len(table) - SHOWN:,} more</div>" if len(table) > SHOWN else ""
+    text: str = table.head(SHOWN).to_html(index=False, border=0, float_format=lambda value: f"{value:.3g}")
     return text + more
 
 

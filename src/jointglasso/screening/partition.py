@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jointglasso._display import Shown
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.screening import conditions
 from jointglasso.validation import InputError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from jointglasso.screening.groups import ClassBlocks, Group
 
 
-class Partition:
+class Partition(Shown):
     """K partitions of the same p variables, one per class.
 
     Parameters
@@ -149,6 +150,16 @@ class Partition:
         return isinstance(other, Partition) and np.array_equal(self.labels, other.labels)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _parts(self) -> list[Any]:
+        sizes = self._sizes
+        table = {
+            "class": range(1, self.n_classes + 1),
+            "blocks": [len(blocks) for blocks in sizes],
+            "largest": [int(blocks.max()) for blocks in sizes],
+            "variables alone": [int((blocks == 1).sum()) for blocks in sizes],
+        }
+        return [f"Blocks of {self.n_variables:,} variables; cost (sum of their cubes) {self.cost:.3g}", table]
 
     def __repr__(self) -> str:
         return (

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._display import Shown
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.errors import argument
@@ -45,8 +46,8 @@ _MIN_RATIO = 0.05
 _ROUNDING = 1.0 + 1e-9
 
 
-@dataclass(frozen=True)
-class LambdaGrid:
+@dataclass(frozen=True, repr=False)
+class LambdaGrid(Shown):
     """Pairs (lambda1, lambda2) in columns of decreasing penalties.
 
     Attributes
@@ -87,6 +88,19 @@ class LambdaGrid:
     def points_of(self, column: int) -> IntArray:
         """Indices of the points of a column, from strong to weak penalties."""
         return np.flatnonzero(self.column == column)
+
+    def _parts(self) -> list[Any]:
+        columns = [self.points_of(column) for column in range(self.n_columns)]
+        first, last = [points[0] for points in columns], [points[-1] for points in columns]
+        table = {
+            "points": [len(points) for points in columns],
+            "similarity": self.similarity[first],
+            "from lambda1": self.lambda1[first],
+            "lambda2": self.lambda2[first],
+            "to lambda1": self.lambda1[last],
+            "lambda2 ": self.lambda2[last],
+        }
+        return [f"{len(self)} points in {self.n_columns} columns of equal lambda2 / lambda1", table]
 
     def __len__(self) -> int:
         return len(self.lambda1)

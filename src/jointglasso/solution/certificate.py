@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+from jointglasso._display import Shown
 from jointglasso._typing import FloatArray
 
 
@@ -27,8 +29,8 @@ class ConvergenceWarning(UserWarning):
     """
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Shown):
     """Proof of optimality: a dual feasible point of the whole problem, screened pairs included.
 
     The true optimum F* satisfies ``dual_objective <= F* <= objective``; `gap` is their difference. Both hold in exact
@@ -69,14 +71,12 @@ class Certificate:
         """``gap / max(unit, |objective|)``: what `tol` bounds."""
         return self.relative(self.gap)
 
-    def __str__(self) -> str:
-        return (
-            f"objective    {self.objective:.8g}\n"
-            f"optimum      at least {self.dual_objective:.8g}\n"
-            f"gap          {self.gap:.1e}, relative {self.relative_gap:.1e}\n"
-            f"proved       {self.edges_present:,} edges present, {self.edges_absent:,} absent, "
-            f"{self.edges_undetermined:,} undecided"
-        )
+    def _parts(self) -> list[Any]:
+        bounds = {"objective": [self.objective], "optimum, at least": [self.dual_objective], "gap": [self.gap]}
+        numbers = (self.edges_present, self.edges_absent, self.edges_undetermined)
+        edges = dict(zip(("present", "absent", "undecided"), ([f"{number:,}"] for number in numbers), strict=True))
+        within = f"Proved to be within {self.relative_gap:.1e} (relative) of the optimum"
+        return [within, {name: [f"{value[0]:.8g}"] for name, value in bounds.items()} | edges]
 
     def relative(self, gap: float) -> float:
         """A gap in units of the objective."""

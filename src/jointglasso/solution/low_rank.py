@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from jointglasso._display import Shown
 from jointglasso._typing import FloatArray
 
 
-@dataclass(frozen=True)
-class LowRank:
+@dataclass(frozen=True, repr=False)
+class LowRank(Shown):
     """The part L_k of ``Theta_k = A_k - L_k``, ``Solution.precision`` being the sparse A_k.
 
     Attributes
@@ -48,6 +50,12 @@ class LowRank:
     def matrices(self) -> FloatArray:
         """(K, p, p): the matrices L_k."""
         return np.stack([factor @ factor.T for factor in self.factors])
+
+    def _parts(self) -> list[Any]:
+        found = self.describe([f"class {k + 1}" for k in range(len(self.factors))])
+        strongest = [float((factor[:, 0] ** 2).sum()) if factor.shape[1] else 0.0 for factor in self.factors]
+        table = {"class": range(1, len(self.factors) + 1), "latent variables": self.ranks, "strongest": strongest}
+        return [f"Latent variables at mu = {self.mu:.4g}: {found}", table]
 
     def describe(self, class_names: Sequence[str]) -> str:
         """How many latent variables each class has, in words."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jointglasso._display import Shown
 from jointglasso._typing import FloatArray
 
 
@@ -35,8 +36,8 @@ class RefitFailure:
         )
 
 
-@dataclass(frozen=True)
-class Refit:
+@dataclass(frozen=True, repr=False)
+class Refit(Shown):
     """Maximum likelihood estimates on a given support.
 
     Attributes
@@ -64,6 +65,11 @@ class Refit:
     residual: FloatArray
     failures: tuple[RefitFailure, ...]
     ridge: float = 0.0
+
+    def _parts(self) -> list[Any]:
+        edges = [(Theta.count_nonzero() - Theta.shape[0]) // 2 for Theta in self.precision]
+        table = {"class": range(1, len(edges) + 1), "edges": edges, "residual": self.residual}
+        return [self.describe(), table, *map(str, self.failures[:5])]
 
     def describe(self) -> str:
         """Say in plain words what the values are."""
