@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from jointglasso._threads import Workers, _helpers, available_cores, map_on_cores, map_on_threads
 
@@ -108,3 +109,25 @@ def test_an_interrupt_waits_for_the_helpers():
     count = len(finished)
     time.sleep(0.2)
     assert len(finished) == count <= 1
+
+
+def test_refits_of_a_selection_hold_blas_to_one_thread(monkeypatch):
+    """Threads that wait for each other around matrices of some variables take twenty times as long beside others."""
+    import jointglasso as jgl
+    from jointglasso.selection import relaxed
+
+    seen = []
+
+    def watched(*arguments):
+        libraries = threadpool_info()
+        seen.append(max(library["num_threads"] for library in libraries if library["user_api"] == "blas"))
+        return fit_support(*arguments)
+
+    fit_support = relaxed.fit_support
+    monkeypatch.setattr(relaxed, "fit_support", watched)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 12)) + rng.standard_normal((90, 3))[:, np.arange(12) % 3]
+    with threadpool_limits(limits=2, user_api="blas"):
+        chosen = jgl.select(X, np.repeat(["a", "b"], 45))
+        assert chosen.solution.refit is not None
+    assert len(seen) > 2 and set(seen) == {1}
