@@ -2,8 +2,8 @@
 
     env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS python benchmarks/load.py [--busy 2] [--rounds 3]
 
-Threads that wait for each other in BLAS, around matrices of 25 variables, once made this a factor of 20 to 60. Times with
-and without load are taken in turns, in one process, on a machine that is quiet otherwise; the medians are compared.
+Threads that wait for each other in BLAS, around matrices of 25 variables, once made this a factor of 20 to 60. Times
+with and without load are taken in turns, in one process, on a machine that is quiet otherwise; medians are compared.
 Two cores shared fairly with two busy processes give a factor of 1.5 to 2.
 """
 
@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from statistics import median
 
 import numpy as np
-from common import describe_machine, print_header, print_row
 
 import jointglasso as jgl
+from common import describe_machine, print_header, print_row
 
 LIMIT = 3.0
 

@@ -2,10 +2,12 @@
 
 import ast
 import importlib
+import os
 import re
 import statistics
 import subprocess
 import sys
+import venv
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -379,8 +381,26 @@ def test_every_module_can_be_imported():
 # Packaging
 
 
-def test_package_is_marked_as_typed():
-    assert (PACKAGE / "py.typed").is_file()
+def test_type_checkers_of_users_see_the_types(tmp_path):
+    """The package among those of another environment, where a checker reads only what is marked as typed."""
+    venv.create(tmp_path / "their", with_pip=False)
+    python = tmp_path / "their" / "bin" / "python"
+    asked = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    place = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    (Path(place) / "jointglasso").symlink_to(PACKAGE)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import jointglasso as jgl\n"
+        "solution = jgl.solve([[[1.0]]], 0.1, lambda2='0.1')\n"
+        "reveal_type(solution.certificate.gap)\n"
+        "jgl.JointNetworks.from_solution(solution).edgse()\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--cache-dir", os.devnull, "--python-executable", python, script]
+    said = subprocess.run([*command, "--ignore-missing-imports"], capture_output=True, text=True, cwd=tmp_path).stdout
+    assert 'Argument "lambda2" to "solve" has incompatible type "str"' in said
+    assert 'Revealed type is "float"' in said or 'Revealed type is "builtins.float"' in said
+    assert '"JointNetworks" has no attribute "edgse"; maybe "edges"?' in said
+    assert "Found 2 errors in 1 file" in said
 
 
 def test_no_penalty_is_spelled_out_beyond_its_own_module():

@@ -82,5 +82,10 @@ def test_examples_in_docstrings_run(module):
     assert result.attempted > 0 and result.failed == 0
 
 
+def test_no_merge_has_doubled_a_line_of_the_changelog():
+    lines = [line for line in (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines() if len(line) > 20]
+    assert sorted(set(lines)) == sorted(lines)
+
+
 def test_the_citation_is_of_this_version():
     assert f"version: {jgl.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")

@@ -35,7 +35,7 @@ GROUPS = {
     ),
     "From values to covariances": ("scale", "association", "log", "missing", "constant", "weights"),
     "Penalties": (
-        "lambda1", "lambda2", "criterion", "n_lambdas", "ratios", "ratio", "min_ratio", "gamma", "penalised_scores",
+        "lambda1", "lambda2", "criterion", "n_lambdas", "ratios", "ratio", "min_ratio", "gamma", "penalized_scores",
         "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty", "order",
         "class_graph", "latent", "points",
     ),

@@ -60,7 +60,7 @@ _GRID = [
 
 _SCORES = [
     click.option("--gamma", type=float, help="Parameter of jbic (0.55) and ebic (0.5), 0 to 1."),
-    click.option("--penalised-scores", is_flag=True, help="Information criteria without refitting: quicker, sparser."),
+    click.option("--penalized-scores", is_flag=True, help="Information criteria without refitting: quicker, sparser."),
     click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
     click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),
     click.option("--beta", default=0.05, show_default=True, help="Largest instability that StARS accepts."),
@@ -182,7 +182,7 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             criterion=criterion,
             grid=make_grid(options, data) if described else None,
             gamma=options["gamma"],
-            relaxed=not options["penalised_scores"],
+            relaxed=not options["penalized_scores"],
             cv=options["folds"],
             beta=options["beta"],
             n_subsamples=options["subsamples"],

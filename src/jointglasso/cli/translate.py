@@ -17,7 +17,7 @@ _SWITCHES = {
     ("header", False): "--no-header",
     ("names", False): "--no-names",
     ("comment", False): "--no-comment",
-    ("relaxed", False): "--penalised-scores",
+    ("relaxed", False): "--penalized-scores",
     ("complementary_pairs", False): "no --stability",
 }
 
