@@ -18,8 +18,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,15 @@ MOST_TIES = 5
 
 #: A proof of equality is wrong if the tightest solution differs by more than this share of the size of its entries.
 UNEQUAL = 1e-4
+
+#: Proximal gradient may need thousands of steps; what is claimed after so many is as good a test.
+MOST_STEPS = 400
+
+#: A process takes so many problems at a time.
+HAND = 25
+
+#: A problem that takes longer than so many seconds is named at once.
+SLOW = 20.0
 
 #: Beyond this condition of a solution, our own bounds in double precision say nothing.
 WORST_CONDITION = 1e9
@@ -300,12 +311,15 @@ def ways(rng: np.random.Generator, n_ways: int) -> Iterator[dict[str, Any]]:
     """How to solve a problem: once plainly, else at random."""
     yield {"solver": "auto", "screening": "none", "tol": 1e-9}
     for _ in range(n_ways - 1):
-        yield {
+        way = {
             "solver": str(rng.choice(SOLVERS)),
             "screening": str(rng.choice(SCREENING)),
             "tol": float(rng.choice(TOLERANCES)),
             "max_iter": None if rng.random() < 0.8 else int(rng.integers(1, 5)),
         }
+        if way["max_iter"] is None and way["solver"] == "proximal_gradient":
+            way["max_iter"] = MOST_STEPS
+        yield way
 
 
 def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
@@ -314,6 +328,7 @@ def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
     for way in ways(rng, n_ways):
         try:
             with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
                 warnings.simplefilter("ignore", jgl.ConvergenceWarning)
                 solution = jgl.solve(problem.S, problem.lambda1, problem.lambda2, **problem.keywords, **way)
         except ValueError as refusal:  # one clear sentence is an answer
@@ -408,16 +423,12 @@ def run(
     seconds: float,
     n_ways: int = 4,
     first: int = 0,
-    stride: int = 1,
 ) -> dict[tuple[str, str], Tally]:
-    """Problems one after another, the families and penalties in turn, until their number or the time is reached.
-
-    Of each `stride` problems the first is taken.
-    """
+    """Problems one after another, the families and penalties in turn, until their number or the time is reached."""
     tallies: dict[tuple[str, str], Tally] = {}
     began = time.perf_counter()
     kinds = list(itertools.product(FAMILIES, penalties))
-    for number in range(first, first + n_problems, stride):
+    for number in range(first, first + n_problems):
         if time.perf_counter() - began > seconds:
             break
         family, penalty = kinds[number % len(kinds)]
@@ -425,27 +436,39 @@ def run(
         before = time.perf_counter()
         one = check(draw(family, penalty, rng), rng, n_ways)
         one.seconds = time.perf_counter() - before
+        if one.seconds > SLOW:
+            print(f"# seed {seed}, problem {number} ({family}, {penalty}) took {one.seconds:.0f} s", flush=True)
         one.violations = [f"problem {number}: {text}" for text in one.violations]
         tallies.setdefault((family, penalty), Tally()).add(one)
     return tallies
 
 
 def run_on_processes(
-    n_processes: int, seed: int, penalties: list[str], *, n_problems: int, first: int, **limits: Any
+    n_processes: int, seed: int, penalties: list[str], *, n_problems: int, first: int, seconds: float, n_ways: int
 ) -> dict[tuple[str, str], Tally]:
-    """The problems of `run`, dealt out by turns."""
+    """The problems of `run`, in small hands to whoever is free."""
     tallies: dict[tuple[str, str], Tally] = {}
-    with ProcessPoolExecutor(n_processes) as pool:
-        hands = [
-            pool.submit(
-                run, seed, penalties, n_problems=n_problems - at, first=first + at, stride=n_processes, **limits
-            )
-            for at in range(n_processes)
-        ]
-        for hand in hands:
-            for kind, tally in hand.result().items():
+    ends = time.time() + seconds
+    starts = range(first, first + n_problems, HAND)
+    hand = partial(_run_until, ends, seed, penalties, n_ways=n_ways)
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        waiting = {
+            pool.submit(hand, start, min(HAND, first + n_problems - start)) for start in starts[: 2 * n_processes]
+        }
+        left = iter(starts[2 * n_processes :])
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for kind, tally in (item for future in done for item in future.result().items()):
                 tallies.setdefault(kind, Tally()).add(tally)
+            for start in itertools.islice(left, len(done) if time.time() < ends else 0):
+                waiting.add(pool.submit(hand, start, min(HAND, first + n_problems - start)))
     return tallies
+
+
+def _run_until(
+    ends: float, seed: int, penalties: list[str], first: int, n_problems: int, n_ways: int
+) -> dict[tuple[str, str], Tally]:
+    return run(seed, penalties, n_problems=n_problems, first=first, seconds=ends - time.time(), n_ways=n_ways)
 
 
 def solvable_penalties() -> list[str]:

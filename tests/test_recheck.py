@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 import jointglasso as jgl
+from jointglasso.blocks import build_system
+from jointglasso.certificate import Bounds
+from jointglasso.covariance import as_source
+from jointglasso.engine.assemble import flat_from_precisions
+from jointglasso.engine.recheck import Cuts, theta_reach
+from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers import SolverResult
 
 LAMBDA1, LAMBDA2 = 0.1, 0.1
@@ -87,6 +93,49 @@ def test_random_shadows_are_solved_exactly(seed):
         assert solution.certificate.edges_present <= sum(exact.n_edges)
         assert solution.certificate.edges_absent <= 6 - sum(exact.n_edges)
         assert solution.objective == pytest.approx(exact.objective, rel=2e-9)
+
+
+# --- what a gap leaves open ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stretch", [1e-6, 1e-3, 0.1])
+def test_the_solution_lies_within_the_reach_of_the_gap(stretch):
+    exact, reached = lazy(0.0, 1.0).precision[0].toarray(), lazy(stretch, 1.0)
+    system = build_system(as_source(DENSE), class_blocks(np.zeros((1, 3), dtype=np.int64), smallest=2), np.ones(1))
+    theta = flat_from_precisions(system, [reached.precision[0].toarray()], 3)
+    entries = np.arange(3)
+    reach = theta_reach(system, theta, np.array([reached.certificate.gap]), entries)
+    off = np.abs(theta - flat_from_precisions(system, [exact], 3))[system.upper[entries]]
+    assert (off > 0.0).all() and (off <= reach).all() and (reach < 1e3 * off).all()
+
+
+@pytest.mark.parametrize("penalty", ["fused", "chain"])
+def test_pairs_that_are_not_looked_at_are_proved(penalty, monkeypatch):
+    """Whatever the gap, groups are proved as if every pair that a class has cut were looked at."""
+    seen: list[tuple[Cuts, np.ndarray, Bounds]] = []
+    original = Cuts.groups_unproved
+
+    def watched(self: Cuts, theta: np.ndarray, bounds: Bounds) -> np.ndarray:
+        seen.append((self, theta, bounds))
+        return original(self, theta, bounds)
+
+    monkeypatch.setattr(Cuts, "groups_unproved", watched)
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        X = rng.standard_normal((3, 30, 12))
+        X[:2, :, 1::3] += X[:2, :, ::3]
+        X[0, :, 2::3] += 0.7 * X[0, :, 1::3]
+        jgl.solve(np.stack([np.corrcoef(x.T) for x in X]), 0.2, 0.06, penalty=penalty, screening="dynamic", tol=1e-4)
+    outcomes = []
+    for cuts, theta, bounds in seen:
+        for gap in 10.0 ** np.linspace(-8, -1, 15):
+            wider = replace(bounds, gap=bounds.gap + gap)
+            found = set(original(cuts, theta, wider).tolist())
+            with monkeypatch.context() as every:
+                every.setattr(Cuts, "_rows", lambda self, theta, _: self._as_rows(self._partly_held, theta))
+                assert set(original(cuts, theta, wider).tolist()) == found
+            outcomes.append(bool(found))
+    assert 10 < sum(outcomes) < len(outcomes) - 10
 
 
 # --- what "converged" and "present" mean -----------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from hypothesis import example, given, settings, strategies as st
 
 import jointglasso as jgl
 from jointglasso.blocks import build_system
+from jointglasso.blocks.linalg import factorize
 from jointglasso.certificate import bound_groups
 from jointglasso.covariance import as_source
 from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.penalties import GroupPenalty
-from jointglasso.rounding import with_rounding
+from jointglasso.rounding import Conditioning, with_rounding
 from jointglasso.screening.groups import class_blocks
 
 SCREENS = ("dynamic", "hybrid", "global", "class", "none")
@@ -234,6 +235,22 @@ def test_the_error_of_the_inverse_is_in_the_gap():
             assert gap <= with_rounding(system, theta, penalty, lambda1, computed).gap[0]
             too_small += gap > computed.gap[0]
     assert too_small > 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_computed_inverse_is_as_near_as_its_bound_says(seed):
+    """|Theta^(1/2) E Theta^(1/2)|_F of its error E = X - W, the root of tr(E Theta E Theta), is at most eta."""
+    rng = np.random.default_rng(seed)
+    Theta = badly_conditioned(rng, 1, 4, rng.uniform(2, 9))
+    system = build_system(as_source(Theta), class_blocks(np.zeros((1, 4), dtype=np.int64), smallest=2), np.ones(1))
+    factor = factorize(system, system.S)
+    eta = Conditioning.of(system, system.S, factor, factor.inverse[system.diagonal]).eta[0]
+    members = system.members.tolist()
+    with mpmath.workdps(60):
+        matrix = exact(Theta[0][np.ix_(members, members)])
+        error = (exact(factor.inverse.reshape(4, 4)) - mpmath.inverse(matrix)) * matrix
+        square = error * error
+        assert 0 < sum(square[i, i] for i in range(4)) <= mpmath.mpf(float(eta)) ** 2 < mpmath.inf
 
 
 def test_an_answer_that_rounding_spoils_is_not_called_converged():
