@@ -4,6 +4,8 @@ The dual problem (W_k = inverse of Theta_k at the optimum, B the subdifferential
 
     max  sum_k w_k (log det W_k + p)   s.t.   w_k (W_k - S_k)_ij in B for i != j,  (W_k)_ii = S_k,ii + penalty_ii / w_k
 
+(where the diagonals of classes are compared, plus a subgradient of that over w_k).
+
 From a primal point Theta we take the u in the subdifferential of the penalty at Theta nearest to the gradient and
 set W = S + u / w. Then the penalty's own gap vanishes and what is left is, with R = W - Theta^{-1}, a sparse matrix,
 
@@ -25,6 +27,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize, log_determinants
 from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
@@ -137,7 +140,8 @@ def bound_groups(
     if weight is not None:
         residual /= weight
         subgradient /= weight
-    dual = _dual_point(system, subgradient, factor.inverse[system.forbidden], diagonal_penalty)
+    variance = _dual_variance(system, theta, factor, penalty, diagonal_penalty)
+    dual = _dual_point(system, subgradient, factor.inverse[system.forbidden], variance)
     del subgradient
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
     bounds = Bounds(objective, gap, dual, factor)
@@ -210,7 +214,7 @@ def certain_edges(
         reach = system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s))
     entries = system.gather(theta)
     present = np.abs(entries) > (1.0 + ROUNDING) * reach
-    u, u_reach = subgradient_within(system, dual, gap)
+    u, u_reach = subgradient_within(system, dual, gap, penalty)
     absent = penalty.certain_zeros(entries, u, u_reach, reach, system.entries(penalty))
     if not cuts_proved:
         absent &= system.of_entries(np.diff(system.pair_start) == system.n_classes)
@@ -220,13 +224,21 @@ def certain_edges(
 
 
 def subgradient_within(
-    system: BlockSystem, dual: FloatArray, gap: FloatArray, entries: IntArray | slice = slice(None)
+    system: BlockSystem,
+    dual: FloatArray,
+    gap: FloatArray,
+    penalty: PairPenalty,
+    entries: IntArray | slice = slice(None),
 ) -> tuple[FloatArray, FloatArray]:
     """Subgradients ``w (W - S)`` of some entries, and how far those of the optimum may be, given the gap (G,).
 
-    ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known. Raised by what rounding may do to it.
+    ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known; where the diagonals of classes are compared
+    it is at most that of W over 1 - s. Raised by what rounding may do to it.
     """
-    r, _ = gap_radii(gap[system.block_group], system.block_weight)
+    r, s = gap_radii(gap[system.block_group], system.block_weight)
+    if penalty.of_diagonal is not None:
+        with np.errstate(divide="ignore"):
+            r = r / (1.0 - s)
     reach = system.products_of_members(np.sqrt(dual[system.diagonal]), r, entries)
     at = system.upper[entries]
     W, S = dual[at], system.S[at]
@@ -248,12 +260,25 @@ def _objective(
     diagonal = bincount(system.diagonal_block, np.abs(theta[system.diagonal]), system.n_blocks)
     per_block = np.where(factor.definite, likelihood + diagonal_penalty * diagonal, np.inf)
     pairs = 2.0 * penalty.value(entries, system.entries(penalty))
-    return system.sum_per_group(per_block) + system.sum_pairs_per_group(pairs)
+    total = system.sum_per_group(per_block) + system.sum_pairs_per_group(pairs)
+    fused = FusedDiagonal.of(system, penalty)
+    return total if fused is None else total + fused.value(theta[system.diagonal])
 
 
-def _dual_point(system: BlockSystem, shift: FloatArray, forbidden: FloatArray, diagonal_penalty: float) -> FloatArray:
-    """W = S + shift off the diagonal, the known optimal variances on it, and what is given at forbidden places."""
-    variance = system.optimal_variance(diagonal_penalty)
+def _dual_variance(
+    system: BlockSystem, theta: FloatArray, factor: Factorization, penalty: PairPenalty, diagonal_penalty: float
+) -> FloatArray:
+    """Diagonal of the dual point: the known one, or where those of classes are compared, by the nearest subgradient."""
+    variance, fused = system.optimal_variance(diagonal_penalty), FusedDiagonal.of(system, penalty)
+    if fused is None:
+        return variance
+    weight, at = system.block_weight[system.diagonal_block], system.diagonal
+    wanted = np.where(factor.definite[system.diagonal_block], weight * (factor.inverse[at] - variance), 0.0)
+    return variance + fused.nearest_subgradient(theta[at], wanted) / weight
+
+
+def _dual_point(system: BlockSystem, shift: FloatArray, forbidden: FloatArray, variance: FloatArray) -> FloatArray:
+    """W = S + shift off the diagonal, with the given diagonal, and what is given at forbidden places."""
     entries = system.gather(system.S)
     entries += shift
     W = system.scatter(entries, variance)
@@ -359,17 +384,21 @@ def _rescue(
     safe_shift, safe_forbidden = _safe_point(system, S, weight, penalty)
     face_forbidden = bounds.dual[system.forbidden]
     face_shift = system.gather(bounds.dual) - S
+    face_variance, safe_variance = bounds.dual[system.diagonal], system.optimal_variance(diagonal_penalty)
+    # What the safe point lacks to be a subgradient at theta; a mixture lacks no more than its share of that.
+    lacking = _fenchel_gap(system, theta, entries, weight * safe_shift, penalty)
     gap, dual = bounds.gap.copy(), bounds.dual.copy()
     for share in (0.9, 0.5, 0.1, 0.0):
         bad = np.isinf(gap) & np.isfinite(bounds.objective)
         if not bad.any():
             break
         shift = share * face_shift + (1.0 - share) * safe_shift
-        W = _dual_point(system, shift, share * face_forbidden + (1.0 - share) * safe_forbidden, diagonal_penalty)
+        forbidden = share * face_forbidden + (1.0 - share) * safe_forbidden
+        W = _dual_point(system, shift, forbidden, share * face_variance + (1.0 - share) * safe_variance)
         residual = S + shift - system.gather(factor.inverse)
         exactly = len(system.forbidden) > 0
         block_gap = system.block_weight * _block_gaps(system, theta, entries, factor, W, residual, exactly=exactly)
-        group_gap = system.sum_per_group(block_gap) + _fenchel_gap(system, entries, weight * shift, penalty)
+        group_gap = system.sum_per_group(block_gap) + (1.0 - share) * lacking
         better = bad & np.isfinite(group_gap)
         gap[better] = group_gap[better]
         inside = np.repeat(better[system.block_group], system.size**2)
@@ -412,8 +441,12 @@ def unpenalised_entries(system: BlockSystem, penalty: PairPenalty) -> IntArray:
     return np.flatnonzero(system.entry_factor == 0.0)
 
 
-def _fenchel_gap(system: BlockSystem, entries: FloatArray, u: FloatArray, penalty: PairPenalty) -> FloatArray:
-    """``2 (phi(theta) - <u, theta>)`` of each group, zero where u is a subgradient at theta."""
+def _fenchel_gap(
+    system: BlockSystem, theta: FloatArray, entries: FloatArray, u: FloatArray, penalty: PairPenalty
+) -> FloatArray:
+    """``2 (phi(theta) - <u, theta>)`` of each group for a u in the dual ball; differences of diagonals count whole."""
     value = penalty.value(entries, system.entries(penalty))
     loss = value - system.sum_per_pair(u * entries)
-    return system.sum_pairs_per_group(2.0 * np.maximum(loss, 0.0))
+    lacking = system.sum_pairs_per_group(2.0 * np.maximum(loss, 0.0))
+    fused = FusedDiagonal.of(system, penalty)
+    return lacking if fused is None else lacking + fused.value(theta[system.diagonal])

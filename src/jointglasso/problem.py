@@ -18,7 +18,8 @@ With weights v_ij >= 0 of the pairs, i != j, each pair's share of the two penalt
 weight forbids the pair, which is then zero in all classes. The diagonal is not affected.
 
 The paper penalises the diagonal through ``|Theta_k|_1``; with ``penalize_diagonal=False`` the sum runs over i != j
-only, the convention of the R package JGL and of GGLasso.
+only, the convention of the R package JGL and of GGLasso. With ``fuse_diagonal=True``, JGL's convention for its fused
+penalty, ``lambda2 sum_i R(Theta_1,ii, ..., Theta_K,ii)`` is added for "fused", "chain" and "graph".
 
 With latent variables Theta_k = A_k - L_k, L_k positive semidefinite: the penalties act on A_k in place of Theta_k, and
 ``mu sum_k tr L_k`` is added (`solvers/latent.py`).
@@ -28,7 +29,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -76,18 +78,30 @@ class JointProblem:
     def optimal_variance(self, k: int) -> FloatArray:
         """Diagonal of the inverse of the optimal Theta_k; the optimality conditions fix it in advance.
 
-        It is 1 where a class lacks a variable, for want of another number.
+        Where the diagonals of classes are compared this is so for variables without edges only. It is 1 where a class
+        lacks a variable, for want of another number.
         """
         variance: FloatArray = self.source.diagonal(k) + self.diagonal_penalty / self.weights[k]
+        if self.penalty.of_diagonal is not None:
+            variance = self._fused_variance[:, k]
         absent = absent_of(self.source)
         return variance if absent is None else np.where(absent[k], 1.0, variance)
+
+    @cached_property
+    def _fused_variance(self) -> FloatArray:
+        """(p, K): the variances of variables without edges where the diagonals of classes are compared."""
+        penalty, every = cast(PairPenalty, self.penalty.of_diagonal), np.arange(self.source.n_variables)
+        diagonal = np.stack([self.source.diagonal(k) for k in range(self.source.n_classes)], axis=1)
+        rows = penalty.marked(self.weights * diagonal + self.diagonal_penalty, every, every)
+        linear, entries = penalty.as_entries(rows)
+        return penalty.update(np.tile(self.weights, len(every)), linear, entries).reshape(rows.shape)
 
     def objective(self, precision: Sequence[Any]) -> float:
         """Value of the objective at K precision matrices, dense or sparse.
 
         Infinite if one of them is not positive definite or has a forbidden entry.
         """
-        total, absent = 0.0, absent_of(self.source)
+        total, absent, diagonals = 0.0, absent_of(self.source), np.zeros((self.source.n_variables, len(precision)))
         off_diagonal = []
         for k, matrix in enumerate(precision):
             Theta = sparse.coo_array(matrix)
@@ -98,6 +112,7 @@ class JointProblem:
             if logdet is None:
                 return np.inf
             total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
+            diagonals[slice(None) if absent is None else kept, k] = Theta.diagonal()
             if absent is not None:
                 Theta = sparse.coo_array((Theta.data, (kept[Theta.row], kept[Theta.col])), shape=matrix.shape)
             trace = float(self.source.entries(k, Theta.row, Theta.col) @ Theta.data)
@@ -105,6 +120,11 @@ class JointProblem:
             upper = sparse.triu(Theta, 1).tocoo()
             key = upper.row.astype(np.int64) * self.source.n_variables + upper.col
             off_diagonal.append((key, upper.data))
+        compared = self.penalty.of_diagonal
+        if compared is not None:
+            every = np.arange(len(diagonals))
+            values, entries = compared.as_entries(compared.marked(diagonals, every, every))
+            total += float(compared.value(values, entries).sum())
         return total + 2.0 * self._pair_penalty(off_diagonal)
 
     def _pair_penalty(self, off_diagonal: list[tuple[IntArray, FloatArray]]) -> float:
@@ -137,12 +157,14 @@ def make_problem(
     class_graph: Any = None,
     weights: Any = None,
     penalize_diagonal: bool = True,
+    fuse_diagonal: bool = False,
     pair_weights: Any = None,
 ) -> JointProblem:
     """Check the arguments of a problem and put it together."""
     source = as_source(S)
     named = source.class_names, source.sample_sizes, absent_of(source)
-    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named)
+    fused = check_switch("fuse_diagonal", fuse_diagonal)
+    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named, fuse_diagonal=fused)
     w = check_weights(weights, source.class_names, source.sample_sizes)
     factors = as_pair_weights(pair_weights, source.variable_names)
     problem = JointProblem(source, chosen, w, check_switch("penalize_diagonal", penalize_diagonal), factors)

@@ -49,6 +49,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.certificate import LARGEST_NEAR, Bounds, surely_near
 from jointglasso.penalties import PairPenalty
@@ -73,7 +74,7 @@ def with_rounding(
     if not system.n_blocks:
         return replace(bounds, rounding=np.zeros_like(bounds.gap))
     factor = bounds.factor
-    variance = np.maximum(factor.inverse[system.diagonal], system.optimal_variance(diagonal_penalty))
+    variance = np.maximum(factor.inverse[system.diagonal], bounds.dual[system.diagonal])
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         conditioning = Conditioning.of(system, theta, factor, variance)
         gap = bounds.gap + _gap_error(system, bounds, conditioning)
@@ -168,9 +169,14 @@ def _objective(
     penalties = diagonal_penalty * np.add.reduceat(diagonal, first)
     of_pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
     pairs = system.sum_pairs_per_group(of_pairs)
+    fused = FusedDiagonal.of(system, penalty)
+    if fused is not None:
+        pairs = pairs + fused.value(diagonal)
     objective = system.sum_per_group(weight * (trace - factor.logdet) + penalties) + pairs
     # Pairs of several groups are added one after another, those of a single one pairwise; zeros add no error.
     chain = system.sum_pairs_per_group((of_pairs != 0.0).astype(float)) if system.n_groups > 1 else _PAIRWISE
+    if fused is not None:
+        chain = chain + system.sum_per_group(system.size.astype(float))  # those of the diagonal follow one by one
     chain = chain + 2.0 * system.size.max() + 4.0 * system.n_classes + np.bincount(system.block_group) + 16.0
     largest = system.sum_per_group(weight * terms + penalties) + pairs
     return objective, system.sum_per_group(weight * logdet_error) + _g(chain) * largest

@@ -140,6 +140,15 @@ class BlockSystem:
         row, column = self.entry_members(self.pair_start[:-1])
         return self.members[row], self.members[column]
 
+    @cached_property
+    def same_variables(self) -> IntArray | None:
+        """Number of the two variables of each pair, ascending, where several groups hold pairs of the same two."""
+        if self.n_groups <= 1:
+            return None
+        i, j = self.pair_variables
+        new = (np.diff(i, prepend=-1) != 0) | (np.diff(j, prepend=-1) != 0)
+        return None if new.all() else np.cumsum(new) - 1
+
     def find_pairs(self, i: IntArray, j: IntArray) -> IntArray:
         """Numbers of the pairs of variables i < j; -1 where they are in no block together."""
         from jointglasso.kernels.pair_index import find_pairs

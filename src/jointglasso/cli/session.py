@@ -36,8 +36,8 @@ GROUPS = {
     "From values to covariances": ("scale", "association", "log", "missing", "constant", "weights"),
     "Penalties": (
         "lambda1", "lambda2", "criterion", "n_lambdas", "ratios", "ratio", "min_ratio", "gamma", "penalized_scores",
-        "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty", "order",
-        "class_graph", "latent", "points",
+        "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty",
+        "fuse_diagonal", "order", "class_graph", "latent", "points",
     ),
     "Result": (
         "out", "overwrite", "title", "stability", "differences", "prove", "fdr", "n_resamples", "figures",

@@ -46,6 +46,7 @@ _SOLVE = [
         help="Wanted: edges in the same classes (group), of the same value in all classes (fused), from each class to "
         "the next (chain), in neighbours (graph), or of similar value in neighbours (laplacian).",
     ),
+    click.option("--fuse-diagonal", is_flag=True, help="With fused, chain and graph: compare the diagonals, too."),
     click.option("--order", help="Order of all classes for chain and laplacian: t0,t1,t2; else as in the data."),
     click.option(
         "--class-graph", help="Neighbours for graph and laplacian, with weights if wanted: control-a,control-b=0.5.",
@@ -114,12 +115,13 @@ def _tying(options: dict[str, Any], data: Data) -> dict[str, Any]:
     penalty = options["penalty"]
     if penalty == "group" and options["time"] is not None and _left_alone("penalty"):
         penalty = "chain"
+    fused = {"fuse_diagonal": True} if options["fuse_diagonal"] else {}
     if penalty == "group" and order is None and graph is None:
-        return {}
+        return fused
     neighbours: Any = split([order]) if order is not None else None
     if graph is not None:
         neighbours = [_edge(word, data.source.class_names) for word in split([graph])]
-    return {"penalty": penalty, "class_graph": neighbours}
+    return {"penalty": penalty, "class_graph": neighbours, **fused}
 
 
 def _left_alone(option: str) -> bool:

@@ -29,7 +29,7 @@ from jointglasso.engine.sameness import sameness_of
 from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.engine.status import status_of
 from jointglasso.problem import JointProblem, make_problem
-from jointglasso.screening.groups import ClassBlocks, class_blocks
+from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution
 from jointglasso.solvers import GroupSolver
@@ -53,6 +53,7 @@ def solve(
     class_graph: Any = None,
     weights: Any = None,
     penalize_diagonal: bool = True,
+    fuse_diagonal: bool = False,
     pair_weights: Any = None,
     latent: float | None = None,
     screening: str = "dynamic",
@@ -90,6 +91,9 @@ def solve(
         Weight of each class in the likelihood; equal by default.
     penalize_diagonal : bool, default True
         As in the paper; False is the convention of JGL and GGLasso.
+    fuse_diagonal : bool, default False
+        Whether "fused", "chain" and "graph" compare the diagonals of the classes, too: the convention of JGL's fused
+        penalty. Classes are then tied at every variable, and ADMM and Newton's method solve what sweeps cannot.
     pair_weights : array (p, p), sparse matrix, dict or PairWeights, optional
         Factor on the penalty of each pair of variables, 1 by default: below 1 where prior knowledge speaks for an edge,
         0 to leave it unpenalised, above 1 where it speaks against, ``inf`` to forbid it. An array is symmetric and its
@@ -168,6 +172,7 @@ def solve(
             class_graph=class_graph,
             weights=weights,
             penalize_diagonal=penalize_diagonal,
+            fuse_diagonal=fuse_diagonal,
             pair_weights=pair_weights,
         )
         mu = None if latent is None else check_positive("latent", latent)
@@ -322,8 +327,8 @@ def _lay_out(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[Int
     """Blocks to be solved, and for each class the variables left out because they are alone."""
     partition = screen.partition
     blocks = partition.class_blocks
-    if method.include_isolated and screen.absent is None:  # a variable that a class lacks belongs to no block
-        blocks = class_blocks(partition.labels, smallest=1, coupled=partition.coupled)
+    if method.include_isolated:
+        blocks = partition.blocks_from(1)
     inside = np.zeros(partition.labels.shape, dtype=bool)
     inside[np.repeat(blocks.block_class, blocks.sizes), blocks.members] = True
     return blocks, [np.flatnonzero(~row) for row in inside]

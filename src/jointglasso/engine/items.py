@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
@@ -18,13 +20,16 @@ _BATCH_COST = 1e7
 
 
 def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
-    """Groups of each piece of work: every big group alone, largest first, then the small ones in batches.
+    """Groups of each piece of work: every big bundle alone, largest first, then the small ones in batches.
 
     They do not depend on who does them, so that the solution does not, and what was saved of them is found again.
     """
-    everything = np.arange(blocks.n_groups)
     if together or blocks.n_groups == 0:
-        return [everything]
+        return [np.arange(blocks.n_groups)]
+    if blocks.bundle is not None:
+        bundles = replace(blocks, group=blocks.bundle[blocks.group], bundle=None)
+        return [np.flatnonzero(np.isin(blocks.bundle, item)) for item in work_items(bundles, together=False)]
+    everything = np.arange(blocks.n_groups)
     area, cost = blocks.group_area, blocks.group_cost
     big = everything[blocks.group_largest > BATCHED_BLOCK]
     small = np.setdiff1d(everything, big, assume_unique=True)

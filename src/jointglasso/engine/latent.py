@@ -42,6 +42,8 @@ def require_latent(problem: JointProblem) -> None:
             "latent= needs every variable in every class: drop the variables that a class lacks, or leave latent out.",
             "latent",
         )
+    if problem.penalty.of_diagonal is not None:
+        raise InputError("latent= does not go with fuse_diagonal=True: give one of them.", "latent")
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     needed = _BYTES_PER_ENTRY * n_classes * float(p) ** 2
     room = available_memory()
@@ -54,7 +56,7 @@ def require_latent(problem: JointProblem) -> None:
 
 def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Options, clock: Clock) -> Solution:
     """The solution with latent variables, given the one without: the same if it is proved that there are none."""
-    p, coupled = problem.source.n_variables, problem.penalty.coupled()
+    p, coupled = problem.source.n_variables, problem.penalty.coupling
     labels = np.zeros((problem.source.n_classes, p), dtype=np.int64)
     blocks = class_blocks(labels, smallest=1, coupled=coupled)
     with clock.stage("covariance"):
@@ -113,7 +115,7 @@ def _certificate(problem: JointProblem, system: BlockSystem, point: LatentPoint)
     """
     dual = point.dual.copy()
     dual[system.diagonal] = system.optimal_variance(problem.diagonal_penalty)  # that of the optimum, as without L
-    u, reach = subgradient_within(system, dual, np.full(system.n_groups, point.gap))
+    u, reach = subgradient_within(system, dual, np.full(system.n_groups, point.gap), problem.penalty)
     entries = system.gather(point.A)
     anywhere = np.full(len(entries), _ANYWHERE)
     absent = problem.penalty.certain_zeros(entries, u, reach, anywhere, system.entries(problem.penalty))

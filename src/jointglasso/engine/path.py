@@ -34,6 +34,7 @@ def solve_path(
     class_graph: Any = None,
     weights: Any = None,
     penalize_diagonal: bool = True,
+    fuse_diagonal: bool = False,
     pair_weights: Any = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
@@ -58,8 +59,8 @@ def solve_path(
         Penalties, in the order in which the solutions are wanted.
     checkpoint : path, optional
         Folder in which every point gets a checkpoint of its own.
-    S, penalty, class_graph, weights, penalize_diagonal, pair_weights, screening, solver, tol, max_iter, n_jobs,
-    callback, on_interrupt, max_memory, executor
+    S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, screening, solver, tol, max_iter,
+    n_jobs, callback, on_interrupt, max_memory, executor
         As in `jointglasso.solve`.
 
     Yields
@@ -98,6 +99,7 @@ def solve_path(
             class_graph=class_graph,
             weights=weights,
             penalize_diagonal=penalize_diagonal,
+            fuse_diagonal=fuse_diagonal,
             pair_weights=pair_weights,
         )
         for point in points

@@ -117,6 +117,7 @@ def plan(
     class_graph: Any = None,
     weights: Any = None,
     penalize_diagonal: bool = True,
+    fuse_diagonal: bool = False,
     pair_weights: Any = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
@@ -128,8 +129,10 @@ def plan(
 
     Parameters
     ----------
-    S, lambda1, lambda2, penalty, class_graph, weights, penalize_diagonal, pair_weights, screening, solver
+    S, lambda1, lambda2, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, screening
         As in `jointglasso.solve`. Dynamic screening may merge blocks later; the plan is that of its first round.
+    solver
+        As in `jointglasso.solve`.
     workers : int, optional
         Plan for so many workers of a Dask cluster whose cores are like those of this machine. `S` is then a
         `SampleCovariance`, and no more than a few tiles and groups of the problem are computed: some seconds for a
@@ -154,7 +157,7 @@ def plan(
     method = choose_method(solver)
     problem = make_problem(
         S, lambda1, lambda2, penalty=penalty, class_graph=class_graph, weights=weights,
-        penalize_diagonal=penalize_diagonal, pair_weights=pair_weights,
+        penalize_diagonal=penalize_diagonal, fuse_diagonal=fuse_diagonal, pair_weights=pair_weights,
     )  # fmt: skip
     if workers is not None:
         from jointglasso.engine.execute import solve
@@ -163,7 +166,7 @@ def plan(
         check_count("cores", cores, 1)
         options: dict[str, Any] = {
             "penalty": penalty, "class_graph": class_graph, "weights": weights, "penalize_diagonal": penalize_diagonal,
-            "screening": screening, "solver": solver,
+            "fuse_diagonal": fuse_diagonal, "screening": screening, "solver": solver,
         }  # fmt: skip
         return plan_on_cluster(
             problem,

@@ -27,7 +27,9 @@ Violated = tuple[IntArray, IntArray, BoolArray]
 class Rows:
     """Some pairs of a system with the numbers of all classes, (m, K); zero reach where a class has cut the pair."""
 
-    pairs: IntArray
+    i: IntArray
+    j: IntArray
+    """The two variables of each row."""
     entries: IntArray
     row: IntArray
     """Row of each entry."""
@@ -65,13 +67,12 @@ class Cuts:
     def violated(self, theta: FloatArray, bounds: Bounds) -> Violated:
         """Pairs that fail the check at `theta`, and the classes that must be merged there."""
         rows = self._rows(theta, bounds)
-        i, j = self._variables(rows.pairs)
-        if not len(rows.pairs):
-            return i, j, rows.held
+        if not len(rows.i):
+            return rows.i, rows.j, rows.held
         u = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
         wanted = self.problem.penalty.wants(rows.theta, u, rows.factor) & ~rows.held
         failed = wanted.any(axis=1)
-        return i[failed], j[failed], wanted[failed]
+        return rows.i[failed], rows.j[failed], wanted[failed]
 
     def groups_unproved(self, theta: FloatArray, bounds: Bounds) -> IntArray:
         """Groups with a pair of which the gap does not prove that it passes the check at the exact solution.
@@ -80,9 +81,9 @@ class Cuts:
         the restricted problem are bounds of it.
         """
         rows, system = self._rows(theta, bounds), self.system
-        if not len(rows.pairs):
+        if not len(rows.i):
             return np.empty(0, dtype=np.int64)
-        u, u_reach = subgradient_within(system, bounds.dual, bounds.gap, rows.entries)
+        u, u_reach = subgradient_within(system, bounds.dual, bounds.gap, self.problem.penalty, rows.entries)
         hold = self.problem.penalty.cuts_hold(
             rows.theta,
             rows.with_entries(u, rows.cut),
@@ -91,7 +92,7 @@ class Cuts:
             rows.held,
             rows.factor,
         )
-        return np.unique(system.pair_group[rows.pairs[~hold]])
+        return np.unique(self._group(rows.entries[~hold[rows.row]]))
 
     def subgradient(self, theta: FloatArray, bounds: Bounds) -> tuple[IntArray, FloatArray, Leaks]:
         """Subgradients over all classes of the pairs in question: on their entries, and what leaks where they are cut.
@@ -106,8 +107,9 @@ class Cuts:
         # A class that lacks the pair wants no number there.
         leak = np.where(rows.held | np.isnan(wanted), 0.0, (u - wanted) / self.problem.weights)
         at, cls = np.nonzero(leak)
-        i, j = self._variables(rows.pairs[at])
-        leaks = Leaks(self.system.pair_group[rows.pairs[at]], cls, i, j, leak[at, cls])
+        group = np.empty(m, dtype=np.int64)
+        group[rows.row] = self._group(rows.entries)  # any of those that hold the pair
+        leaks = Leaks(group[at], cls, rows.i[at], rows.j[at], leak[at, cls])
         return rows.entries, u[rows.row, rows.cls], leaks
 
     def _rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
@@ -118,7 +120,7 @@ class Cuts:
             entries, start = system.entries_of(pairs)
             factor = np.repeat(system.pair_factor[pairs], np.diff(start)) if len(system.pair_factor) else 1.0
             threshold = np.array([penalty.threshold(k) for k in range(system.n_classes)])
-            u, reach = subgradient_within(system, bounds.dual, bounds.gap, entries)
+            u, reach = subgradient_within(system, bounds.dual, bounds.gap, penalty, entries)
             largest = np.maximum(np.abs(u), np.abs(self._subgradient(bounds.inverse, entries))) + reach
             matters = ~(largest < factor * threshold[system.entry_class[entries]])
             matters |= theta[system.upper[entries]] != 0.0
@@ -126,23 +128,33 @@ class Cuts:
         return self._as_rows(pairs, theta)
 
     def _as_rows(self, pairs: IntArray, theta: FloatArray) -> Rows:
+        """A row for the variables of each pair, with what all groups that hold it say of it."""
         system, problem = self.system, self.problem
+        of_pair = first = np.arange(len(pairs))
+        if problem.penalty.by_class and system.same_variables is not None:
+            numbers = np.unique(system.same_variables[pairs])
+            pairs = np.flatnonzero(np.isin(system.same_variables, numbers))
+            of_pair = np.searchsorted(numbers, system.same_variables[pairs])
+            first = np.searchsorted(of_pair, np.arange(len(numbers)))
         entries, start = system.entries_of(pairs)
-        row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.block_class[system.entry_block[entries]]
-        held = np.zeros((len(pairs), system.n_classes), dtype=bool)
+        row, cls = np.repeat(of_pair, np.diff(start)), system.block_class[system.entry_block[entries]]
+        held = np.zeros((len(first), system.n_classes), dtype=bool)
         held[row, cls] = True
         values, cut = np.zeros(held.shape), np.zeros(held.shape)
         values[row, cls] = theta[system.upper[entries]]
-        i, j = self._variables(pairs)
-        coupled = problem.penalty.coupled()
-        concerned = ~held if coupled is None else ~held & (held @ coupled)  # no tie leads to the other classes
+        i, j = self._variables(pairs[first])
+        coupled = problem.penalty.coupling
+        concerned = ~held if coupled is None else ~held & (held @ coupled.parts)  # no tie leads to the other classes
         for k in range(system.n_classes):
             there = np.flatnonzero(concerned[:, k])
             if len(there):
                 cut[there, k] = -problem.weights[k] * problem.source.entries(k, i[there], j[there])
-        factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
+        factor = system.pair_factor[pairs[first]] if len(system.pair_factor) else UNIFORM
         cut = problem.penalty.marked(cut, i, j)
-        return Rows(pairs, entries, row, cls, held, values, cut, factor)
+        return Rows(i, j, entries, row, cls, held, values, cut, factor)
+
+    def _group(self, entries: IntArray) -> IntArray:
+        return self.system.block_group[self.system.entry_block[entries]]
 
     def _subgradient(self, W: FloatArray, entries: IntArray) -> FloatArray:
         at = self.system.upper[entries]

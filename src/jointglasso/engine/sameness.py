@@ -56,14 +56,20 @@ def certain_ties(
     at, start = system.entries_of(pairs)
     row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[at]
     values, reach = theta[system.upper[at]], theta_reach(system, theta, gap, at)
-    u, u_reach = subgradient_within(system, dual, gap, at)
+    u, u_reach = subgradient_within(system, dual, gap, penalty, at)
     equal = penalty.proves(values, u, u_reach, reach, system.entries(penalty, pairs))[1]
-    # Where a class does not hold a pair its value is zero, for certain.
-    whole, far = np.zeros((len(pairs), system.n_classes)), np.zeros((len(pairs), system.n_classes))
-    whole[row, cls], far[row, cls] = values, reach
+    # Where a class does not hold a pair its value is zero, for certain; unless it holds it in another group.
+    whole, far, held = (np.zeros((len(pairs), system.n_classes)) for _ in range(3))
+    whole[row, cls], far[row, cls], held[row, cls] = values, reach, 1.0
     one, two = tied.T
     distance, reaches = np.abs(whole[:, one] - whole[:, two]), far[:, one] + far[:, two]
     proved = np.where(distance == 0.0, equal, distance > (1.0 + 1e-12) * reaches)
+    if system.same_variables is not None:
+        others = np.zeros((system.same_variables[-1] + 1, system.n_classes))
+        every = np.repeat(system.same_variables, np.diff(system.pair_start))
+        others[every, system.entry_class] = 1.0
+        elsewhere = others[system.same_variables[pairs]] > held
+        proved &= ~(elsewhere[:, one] | elsewhere[:, two])
     i, j = (ends[pairs] for ends in system.pair_variables)
     return TieProofs(np.minimum(i, j), np.maximum(i, j), proved)
 

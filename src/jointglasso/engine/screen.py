@@ -52,12 +52,12 @@ class Screen:
         source, penalty = problem.source, problem.penalty
         if rule == "none":
             labels = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
-            self._partition = Partition(labels, penalty.coupled()).isolating(self.absent)
+            self._partition = Partition(labels, penalty.coupling).isolating(self.absent)
             return
         if self.pairs is None:
             self.pairs = scan_on(executor, problem, penalty, strong_only=rule == "global")
         if rule == "dynamic":
-            self.dynamic = DynamicScreen(self.pairs, penalty)
+            self.dynamic = DynamicScreen(self.pairs, penalty, self.absent)
         else:
             covariances = weighted_covariances(source, problem.weights, problem.pair_weights, penalty)
             self._partition = partition_of_pairs(rule, self.pairs, penalty, covariances).isolating(self.absent)

@@ -114,7 +114,7 @@ def _task(item: Item, shared: Shared, system: BlockSystem, tell: Tell) -> Solver
             require_definite_start(problem, system, theta)
         theta = without_forbidden(system, theta)
     else:
-        theta = diagonal_start(system, problem.diagonal_penalty)
+        theta = diagonal_start(system, problem.penalty, problem.diagonal_penalty)
     task = SolverTask(
         system=system,
         penalty=problem.penalty,

@@ -24,8 +24,8 @@ PREPARATION = ("scale", "assume_centered", "association", "missing", "constant",
 
 #: Parameters that are passed on to `solve`, `pair_weights` and others only where they are set.
 SOLVE = (
-    "penalty", "class_graph", "weights", "penalize_diagonal", "screening", "solver", "tol", "max_iter", "n_jobs",
-    "pair_weights",
+    "penalty", "class_graph", "weights", "penalize_diagonal", "fuse_diagonal", "screening", "solver", "tol", "max_iter",
+    "n_jobs", "pair_weights",
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ class JointGraphicalLassoCV(JointModel):
         Options of the criteria, see `jointglasso.select`.
     penalty, class_graph
         How the classes are tied together, as in `JointGraphicalLasso`.
-    scale, assume_centered, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs, missing
+    scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs, missing
         As in `JointGraphicalLasso`. `n_jobs` counts columns, folds or subsamples at the same time.
     association, constant, variables, pair_weights
         As in `JointGraphicalLasso`.
@@ -80,6 +80,7 @@ class JointGraphicalLassoCV(JointModel):
         assume_centered: bool = False,
         weights: Any = WEIGHTS,
         penalize_diagonal: bool = False,
+        fuse_diagonal: bool = False,
         screening: str = "dynamic",
         solver: Any = "auto",
         tol: float = 1e-6,
@@ -109,6 +110,7 @@ class JointGraphicalLassoCV(JointModel):
         self.assume_centered = assume_centered
         self.weights = weights
         self.penalize_diagonal = penalize_diagonal
+        self.fuse_diagonal = fuse_diagonal
         self.screening = screening
         self.solver = solver
         self.tol = tol

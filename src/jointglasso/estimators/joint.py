@@ -43,6 +43,8 @@ class JointGraphicalLasso(JointModel):
         Weight of each class in the likelihood; by default ``sqrt(n_k / mean n)``, see `jointglasso.select`.
     penalize_diagonal : bool, default False
         False is the convention of JGL and GGLasso, True that of the paper and of `jointglasso.solve`.
+    fuse_diagonal : bool, default False
+        Compare the diagonals of the classes, too, as in `jointglasso.solve`.
     screening, solver, tol, max_iter, n_jobs
         As in `jointglasso.solve`.
     missing : {"refuse", "complete", "pairwise", "em"}
@@ -116,6 +118,7 @@ class JointGraphicalLasso(JointModel):
         assume_centered: bool = False,
         weights: Any = WEIGHTS,
         penalize_diagonal: bool = False,
+        fuse_diagonal: bool = False,
         screening: str = "dynamic",
         solver: Any = "auto",
         tol: float = 1e-6,
@@ -136,6 +139,7 @@ class JointGraphicalLasso(JointModel):
         self.assume_centered = assume_centered
         self.weights = weights
         self.penalize_diagonal = penalize_diagonal
+        self.fuse_diagonal = fuse_diagonal
         self.screening = screening
         self.solver = solver
         self.tol = tol

@@ -41,7 +41,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         How penalties are chosen, see `jointglasso.select`; "cv" and "stars" need windows without overlap.
     gamma, random_state
         Options of the criteria.
-    scale, assume_centered, weights, penalize_diagonal, screening, solver, tol, max_iter, n_jobs
+    scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs
         As in `JointGraphicalLasso`.
     missing, association, constant, pair_weights
         As in `JointGraphicalLasso`.
@@ -96,6 +96,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         assume_centered: bool = False,
         weights: Any = WEIGHTS,
         penalize_diagonal: bool = False,
+        fuse_diagonal: bool = False,
         screening: str = "dynamic",
         solver: Any = "auto",
         tol: float = 1e-6,
@@ -119,6 +120,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         self.assume_centered = assume_centered
         self.weights = weights
         self.penalize_diagonal = penalize_diagonal
+        self.fuse_diagonal = fuse_diagonal
         self.screening = screening
         self.solver = solver
         self.tol = tol

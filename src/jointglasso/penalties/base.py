@@ -21,7 +21,7 @@ A penalty is added by a class derived from `PairPenalty`, a module of compiled f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -34,6 +34,17 @@ UNIFORM: FloatArray = np.empty(0)
 
 #: Classes of the entries, for penalties that treat all classes alike.
 ANY_CLASS: IntArray = np.empty(0, dtype=np.int64)
+
+
+class Coupling(NamedTuple):
+    """Between which classes a penalty acts."""
+
+    ties: BoolArray
+    """(K, K): classes that are compared with one another."""
+    parts: BoolArray
+    """(K, K): those, and others that a path of them connects."""
+    diagonal: bool = False
+    """Whether their diagonals are compared, too."""
 
 
 class PairPenalty(ABC):
@@ -68,12 +79,13 @@ class PairPenalty(ABC):
     def ties(self) -> BoolArray | None:
         """(K, K): classes that are compared with one another; None: all of them."""
 
-    def coupled(self) -> BoolArray | None:
-        """(K, K): classes that are compared with one another, if only through others; None: all of them."""
+    @property
+    def coupling(self) -> Coupling | None:
+        """Between which classes it acts; None: between all of them, pair by pair."""
         if self.ties is None:
             return None
         _, part = sparse.csgraph.connected_components(sparse.csr_array(self.ties), directed=False)
-        return np.asarray(part[:, None] == part)
+        return Coupling(self.ties, np.asarray(part[:, None] == part), self.of_diagonal is not None)
 
     @property
     def tied_classes(self) -> IntArray:
@@ -86,6 +98,11 @@ class PairPenalty(ABC):
         """Entries that are zero, and `tied_classes` (P, T) that are equal, at every solution within reach."""
         zero = self.certain_zeros(theta, u, u_reach, theta_reach, entries)
         return zero, np.empty((len(entries.start) - 1, 0), dtype=bool)
+
+    @property
+    def of_diagonal(self) -> PairPenalty | None:
+        """What acts on the K-vector of a diagonal entry, once; None where the diagonals of classes are not compared."""
+        return None
 
     # Classes that lack a variable (`penalties/panels.py`)
 

@@ -26,10 +26,17 @@ def make_penalty(
     class_names: Sequence[str],
     sample_sizes: IntArray | None = None,
     absent: BoolArray | None = None,
+    *,
+    fuse_diagonal: bool = False,
 ) -> PairPenalty:
     """The penalty that `jointglasso.solve` is asked for; `absent` (K, p) are the variables that a class lacks."""
     check_choice("penalty", penalty, PENALTIES)
     l1, l2 = check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2)
+    if fuse_diagonal and penalty in ("group", "laplacian"):
+        raise InputError(
+            f'fuse_diagonal=True goes with penalty="fused", "chain" or "graph", not with "{penalty}": leave it out, or '
+            "choose one of these.", "fuse_diagonal",
+        )  # fmt: skip
     if penalty == "group":
         if class_graph is not None:
             raise InputError(
@@ -53,7 +60,8 @@ def make_penalty(
         raise InputError(
             'penalty="chain" takes the classes in order; for another class_graph use penalty="graph".', "class_graph"
         )
-    chosen = (LaplacianPenalty if penalty == "laplacian" else FusedPenalty)(l1, l2, weights, penalty)
+    kind = LaplacianPenalty if penalty == "laplacian" else FusedPenalty
+    chosen = kind(l1, l2, weights, penalty, fuse_diagonal)
     return chosen if absent is None else PanelPenalty(chosen, Panels(absent))
 
 

@@ -107,6 +107,11 @@ class PanelPenalty(PairPenalty):
     def tied_classes(self) -> IntArray:
         return self.whole.tied_classes
 
+    @property
+    def of_diagonal(self) -> PanelPenalty | None:
+        whole = self.whole.of_diagonal
+        return None if whole is None else PanelPenalty(whole, self.panels)
+
     def threshold(self, k: int) -> float:
         return self.whole.threshold(k)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries
-from jointglasso.penalties.base import UNIFORM, PairPenalty
+from jointglasso.penalties.base import UNIFORM, Coupling, PairPenalty
 from jointglasso.penalties.class_graph import edges_of
 
 
@@ -26,6 +26,8 @@ class TiedPenalty(PairPenalty):
     """(K, K) symmetric weights b >= 0 of the differences between classes; zero where classes are not neighbours."""
     word: str = ""
     """What the user called it, if not by its name: "chain", "graph"."""
+    fuse_diagonal: bool = False
+    """Whether the diagonals of neighbours are compared, too."""
 
     @property
     def n_classes(self) -> int:
@@ -43,12 +45,13 @@ class TiedPenalty(PairPenalty):
         return tied
 
     @cached_property
-    def _parts(self) -> BoolArray:
-        """(K, K): classes in one connected part of the graph."""
-        return np.asarray(super().coupled())
+    def coupling(self) -> Coupling:
+        return cast(Coupling, super().coupling)
 
-    def coupled(self) -> BoolArray:
-        return self._parts
+    @cached_property
+    def of_diagonal(self) -> Self | None:
+        compared = self.fuse_diagonal and bool(self.ties.any())
+        return replace(self, lambda1=0.0, fuse_diagonal=False) if compared else None
 
     @property
     def homogeneous(self) -> bool:
@@ -68,15 +71,16 @@ class TiedPenalty(PairPenalty):
         return self.lambda1
 
     def times(self, factor: float) -> Self:
-        return type(self)(factor * self.lambda1, factor * self.lambda2, self.graph, self.word)
+        return replace(self, lambda1=factor * self.lambda1, lambda2=factor * self.lambda2)
 
     def among(self, classes: IntArray) -> Self:
         """The penalty of pairs that only these classes have."""
-        return type(self)(self.lambda1, self.lambda2, self.graph[np.ix_(classes, classes)], self.word)
+        return replace(self, graph=self.graph[np.ix_(classes, classes)])
 
     def parameters(self) -> dict[str, Any]:
         graph = [list(edge) for edge in edges_of(self.graph)]
-        return {**super().parameters(), "penalty": self.word or self.name, "class_graph": graph}
+        fused = {"fuse_diagonal": True} if self.fuse_diagonal else {}
+        return {**super().parameters(), "penalty": self.word or self.name, "class_graph": graph, **fused}
 
     def cuts_hold(
         self,

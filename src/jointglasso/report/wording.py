@@ -35,6 +35,7 @@ _PARAMETER_NOTES = {
     "lambda2": "Penalty on each pair of variables over all classes: the higher, the more alike the networks.",
     "weights": "Weight of each class in the objective.",
     "penalize_diagonal": "Whether the penalty lambda1 holds for the diagonal too.",
+    "fuse_diagonal": "Whether the penalty lambda2 compares the diagonals of the classes too.",
     "tol": "Gap, relative to the objective, that counts as converged.",
     "sample_sizes": "Samples of each class.",
     "pair_weights": "Pairs of variables with a penalty of their own.",

@@ -31,8 +31,8 @@ class WaitingPairs:
 class DynamicScreen:
     """The current partition, the pairs waiting outside it, and the merges made so far."""
 
-    def __init__(self, pairs: PairTable, penalty: PairPenalty) -> None:
-        self.pairs, self.penalty = pairs, penalty
+    def __init__(self, pairs: PairTable, penalty: PairPenalty, absent: BoolArray | None = None) -> None:
+        self.pairs, self.penalty, self.absent = pairs, penalty, absent
         joined = start_edges(pairs, penalty)
         chosen = np.flatnonzero(joined.any(axis=1))
         self._edges = pairs.rows[chosen], pairs.columns[chosen], joined[chosen]
@@ -44,7 +44,7 @@ class DynamicScreen:
 
         rows, columns = self.pairs.rows, self.pairs.columns
         labels = class_components(self.pairs.n_variables, *self._edges)
-        self.partition = Partition(labels, self.penalty.coupled())
+        self.partition = Partition(labels, self.penalty.coupling, self.absent)
         joined = (labels[:, rows] == labels[:, columns]).T
         waits = (self.pairs.above & ~joined).any(axis=1) & joined.any(axis=1)
         self.waiting = WaitingPairs(rows[waits], columns[waits])

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from jointglasso.penalties.base import Coupling
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,9 @@ class ClassBlocks:
     members: IntArray
     group: IntArray
     """Independent group of each block."""
+    bundle: IntArray | None = None
+    """(G,): groups of one bundle hold pairs of the same variables, in classes between which others have cut them: they
+    are solved apart and looked at together when the cuts are checked. None: every group is a bundle."""
 
     @property
     def n_blocks(self) -> int:
@@ -109,15 +117,21 @@ class ClassBlocks:
         return found
 
 
-def class_blocks(labels: IntArray, *, smallest: int = 2, coupled: BoolArray | None = None) -> ClassBlocks:
+def class_blocks(
+    labels: IntArray, *, smallest: int = 2, coupled: Coupling | None = None, absent: BoolArray | None = None
+) -> ClassBlocks:
     """List the blocks of at least `smallest` variables and tie them into groups.
 
-    The off-diagonal penalty couples classes pair by pair and the diagonal is penalised per class, so two
-    blocks of different classes that share at most one variable have nothing in common in the objective. Nor have blocks
-    of classes between which the penalty does not act: only those marked in `coupled` (K, K) are tied, or all.
+    The penalty couples classes pair by pair and the diagonal is penalised per class, so two blocks of different classes
+    that share at most one variable have nothing in common in the objective. Nor have blocks of classes that are not
+    compared: a pair that a class between them has cut is zero there, whatever they do. Where the diagonals are compared
+    (`Coupling.diagonal`), one variable in common is enough, and those that are alone are blocks, too. Variables that a
+    class lacks, `absent`, are not.
     """
     from jointglasso.kernels.components import couple_blocks
 
+    diagonal = coupled is not None and coupled.diagonal
+    smallest = 1 if diagonal else smallest
     classes, sizes, members = [], [], []
     block_of = np.full(labels.shape, -1, dtype=np.int64)
     count = 0
@@ -125,6 +139,9 @@ def class_blocks(labels: IntArray, *, smallest: int = 2, coupled: BoolArray | No
         size = np.bincount(row)
         order = np.argsort(row, kind="stable")
         kept = order[size[row[order]] >= smallest]
+        if absent is not None:
+            kept = kept[~absent[k, kept]]
+            size[row[absent[k]]] = 0
         big = np.flatnonzero(size >= smallest)
         number = np.full(len(size), -1, dtype=np.int64)
         number[big] = count + np.arange(len(big))
@@ -134,7 +151,24 @@ def class_blocks(labels: IntArray, *, smallest: int = 2, coupled: BoolArray | No
         sizes.append(size[big])
         members.append(kept)
     block_class = np.concatenate(classes)
-    acting = np.ones((len(labels), len(labels)), dtype=bool) if coupled is None else coupled
     start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     flat = np.concatenate(members)
-    return ClassBlocks(block_class, start, flat, couple_blocks(block_of, start, flat, block_class, acting))
+    if diagonal:
+        group = _with_a_common_variable(block_of, np.argwhere(np.triu(cast("Coupling", coupled).ties)), count)
+        return ClassBlocks(block_class, start, flat, group)
+    everywhere = np.ones((len(labels), len(labels)), dtype=bool)
+    group = couple_blocks(block_of, start, flat, block_class, everywhere if coupled is None else coupled.ties)
+    if coupled is None or np.array_equal(coupled.ties, coupled.parts):
+        return ClassBlocks(block_class, start, flat, group)
+    beside = couple_blocks(block_of, start, flat, block_class, coupled.parts)
+    bundle = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
+    bundle[group] = beside
+    return ClassBlocks(block_class, start, flat, group, bundle)
+
+
+def _with_a_common_variable(block_of: IntArray, tied: IntArray, n_blocks: int) -> IntArray:
+    """Label the groups of blocks of tied classes that have a variable in common; `block_of` (K, p) is -1 outside."""
+    one, two = (block_of[tied[:, end]].ravel() for end in (0, 1))
+    one, two = (ends[(one >= 0) & (two >= 0)] for ends in (one, two))
+    graph = sparse.coo_array((np.ones(len(one), dtype=bool), (one, two)), shape=(n_blocks, n_blocks))
+    return sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int64)

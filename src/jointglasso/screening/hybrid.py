@@ -55,7 +55,7 @@ def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covaria
         more = penalty.closure(weighted, joined, factor[allowed] if len(factor) else factor) & ~joined
         chosen = np.flatnonzero(more.any(axis=1))
         if not len(chosen):
-            return Partition(labels, penalty.coupled())
+            return Partition(labels, penalty.coupling)
         rows, columns = np.concatenate([rows, i[chosen]]), np.concatenate([columns, j[chosen]])
         edges = np.concatenate([edges, more[chosen]])
 

@@ -13,6 +13,7 @@ from jointglasso.screening import conditions
 from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
+    from jointglasso.penalties.base import Coupling
     from jointglasso.screening.groups import ClassBlocks, Group
 
 
@@ -23,8 +24,10 @@ class Partition(Shown):
     ----------
     labels : int array (K, p)
         Block of each variable in each class; any numbering, stored as 0, 1, ... by smallest member.
-    coupled : bool array (K, K), optional
+    coupled : Coupling, optional
         Classes between which a penalty acts; all of them by default.
+    absent : bool array (K, p), optional
+        Variables that a class lacks, each of them a block by itself that nothing is known of.
 
     Examples
     --------
@@ -34,7 +37,7 @@ class Partition(Shown):
     2
     """
 
-    def __init__(self, labels: Any, coupled: BoolArray | None = None) -> None:
+    def __init__(self, labels: Any, coupled: Coupling | None = None, absent: BoolArray | None = None) -> None:
         given = np.asarray(labels)
         if given.ndim != 2 or 0 in given.shape or not np.issubdtype(given.dtype, np.integer):
             raise InputError(
@@ -42,7 +45,7 @@ class Partition(Shown):
             )
         self.labels: IntArray = np.stack([_canonical(row) for row in given])
         self.labels.setflags(write=False)
-        self.coupled = coupled
+        self.coupled, self.absent = coupled, absent
 
     @classmethod
     def single_block(cls, n_classes: int, n_variables: int) -> Partition:
@@ -54,7 +57,7 @@ class Partition(Shown):
         if absent is None or not absent.any():
             return self
         alone = self.n_variables + np.arange(self.n_variables)
-        return Partition(np.where(absent, alone, self.labels), self.coupled)
+        return Partition(np.where(absent, alone, self.labels), self.coupled, absent)
 
     @property
     def n_classes(self) -> int:
@@ -132,10 +135,17 @@ class Partition(Shown):
 
     @cached_property
     def class_blocks(self) -> ClassBlocks:
-        """The blocks of two or more variables as flat arrays, with the independent group of each."""
+        """The blocks of two or more variables as flat arrays, with the independent group of each.
+
+        Where the diagonals of classes are compared, variables that are alone are blocks, too.
+        """
+        return self.blocks_from(2)
+
+    def blocks_from(self, smallest: int) -> ClassBlocks:
+        """The blocks of so many variables or more."""
         from jointglasso.screening.groups import class_blocks
 
-        return class_blocks(self.labels, coupled=self.coupled)
+        return class_blocks(self.labels, smallest=smallest, coupled=self.coupled, absent=self.absent)
 
     def groups(self) -> list[Group]:
         """Independent groups of class blocks, largest first.

@@ -113,7 +113,7 @@ def partition_by(
     """Scan the pairs and apply one rule; the arguments are taken as checked."""
     if rule == "none":
         together = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
-        return Partition(together, penalty.coupled()).isolating(absent_of(source))
+        return Partition(together, penalty.coupling).isolating(absent_of(source))
     strong_only = rule in ("global", "strong")
     pairs = scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only)
     found = partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights, penalty))
@@ -134,10 +134,10 @@ def partition_of_pairs(
         word = penalty.parameters()["penalty"]
         raise InputError(f'The rule "class" does not hold for penalty="{word}": use "hybrid" or "dynamic".', "rule")
     if rule == "global":
-        return Partition(global_partition(pairs).labels, penalty.coupled())
+        return Partition(global_partition(pairs).labels, penalty.coupling)
     if rule == "hybrid" and covariances is not None:
         return hybrid_by_class(pairs, penalty, covariances)
     from jointglasso.kernels.components import class_components
 
     labels = class_components(pairs.n_variables, pairs.rows, pairs.columns, start_edges(pairs, penalty))
-    return Partition(labels, penalty.coupled())
+    return Partition(labels, penalty.coupling)

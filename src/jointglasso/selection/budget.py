@@ -39,7 +39,7 @@ class Budget:
         self._source = source
         self._max_seconds = max_seconds
         self._max_memory = options.get("max_memory")
-        kept = ("penalty", "class_graph", "weights", "penalize_diagonal", "pair_weights", "screening")
+        kept = ("penalty", "class_graph", "weights", "penalize_diagonal", "fuse_diagonal", "pair_weights", "screening")
         self._options = {name: options[name] for name in kept if name in options}
         self._peaks = self._drawn_peaks() if source.n_variables > _SMALL else None
 

@@ -21,6 +21,7 @@ import numpy as np
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask
@@ -219,9 +220,9 @@ class _State:
         step = 1.0 / self.rho
         pair_step = step[system.pair_group]
         entries = task.penalty.prox(system.gather(point), pair_step, system.entries(task.penalty))
-        shrink = task.diagonal_penalty * step[system.block_group[system.diagonal_block]]
+        diagonal = shrunk_diagonal(system, task.penalty, task.diagonal_penalty, point[system.diagonal], step)
         self.Y_before = self.Y
-        self.Y = system.scatter(entries, np.maximum(point[system.diagonal] - shrink, 0.0))
+        self.Y = system.scatter(entries, np.maximum(diagonal, 0.0))
 
     def update_u(self) -> None:
         """Add the residual to the scaled dual variable."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.diagonal import variance_without_edges
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds, bound_groups
 from jointglasso.penalties import PairPenalty
@@ -111,8 +112,8 @@ class GroupSolver(Protocol):
         """Solve to the task's gap limits."""
 
 
-def diagonal_start(system: BlockSystem, diagonal_penalty: float) -> FloatArray:
-    """Optimal Theta if there were no edges: diagonal, with the variances that the optimum has anyway."""
+def diagonal_start(system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float) -> FloatArray:
+    """Optimal Theta if there were no edges: diagonal, as a rule with the variances that the optimum has anyway."""
     start = np.zeros(system.S.shape)
-    start[system.diagonal] = 1.0 / system.optimal_variance(diagonal_penalty)
+    start[system.diagonal] = 1.0 / variance_without_edges(system, penalty, diagonal_penalty)
     return start

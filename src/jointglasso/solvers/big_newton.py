@@ -160,7 +160,7 @@ class _State:
         state = cls.at(task, start, workers)
         if state is not None:
             return state
-        return cls.begin(task, diagonal_start(task.system, task.diagonal_penalty), workers)
+        return cls.begin(task, diagonal_start(task.system, task.penalty, task.diagonal_penalty), workers)
 
     @classmethod
     def at(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State | None:

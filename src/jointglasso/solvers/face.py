@@ -1,5 +1,7 @@
 """Newton's method on a face of a penalty that compares values: one unknown for each diagonal entry and each cluster.
 
+Where diagonals are compared, too, clusters of them are one unknown.
+
 Zeros stay zero and what is the same in several classes stays so; what is left is smooth, and near the solution each
 step squares the error, where sweeps over the columns take another share of it off.
 """
@@ -12,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds
 from jointglasso.penalties.tied import TiedPenalty
@@ -157,25 +160,32 @@ def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
     curvature = system.weigh(products + W[at] ** 2)
     linear = curvature * theta[at] + system.weigh(W[at] - system.S[at])
     entries = task.penalty.update(curvature, linear, system.entries(task.penalty))
-    return system.scatter(entries, theta[system.diagonal])
+    diagonal, fused = theta[system.diagonal], FusedDiagonal.of(system, task.penalty)
+    if fused is not None:
+        variance, weight = W[system.diagonal], system.block_weight[system.diagonal_block]
+        slope = weight * (variance - system.optimal_variance(task.diagonal_penalty))
+        diagonal = fused.update(weight * variance**2, weight * variance**2 * diagonal + slope)
+    return system.scatter(entries, diagonal)
 
 
 def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) -> FloatArray:
     """A step from `theta` on its face; what would change its sign becomes zero."""
     system, penalty = task.system, cast(TiedPenalty, task.penalty)
-    entries, values = system.entries(penalty), system.gather(theta)
+    entries, values, diagonal = system.entries(penalty), system.gather(theta), theta[system.diagonal]
     cluster, slope = penalty.face(values, entries)
-    n_diagonal = len(system.members)
+    fused = FusedDiagonal.of(system, penalty)
+    own, own_slope = (np.arange(len(diagonal)), 0.0 * diagonal) if fused is None else fused.face(diagonal)
+    n_diagonal = int(own.max()) + 1
     number = np.full(len(theta), -1, dtype=np.int64)
     number[system.upper] = np.where(cluster >= 0, cluster + n_diagonal, -1)
-    number[system.diagonal] = np.arange(n_diagonal)
+    number[system.diagonal] = own
     free = cluster >= 0
     variable = cluster[free] + n_diagonal
     n_variables = n_diagonal + int(cluster.max(initial=-1)) + 1
     face, W = _face_of(task, number, n_variables), _blocks(task, bounds.inverse)
     S = _blocks(task, system.S)
     gradient = face.sum([p.take(s - w) for p, s, w in zip(face.patterns, S, W, strict=True)])
-    gradient[:n_diagonal] += task.diagonal_penalty
+    gradient += bincount(own, own_slope + task.diagonal_penalty, n_variables)
     gradient += bincount(variable, 2.0 * slope[free], n_variables)
 
     def bend(z: FloatArray) -> FloatArray:
@@ -188,7 +198,7 @@ def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) ->
     new = np.zeros_like(values)
     new[free] = values[free] + z[variable]
     new[new * values <= 0.0] = 0.0
-    return system.scatter(new, theta[system.diagonal] + z[:n_diagonal])
+    return system.scatter(new, diagonal + z[own])
 
 
 def _face_of(task: SolverTask, number: IntArray, n_variables: int) -> Face:

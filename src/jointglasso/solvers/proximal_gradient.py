@@ -13,6 +13,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import bincount
 from jointglasso.solvers.base import SolverResult, SolverTask
@@ -131,8 +132,10 @@ class _State:
         point = self.theta - np.repeat(self.length[system.block_group], system.size**2) * gradient
         step = self.length[system.pair_group]
         entries = task.penalty.prox(system.gather(point), step, system.entries(task.penalty))
-        shrink = task.diagonal_penalty * self.length[system.block_group[system.diagonal_block]]
-        return system.scatter(entries, point[system.diagonal] - shrink)
+        diagonal = point[system.diagonal]
+        return system.scatter(
+            entries, shrunk_diagonal(system, task.penalty, task.diagonal_penalty, diagonal, self.length)
+        )
 
     def _accept(
         self, trial: FloatArray, gradient: FloatArray, factor: Factorization, pending: BoolArray

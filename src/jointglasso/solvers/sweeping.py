@@ -8,11 +8,15 @@ left to ADMM.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds
+from jointglasso.penalties.tied import TiedPenalty
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.columns import ColumnAscent, suits_columns
@@ -28,6 +32,9 @@ _FEW_SWEEPS, _MOST_SWEEPS, _IDLE = 40, 80, 4
 #: Groups without a block beyond this size are swept over again rather than left to Newton's method; most steps of it.
 _TINY, _STEPS = 8, 6
 
+#: Diagonals that are given one after another where those of classes are compared.
+_DIAGONALS = 8
+
 #: Rounds of ADMM: one as a rule, more only where the objective fell so far in size that the limits did, too.
 _ADMM_ROUNDS = 5
 
@@ -41,12 +48,10 @@ _SETTLED = 2e-6
 def solve_by_sweeps(task: SolverTask) -> SolverResult:
     """Sweep over the columns of all groups that are not within their gap, then leave the rest to ADMM."""
     state = _State(task)
-    if suits_columns(task):
-        largest = np.zeros(task.system.n_groups, dtype=np.int64)
-        np.maximum.at(largest, task.system.block_group, task.system.size)
-        _sweep_small(state, largest)
-        for group in np.flatnonzero(state.unsolved() & (largest > SWEPT_BLOCK)):
-            _sweep_big(state, int(group))
+    if task.penalty.of_diagonal is None:
+        _sweep(state)
+    elif "columns" in task.penalty.offers:
+        _sweep_with_diagonals_given(state)
     left = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
     stopped = task.report(state.bounds.total_objective, state.bounds.total_gap)
     before = np.full(task.system.n_groups, np.inf)
@@ -103,6 +108,39 @@ class _State:
             self.theta[inside] = theta
             blocks = self.task.system.block_group == group
             self.bounds = self.bounds.with_group(group, blocks, inside, bounds)
+
+
+def _sweep(state: _State) -> None:
+    """Sweep over the columns of all groups, small ones together and big ones by themselves."""
+    if suits_columns(state.task):
+        _sweep_small(state, state.task.system.largest_block)
+        for group in np.flatnonzero(state.unsolved() & (state.task.system.largest_block > SWEPT_BLOCK)):
+            _sweep_big(state, int(group))
+
+
+def _sweep_with_diagonals_given(state: _State) -> None:
+    """Sweeps where the diagonals of classes are compared, and W has no diagonal that is known in advance.
+
+    With the diagonal of the dual point in its place they solve another problem, whose solution is this one's once that
+    diagonal is the optimal one. A step of the proximal operator, and Newton's method on the face, where diagonals form
+    clusters, too, lead to a better one.
+    """
+    task, system = state.task, state.task.system
+    penalty = replace(cast(TiedPenalty, task.penalty), fuse_diagonal=False)
+    for _ in range(_DIAGONALS):
+        todo = state.unsolved()
+        if not todo.any() or state.n_iter >= task.max_iter:
+            return
+        S = system.S.copy()
+        S[system.diagonal] += state.bounds.dual[system.diagonal] - system.optimal_variance(task.diagonal_penalty)
+        given = replace(task, system=replace(system, S=S), penalty=penalty, start=state.theta, known=None, warm=True)
+        found = _State(given)
+        _sweep(found)
+        state.n_iter += found.n_iter
+        state.methods[todo] = "columns"
+        state.offer(snap(task, found.theta, found.bounds.inverse), todo)
+        for group in np.flatnonzero(state.unsolved() & np.isfinite(state.bounds.gap)):
+            _step_on_face(state, int(group))
 
 
 def _sweep_small(state: _State, largest: IntArray) -> None:
