@@ -351,9 +351,9 @@ def test_one_class_is_dense_at_a_time(kind, tmp_path):
 @pytest.mark.parametrize(
     ("table", "error", "message"),
     [
-        (sparse.csr_array(COUNTS * 1j), TypeError, "The sample matrix of class 'c' holds complex numbers"),
+        (sparse.csr_array(COUNTS * 1j), TypeError, "X holds complex numbers"),
         (np.full((60, 2), "word"), TypeError, "The sample matrix of class 'c' is not numeric"),
-        (sparse.csr_array((60, 0)), ValueError, r"class 'c' has shape \(30, 0\)"),
+        (sparse.csr_array((60, 0)), ValueError, r"X has shape \(60, 0\)"),
         (sparse.csr_array(np.where(COUNTS > 0.25, np.nan, COUNTS)), ValueError, "has nan in variable 'x"),
         (sparse.csr_array(COUNTS[:59]), ValueError, r"y has shape \(60,\), but X has 59 samples"),
     ],

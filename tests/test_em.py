@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.missing import effective_sizes
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.selection.em import _expected, imputed, prepared
@@ -48,7 +48,7 @@ def test_correlations_come_nearer_to_the_truth_than_pair_by_pair():
         X, y, _, Sigma = incomplete(0.3, seed=seed)
         deviation = np.sqrt(np.diagonal(Sigma))
         truth = Sigma / np.outer(deviation, deviation)
-        samples = ClassSamples.from_labels(X, y)
+        samples = Samples.from_labels(X, y)
         for missing in errors:
             source = prepared(Preparation(missing=missing), samples).source
             for k in range(2):
@@ -73,10 +73,10 @@ def test_the_graph_is_found_although_no_sample_is_complete():
 
 def test_a_class_counts_for_the_samples_that_pairs_have():
     X, y, _, _ = incomplete(0.2)
-    sizes = effective_sizes(ClassSamples.from_labels(X, y))
+    sizes = effective_sizes(Samples.from_labels(X, y))
     np.testing.assert_allclose(sizes, [0.64 * 120, 0.64 * 200], rtol=0.1)
     for missing in ("pairwise", "em"):
-        source = prepared(Preparation(missing=missing), ClassSamples.from_labels(X, y)).source
+        source = prepared(Preparation(missing=missing), Samples.from_labels(X, y)).source
         assert list(source.sample_sizes) == list(sizes)
 
 
@@ -97,7 +97,7 @@ def test_what_em_cannot_do_is_said():
     with pytest.raises(ValueError, match="association='nonparanormal'"):
         jgl.select(X, y, missing="em", association="spearman")
     with pytest.raises(ValueError, match="needs the solver"):
-        Preparation(missing="em")(ClassSamples.from_labels(X, y))
+        Preparation(missing="em")(Samples.from_labels(X, y))
 
 
 # Inference
@@ -105,7 +105,7 @@ def test_what_em_cannot_do_is_said():
 
 def test_draws_of_missing_values_have_their_conditional_moments():
     X, y, _, Sigma = incomplete(0.2)
-    samples = ClassSamples.from_labels(X, y)
+    samples = Samples.from_labels(X, y)
     drawn = imputed(Preparation(association="pearson", missing="em"), samples, 20)
     deviation = np.sqrt(np.diagonal(Sigma))
     for Z, given in zip(drawn, samples.matrices, strict=True):

@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.latent import Answers, bivariate, ordinal_variables, polychoric, polyserial
 from jointglasso.covariance.prepare import Preparation
 
@@ -85,7 +85,7 @@ def test_the_truth_is_met_where_correlations_of_codes_are_too_small():
     Z = sample(S, 20_000, 5)
     X = cut(Z)
     X[:, 8:] = np.exp(Z[:, 8:])  # continuous, with any margin
-    found = Preparation(association="mixed")(ClassSamples.from_labels(X, None)).source.block(0, np.arange(12))
+    found = Preparation(association="mixed")(Samples.from_labels(X, None)).source.block(0, np.arange(12))
     true = S[np.triu_indices(12, 1)]
     mixed, codes = (R[np.triu_indices(12, 1)] for R in (found, np.corrcoef(X.T)))
     strong = np.abs(true) > 0.3
@@ -102,7 +102,7 @@ def test_two_answers_that_never_disagree_stay_below_one():
 
 
 def correlations(X: np.ndarray, **options: str) -> np.ndarray:
-    source = Preparation(association="mixed", **options)(ClassSamples.from_labels(X, None)).source
+    source = Preparation(association="mixed", **options)(Samples.from_labels(X, None)).source
     return source.block(0, np.arange(X.shape[1]))
 
 
@@ -123,7 +123,7 @@ def test_few_whole_numbers_are_ordinal():
     X = np.column_stack([rng.integers(0, 2, 50), rng.integers(1, 12, 50), rng.normal(size=50), rng.integers(1, 6, 50)])
     X[0, 1] = 20.0
     X[3, 3] = np.nan
-    samples = ClassSamples.from_labels(X, ["a"] * 25 + ["b"] * 25)
+    samples = Samples.from_labels(X, ["a"] * 25 + ["b"] * 25)
     assert ordinal_variables(samples).tolist() == [True, False, False, True]
 
 
@@ -154,7 +154,7 @@ def test_select_and_the_estimators_take_answers_and_say_so(questionnaire):
 
 def test_projection_is_said():
     X = np.repeat(np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1.0]]), [9, 9, 9, 1], axis=0)
-    ready = Preparation(association="mixed")(ClassSamples.from_labels(X, None))
+    ready = Preparation(association="mixed")(Samples.from_labels(X, None))
     assert ready.largest_change[0] > 0
     assert "negative eigenvalues" in ready.notes[1] and f"{ready.largest_change[0]:.2g}" in ready.notes[1]
     assert np.linalg.eigvalsh(ready.source.block(0, np.arange(3)))[0] > -1e-9

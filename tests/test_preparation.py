@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import jointglasso as jgl
-from jointglasso.covariance.classes import ClassSamples, rows_by_class
+from jointglasso.covariance.classes import Samples, rows_by_class
 from jointglasso.covariance.missing import pairwise_correlation
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.covariance.projection import semidefinite_correlation
@@ -22,7 +22,7 @@ from jointglasso.covariance.rescaled import CorrelationOf
 def samples_of(*matrices):
     p = matrices[0].shape[1]
     names = tuple(f"c{k}" for k in range(len(matrices)))
-    return ClassSamples([np.asarray(X, dtype=float) for X in matrices], names, tuple(f"x{i}" for i in range(p)))
+    return Samples([np.asarray(X, dtype=float) for X in matrices], names, tuple(f"x{i}" for i in range(p)))
 
 
 def whole(source, k):
@@ -46,7 +46,7 @@ def test_rows_by_class_are_in_order_of_appearance_and_cover_the_table():
 
 
 def test_take_keeps_samples_by_their_position_in_the_class(table):
-    samples = ClassSamples.from_labels(table, np.repeat([0, 1], 20))
+    samples = Samples.from_labels(table, np.repeat([0, 1], 20))
     part = samples.take([np.array([0, 2]), np.array([5])])
     np.testing.assert_array_equal(part.matrices[0], table[[0, 2]])
     np.testing.assert_array_equal(part.matrices[1], table[[25]])

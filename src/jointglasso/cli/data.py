@@ -12,11 +12,11 @@ import click
 
 from jointglasso.cli.shaping import class_order, one_class_each, shape, with_shaping
 from jointglasso.cli.timing import check_time, in_windows
-from jointglasso.errors import InputError
+from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
     from jointglasso.covariance import CovarianceSource
-    from jointglasso.covariance.classes import ClassSamples
+    from jointglasso.covariance.classes import Samples
     from jointglasso.io import LabelledTable
 
 #: Options that `jointglasso.io.read_table` takes as they are.
@@ -98,7 +98,7 @@ def data_options(association: str = "pearson") -> Callable[[Callable[..., Any]],
 class Data:
     """What was read, and how the covariances come from it."""
 
-    samples: ClassSamples
+    samples: Samples
     source: CovarianceSource
     preparation: dict[str, Any]
     """Keyword arguments by which `select` and `edge_stability` compute the same covariances."""
@@ -178,7 +178,8 @@ def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
     try:
         without = read_table(file, **_reading({**options, "drop": (*options["drop"], *covariates)}))
     except ValueError as error:
-        raise InputError(str(error).replace("correct --drop", "correct --covariates"), "covariates") from None
+        said = str(error).replace(f"correct {argument('drop')}", "correct --covariates")
+        raise InputError(said, "covariates") from None
     return without, read_beside(options, covariates)
 
 
@@ -217,16 +218,15 @@ def prepare(
 ) -> Data:
     """Covariances of a table, its classes in some order, with what identifies it."""
     from jointglasso.covariance import fingerprint
-    from jointglasso.covariance.classes import ClassSamples
+    from jointglasso.covariance.classes import Samples
     from jointglasso.covariance.prepare import Preparation
     from jointglasso.selection.em import prepared
 
     preparation = dict(preparation)
     share = preparation.pop("share", 1.0)
-    samples = replace(ClassSamples.from_labels(table.X, table.y, table.variable_names), share=share)
+    samples = replace(Samples.from_labels(table.X, table.y, table.variable_names).loaded(), share=share)
     if order is not None:
-        by_name = samples.as_dict()
-        samples = replace(samples, matrices=[by_name[name] for name in order], class_names=tuple(order))
+        samples = samples.in_order(order)
     how = {name: value for name, value in preparation.items() if name != "weights"}
     samples = samples.with_variables(how.get("variables", "same"))
     ready = prepared(Preparation(**how), samples)
@@ -241,7 +241,7 @@ def prepare(
     return Data(ready.samples, ready.source, preparation, table.source, facts, (*ready.notes, *_lacking(samples)))
 
 
-def _lacking(samples: ClassSamples) -> list[str]:
+def _lacking(samples: Samples) -> list[str]:
     """Which classes do not have all variables, in a sentence."""
     if samples.absent is None:
         return []

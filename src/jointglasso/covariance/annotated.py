@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._optional import require
-from jointglasso.validation import InputError, InputTypeError, SampleRows, parts_by_class
+from jointglasso.validation import InputError, InputTypeError, SampleRows, label_rows, with_rows
 
 
 def require_anndata(adata: Any) -> None:
@@ -30,13 +30,14 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
             "the classes to use.",
             "groupby",
         )
-    labels = column.astype(str).to_numpy(dtype=object)
-    present = list(dict.fromkeys(labels[~column.isna().to_numpy()]))
-    chosen = present if classes is None else _chosen(classes, present, groupby)
+    known = np.flatnonzero(~column.isna().to_numpy())
+    rows = {name: known[at] for name, at in label_rows(len(known), column.iloc[known]).items()}
+    chosen = list(rows) if classes is None else _chosen(classes, list(rows), groupby)
     values = adata.X if layer is None else adata.layers[layer]
     if values is None:
         raise InputError("adata.X is empty: name a layer.", "layer")
-    return parts_by_class(values, {name: np.flatnonzero(labels == name) for name in chosen})
+    table = with_rows(values)
+    return {name: SampleRows(table, rows[name]) for name in chosen}
 
 
 def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:

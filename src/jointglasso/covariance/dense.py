@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.validation import VARIABLES, check_choice, check_covariances, join_classes
+from jointglasso.validation import VARIABLES, check_choice, check_covariances, join_matrices
 
 
 class DenseCovariance:
@@ -49,7 +49,7 @@ class DenseCovariance:
         variables: str = "same",
     ) -> None:
         if check_choice("variables", variables, VARIABLES) != "same":
-            matrices, variable_names, absent = join_classes(matrices, class_names, variables, square=True)
+            matrices, variable_names, absent = join_matrices(matrices, class_names, variables)
             class_names, self.absent = None, absent if absent.any() else None
         checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
         self._matrices = checked.matrices

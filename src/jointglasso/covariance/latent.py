@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 
 #: Distinct whole numbers up to which a variable counts as ordinal.
 CATEGORIES = 10
@@ -32,7 +32,7 @@ _NODES, _SHARES = np.polynomial.legendre.leggauss(20)
 _ROUNDS, _TOL = 60, 1e-9
 
 
-def ordinal_variables(samples: ClassSamples) -> BoolArray:
+def ordinal_variables(samples: Samples) -> BoolArray:
     """(p,): variables with at most `CATEGORIES` distinct values in all classes together, all of them whole numbers."""
     ordinal = np.zeros(samples.n_variables, dtype=bool)
     for j in range(samples.n_variables):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 from jointglasso.errors import argument
 from jointglasso.validation import InputError
 
 MISSING = ("refuse", "complete", "pairwise", "em")
 
 
-def handle_missing(samples: ClassSamples, missing: str, *, smallest: int = 2) -> ClassSamples:
+def handle_missing(samples: Samples, missing: str, *, smallest: int = 2) -> Samples:
     """Refuse missing values, drop incomplete samples, or leave NaN in place for pairwise covariances.
 
     Infinite values are always refused, and so is a class left with fewer than `smallest` complete samples.
@@ -34,7 +34,7 @@ def handle_missing(samples: ClassSamples, missing: str, *, smallest: int = 2) ->
     return _complete_cases(samples, smallest) if missing == "complete" else samples
 
 
-def _refused(samples: ClassSamples) -> InputError:
+def _refused(samples: Samples) -> InputError:
     by_variable = np.sum([np.isnan(X).sum(axis=0) for X in samples.matrices], axis=0)
     affected = np.flatnonzero(by_variable)
     worst = affected[np.argsort(-by_variable[affected], kind="stable")][:5]
@@ -57,7 +57,7 @@ def _refused(samples: ClassSamples) -> InputError:
     )
 
 
-def _complete_cases(samples: ClassSamples, smallest: int) -> ClassSamples:
+def _complete_cases(samples: Samples, smallest: int) -> Samples:
     keep = [np.flatnonzero(~np.isnan(X).any(axis=1)) for X in samples.matrices]
     for name, rows, size in zip(samples.class_names, keep, samples.sizes, strict=True):
         if len(rows) < smallest:
@@ -102,7 +102,7 @@ def pairwise_correlation(Z: FloatArray, class_name: str, variable_names: tuple[s
     return R
 
 
-def effective_sizes(samples: ClassSamples) -> IntArray:
+def effective_sizes(samples: Samples) -> IntArray:
     """Samples that each class is worth: the harmonic mean, over all pairs, of the samples that have both values.
 
     The number of all samples would promise more than there is: tests with it are wrong four times too often.

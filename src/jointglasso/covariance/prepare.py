@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.latent import CATEGORIES, latent_correlation, ordinal_variables
 from jointglasso.covariance.missing import MISSING, effective_sizes, handle_missing, pairwise_correlation
@@ -29,7 +29,7 @@ class PreparedSamples:
     """A covariance source and the margins it was computed with."""
 
     source: CovarianceSource
-    samples: ClassSamples
+    samples: Samples
     """What the source was computed from: incomplete samples may have been dropped."""
     location: FloatArray
     """Mean of each variable in each class (K, p); zero where the data are taken as centred."""
@@ -121,11 +121,11 @@ class Preparation:
         """Options for parts of data that were accepted as a whole: a variable may be constant in a part by chance."""
         return replace(self, constant="isolate")
 
-    def __call__(self, samples: ClassSamples) -> PreparedSamples:
+    def __call__(self, samples: Samples) -> PreparedSamples:
         """Compute the source, unless that was done before with the same samples and options."""
         self.checked()
         if self not in samples.computed:
-            _require_two(samples)
+            samples.require_two()
             used = handle_missing(samples, self.missing)
             used.computed[self] = None, self._compute(used)
             if used is not samples:  # which are not kept by themselves: memory is then free once nobody asks for them
@@ -133,7 +133,7 @@ class Preparation:
         used, found = samples.computed[self]
         return PreparedSamples(samples=samples if used is None else used, **found)
 
-    def _compute(self, samples: ClassSamples) -> dict[str, Any]:
+    def _compute(self, samples: Samples) -> dict[str, Any]:
         """Everything in a `PreparedSamples` but the samples."""
         if self.missing == "em" and any(np.isnan(X).any() for X in samples.matrices):
             raise InputError(
@@ -164,21 +164,17 @@ class Preparation:
             "ordinal": ordinal,
         }
 
-    def _streamed(self, samples: ClassSamples, deviation: FloatArray) -> SampleCovariance:
-        options: dict[str, Any] = {
-            "scale": self.scale,
-            "constant": "isolate",  # refused before, if they are to be refused
-            "class_names": samples.class_names,
-            "variable_names": samples.variable_names,
-        }
+    def _streamed(self, samples: Samples, deviation: FloatArray) -> SampleCovariance:
+        # Constant variables are refused before, if they are to be refused.
         if self.association == "pearson":
-            return SampleCovariance(samples.matrices, assume_centered=self.assume_centered, **options)
+            centred = self.assume_centered
+            return SampleCovariance(samples, scale=self.scale, constant="isolate", assume_centered=centred)
         scored = [NormalScores(X).own * d for X, d in zip(samples.matrices, deviation, strict=True)]
-        return SampleCovariance(scored, **options)
+        return SampleCovariance(samples.with_parts(scored), scale=self.scale, constant="isolate")
 
     def _dense(
         self,
-        samples: ClassSamples,
+        samples: Samples,
         location: FloatArray,
         deviation: FloatArray,
         constant: BoolArray,
@@ -225,17 +221,7 @@ def _ordinal_words(ordinal: BoolArray, variable_names: tuple[str, ...]) -> str:
     )
 
 
-def _require_two(samples: ClassSamples) -> None:
-    for name, size in zip(samples.class_names, samples.sizes, strict=True):
-        if size < 2:
-            raise InputError(
-                f"Class {name!r} has {size} sample{'' if size == 1 else 's'}; a covariance needs at least 2: add "
-                "samples or leave the class out.",
-                class_name=name,
-            )
-
-
-def _moments(samples: ClassSamples, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
+def _moments(samples: Samples, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Means, variances and constancy of the variables of each class, over the values that are there."""
     location = np.zeros((samples.n_classes, samples.n_variables))
     variance = np.zeros_like(location)
@@ -267,7 +253,7 @@ def _require_observed(counts: IntArray, class_name: str, variable_names: tuple[s
         )
 
 
-def _refuse_constant(samples: ClassSamples, constant: BoolArray) -> None:
+def _refuse_constant(samples: Samples, constant: BoolArray) -> None:
     dropped = argument("constant", "drop", words="drop them")
     for k in np.flatnonzero(constant.any(axis=1)):
         variables = np.flatnonzero(constant[k])

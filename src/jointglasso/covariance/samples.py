@@ -11,17 +11,12 @@ from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import gpu
 from jointglasso.covariance.annotated import distinct_names, samples_by_class
+from jointglasso.covariance.classes import Samples
 from jointglasso.validation import (
     NOW_CONSTANT,
     NOW_SCALE,
-    VARIABLES,
-    CheckedSamples,
-    SampleRows,
     check_choice,
-    check_labels,
-    check_samples,
     check_switch,
-    join_classes,
     renamed,
     require_sound_variance,
     require_varying,
@@ -103,32 +98,32 @@ class SampleCovariance:
         variable_names: Any = None,
         variables: str = "same",
     ) -> None:
-        if check_choice("variables", variables, VARIABLES) != "same":
-            samples, variable_names, absent = join_classes(samples, class_names, variables, square=False)
-            class_names, self.absent = None, absent if absent.any() else None
-        checked = check_samples(samples, class_names, variable_names)
+        given = samples
+        if not isinstance(given, Samples):
+            given = Samples.by_class(samples, class_names, variable_names, variables)
+        given.require_two()
+        self.absent = given.absent
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
-        self._class_names = checked.class_names
-        self._variable_names = checked.variable_names
-        self._sample_sizes = checked.sample_sizes
+        self._class_names = given.class_names
+        self._variable_names = given.variable_names
+        self._sample_sizes = given.sizes
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
-        self._read(checked)
+        self._read(given)
         self._device = self._place(device)
 
-    def _read(self, checked: CheckedSamples) -> None:
+    def _read(self, given: Samples) -> None:
         """Centre, scale and keep the samples; of those in files remember where they are."""
-        stored = all(isinstance(part, SampleRows) and part.is_stored for part in checked.parts)
-        self._files = checked if stored else None
+        self._files = given if given.are_stored else None
         self._scaled: list[FloatArray] = []
         self._diagonals: list[FloatArray] = []
         constants = []
-        for k, X in enumerate(checked.matrices()):
+        for k, X in enumerate(given.one_by_one()):
             Z, variance, constant = _centred(X, self.assume_centered)
-            require_sound_variance(variance, constant, checked.class_names[k], checked.variable_names)
+            require_sound_variance(variance, constant, given.class_names[k], given.variable_names)
             if self.scale == "correlation" and not self._isolate_constant:
                 known = constant if self.absent is None else constant & ~self.absent[k]
-                require_varying(known, checked.class_names[k], checked.variable_names)
+                require_varying(known, given.class_names[k], given.variable_names)
             self._scaled.append(Z)
             self._diagonals.append(variance)
             constants.append(constant)
@@ -188,8 +183,7 @@ class SampleCovariance:
         scale, variable_names
             As in the constructor.
         """
-        by_class = check_labels(X, y)
-        return cls(by_class, scale=scale, variable_names=variable_names)
+        return cls(Samples.from_labels(X, [] if y is None else y, variable_names), scale=scale)
 
     @classmethod
     @renamed(correlation=NOW_SCALE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance.classes import ONE_CLASS, ClassSamples, rows_by_class
+from jointglasso._typing import FloatArray
+from jointglasso.covariance.classes import ONE_CLASS, Samples
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.errors import argument
@@ -39,17 +38,20 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         given = {name: getattr(self, name) for name in SOLVE}
         return {name: value for name, value in given.items() if value is not None}
 
-    def _read(self, X: Any, y: Any) -> tuple[ClassSamples, list[IntArray]]:
-        """Samples by class and their rows; sets what scikit-learn wants to know of a table."""
+    def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[FloatArray, Any]:
+        """A table and its labels, once scikit-learn knows of the table what it wants to."""
         # Missing and infinite values are looked at later, where they can be named with their class and variable.
         X, y = labelled(X, y)
-        X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False)
-        rows = rows_by_class(len(X), y)
+        X = readable_table(X.toarray() if sparse.issparse(X) else X)
+        return validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=reset), y
+
+    def _read(self, X: Any, y: Any) -> Samples:
+        """Samples by class."""
+        X, y = self._validated(X, y)
+        samples = Samples.from_labels(X, y, self._variable_names()).loaded()
         labels = np.full(len(X), ONE_CLASS) if y is None else np.asarray(y)
-        self.classes_ = labels[[members[0] for members in rows.values()]]
-        samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
-        check_choice("variables", self.variables, ("same", "union"))
-        return samples.with_variables(self.variables), list(rows.values())
+        self.classes_ = labels[[members[0] for members in samples.rows]]
+        return samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
 
     def _variable_names(self) -> tuple[str, ...]:
         if hasattr(self, "feature_names_in_"):
@@ -136,13 +138,12 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
                 f"{argument('association', 'mixed')} is about latent variables: samples of answers have no score.",
                 "association",
             )
-        X, y = labelled(X, y)
-        X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False, reset=False)
+        X, y = self._validated(X, y, reset=False)
         names = [str(label) for label in self.classes_]
         if y is None and len(names) > 1:
             raise InputError(f"y is needed: there are {len(names)} classes, and each has its own likelihood.", "y")
-        rows = rows_by_class(len(X), y) if y is not None else {names[0]: np.arange(len(X))}
-        unknown = [name for name in rows if name not in names]
+        samples = Samples.from_labels(X, [names[0]] * len(X) if y is None else y, self._variable_names())
+        unknown = [name for name in samples.class_names if name not in names]
         if unknown:
             raise InputError(
                 f"y holds the label {unknown[0]!r}, which is not among the classes of fit ({', '.join(names)}): leave "
@@ -150,12 +151,11 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
                 "y",
                 class_name=str(unknown[0]),
             )
-        samples = ClassSamples([X[members] for members in rows.values()], tuple(rows), self._variable_names())
-        order = [names.index(name) for name in rows]
+        order = [names.index(name) for name in samples.class_names]
         if self.solution_.absent is not None:  # what a class lacks has neither values nor a share in the likelihood
             lacks = self.solution_.absent[order]
             filled = [np.where(lack, 0.0, part) for part, lack in zip(samples.matrices, lacks, strict=True)]
-            samples = replace(samples, matrices=filled)
+            samples = samples.with_parts(filled)
         samples = handle_missing(samples, self.missing, smallest=0)
         precision = self._of_measured()
         return mean_log_likelihood(samples.matrices, [self.location_[k] for k in order], [precision[k] for k in order])

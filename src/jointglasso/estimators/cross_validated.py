@@ -140,10 +140,10 @@ class JointGraphicalLassoCV(JointModel):
         solve = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
         given = ("criterion", "gamma", "relaxed", "patience", "cv", "beta", "n_subsamples", "random_state", "n_jobs")
         settings = SelectionSettings(**{name: getattr(self, name) for name in given}, solve=solve).checked()
-        samples, rows = self._read(X, y)
+        samples = self._read(X, y)
         preparation = self._preparation()
         ready = prepared(preparation, samples)
-        data = SelectionData(ready.source, samples, rows, preparation, ready.notes)
+        data = SelectionData(ready.source, samples, preparation, ready.notes)
         self.selection_ = select_from(data, replace(settings, grid=self._grid(data)))
         self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
         self._keep(self.selection_.solution, ready.location, ready.deviation, ready.notes)

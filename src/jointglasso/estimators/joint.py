@@ -168,7 +168,7 @@ class JointGraphicalLasso(JointModel):
         JointGraphicalLasso
             The estimator itself.
         """
-        samples, _ = self._read(X, y)
+        samples = self._read(X, y)
         ready = prepared(self._preparation(), samples)
         solution = solve(ready.source, self.lambda1, self.lambda2, latent=self.latent, **self._solve_options())
         self._keep(with_refit(ready.source, solution), ready.location, ready.deviation, ready.notes)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from jointglasso._optional import require
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.windows import TimeWindows, read_times, time_windows
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
@@ -17,7 +16,7 @@ from jointglasso.selection.em import prepared
 from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
 from jointglasso.selection.intake import SelectionData
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.validation import InputError, check_choice, labelled, readable_table
+from jointglasso.validation import InputError, check_choice, labelled
 
 
 class TimeVaryingGraphicalLasso(JointModel):
@@ -149,18 +148,17 @@ class TimeVaryingGraphicalLasso(JointModel):
         check_choice("penalty", self.penalty, ("chain", "laplacian"))
         if (self.lambda1 is None) != (self.lambda2 is None):
             raise InputError("lambda1 and lambda2 go together: give both, or none to have them chosen.", "lambda1")
-        X, y = labelled(X, y)
-        X = validate_data(self, readable_table(X), dtype=np.float64, ensure_all_finite=False)
+        X, y = self._validated(X, y)
         time = np.arange(len(X)) if y is None else y
         if len(time) != len(X):
             raise InputError(f"There are {len(time)} time stamps for {len(X)} samples: give one for each.", "time")
         found = time_windows(time, windows=self.windows, width=self.width, overlap=self.overlap)
-        samples = ClassSamples([X[rows] for rows in found.rows], found.names, self._variable_names(), share=found.share)
+        samples = Samples([X[rows] for rows in found.rows], found.names, self._variable_names(), share=found.share)
         self.classes_ = np.array(found.names)
         self._fit_windows(samples, found)
         return self
 
-    def _fit_windows(self, samples: ClassSamples, found: TimeWindows) -> None:
+    def _fit_windows(self, samples: Samples, found: TimeWindows) -> None:
         preparation = self._preparation()
         ready = prepared(preparation, samples)
         self.selection_ = None
@@ -168,9 +166,7 @@ class TimeVaryingGraphicalLasso(JointModel):
             solve_options = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
             given = ("criterion", "gamma", "random_state", "n_jobs")
             settings = SelectionSettings(**{name: getattr(self, name) for name in given}, solve=solve_options).checked()
-            ends = np.cumsum([0, *samples.sizes])
-            rows = [np.arange(first, last) for first, last in pairwise(ends)]
-            self.selection_ = select_from(SelectionData(ready.source, samples, rows, preparation), settings)
+            self.selection_ = select_from(SelectionData(ready.source, samples, preparation), settings)
             self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
             solution = self.selection_.solution
         else:

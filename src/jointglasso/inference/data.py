@@ -12,12 +12,11 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, SampleCovariance
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples, read_samples
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.errors import argument
 from jointglasso.selection.em import imputed
-from jointglasso.selection.intake import read_samples
 from jointglasso.validation import InputError, check_choice
 
 #: Kinds of correlation that have standard errors here.
@@ -88,8 +87,8 @@ def read_inference_data(
             "missing",
         )
     check_choice("missing", missing, ("refuse", "complete", "em") if em else ("refuse", "complete"))
-    samples, rows = read_samples(X, y)
-    beside = [_by_class("groups", groups, samples, rows), _by_class("covariates", covariates, samples, rows)]
+    samples = read_samples(X, y)
+    beside = [_by_class("groups", groups, samples), _by_class("covariates", covariates, samples)]
     samples, beside = _complete(samples, beside, missing)
     sizes, given = samples.sizes.astype(float), samples
     if beside[1] is not None:
@@ -108,7 +107,7 @@ def read_inference_data(
     return data
 
 
-def _imputed(samples: ClassSamples, sizes: FloatArray, subjects: list[Any] | None, association: str) -> InferenceData:
+def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, association: str) -> InferenceData:
     """Every sample `COPIES` times with its missing values drawn: the copies are what a subject's samples are.
 
     Samples that lack a value of a pair say nothing about a pair off the support: its estimate is that of the others,
@@ -128,7 +127,7 @@ def _imputed(samples: ClassSamples, sizes: FloatArray, subjects: list[Any] | Non
     return data
 
 
-def _by_class(name: str, given: Any, samples: ClassSamples, rows: Sequence[IntArray]) -> list[Any] | None:
+def _by_class(name: str, given: Any, samples: Samples) -> list[Any] | None:
     """What comes with the samples, a column or a table, split as they are."""
     if given is None:
         return None
@@ -146,10 +145,10 @@ def _by_class(name: str, given: Any, samples: ClassSamples, rows: Sequence[IntAr
                 )
         return [_column(name, part) if name == "groups" else part for part in given]
     table = _table(given)
-    n_rows = sum(map(len, rows))
+    n_rows = int(samples.sizes.sum())
     if len(table) != n_rows:
         raise InputError(f"{name} has {len(table)} rows, but there are {n_rows} samples: give one row for each.", name)
-    return [_column(name, table.iloc[part]) if name == "groups" else table.iloc[part] for part in rows]
+    return [_column(name, table.iloc[part]) if name == "groups" else table.iloc[part] for part in samples.rows]
 
 
 def _table(given: Any) -> Any:
@@ -166,7 +165,7 @@ def _column(name: str, table: Any) -> Any:
     return table.iloc[:, 0].astype(str).to_numpy()
 
 
-def _complete(samples: ClassSamples, beside: list[Any], missing: str) -> tuple[ClassSamples, list[Any]]:
+def _complete(samples: Samples, beside: list[Any], missing: str) -> tuple[Samples, list[Any]]:
     """Refuse missing values, or drop the samples that have any together with what belongs to them."""
     if missing != "complete" or not any(np.isnan(X).any() for X in samples.matrices):
         return handle_missing(samples, missing), beside
@@ -179,7 +178,7 @@ def _rows(part: Any, keep: IntArray) -> Any:
     return part.iloc[keep] if hasattr(part, "iloc") else part[keep]
 
 
-def _without(samples: ClassSamples, covariates: list[Any]) -> tuple[ClassSamples, FloatArray]:
+def _without(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArray]:
     """Residuals of the regression on the covariates within each class, and how many directions that took."""
     rest, lost = [], []
     for name, X, table in zip(samples.class_names, samples.matrices, covariates, strict=True):
@@ -188,7 +187,7 @@ def _without(samples: ClassSamples, covariates: list[Any]) -> tuple[ClassSamples
         basis = basis[:, singular > 1e-10 * max(singular.max(initial=0.0), 1e-300)]
         rest.append(_residuals(X, basis))
         lost.append(float(basis.shape[1]))
-    return ClassSamples(rest, samples.class_names, samples.variable_names), np.array(lost)
+    return samples.with_parts(rest), np.array(lost)
 
 
 def _residuals(X: FloatArray, basis: FloatArray) -> FloatArray:
@@ -224,7 +223,7 @@ def _design(table: Any, class_name: str) -> FloatArray:
     return centred
 
 
-def _require_varying(given: ClassSamples, left: ClassSamples) -> None:
+def _require_varying(given: Samples, left: Samples) -> None:
     """Refuse variables that do not vary in a class, or not beyond what the covariates explain."""
     for name, X, rest in zip(given.class_names, given.matrices, left.matrices, strict=True):
         variance, remaining = np.nanvar(X, axis=0), np.nanvar(rest, axis=0)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.covariance import SampleCovariance
+from jointglasso.covariance.classes import Samples
 from jointglasso.io.wording import count, listed, nearest
 from jointglasso.validation import NOW_SCALE, InputError, InputTypeError, check_choice, renamed
 
@@ -159,8 +160,7 @@ class LabelledTable:
                 "missing",
                 variable=self.variable_names[variable],
             )
-        by_class = {"all": self.X} if self.y is None else {name: self.X[self.y == name] for name in self.classes}
-        return SampleCovariance(by_class, scale=scale, variable_names=self.variable_names)
+        return SampleCovariance(Samples.from_labels(self.X, self.y, self.variable_names), scale=scale)
 
     def to_frame(self) -> Any:
         """The values as a pandas data frame, variables in columns and samples in rows."""

@@ -28,7 +28,7 @@ from sklearn.utils import check_random_state
 from jointglasso._display import Shown
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
@@ -187,7 +187,7 @@ def difference_test(
 class _Permutations:
     """What all permutations have in common."""
 
-    samples: ClassSamples
+    samples: Samples
     """Without the differences between classes that are not tested."""
     preparation: Preparation
     lambdas: tuple[float, float]
@@ -198,7 +198,7 @@ def _permuted(order: IntArray, shared: _Permutations, tell: Tell) -> tuple[IntAr
     """Statistics of the classes that one permutation of the labels makes."""
     samples = shared.samples
     parts = np.split(np.vstack(samples.matrices)[order], np.cumsum(samples.sizes)[:-1])
-    shuffled = ClassSamples(parts, samples.class_names, samples.variable_names)
+    shuffled = samples.with_parts(parts)
     found = _statistics(shared.preparation.for_resamples()(shuffled).source, shared)
     tell("permutations")
     return found
@@ -209,14 +209,14 @@ def _statistics(source: Any, shared: _Permutations) -> tuple[IntArray, FloatArra
     return *_ranges(solution.precision), solution.status.converged
 
 
-def _residuals(samples: ClassSamples, preparation: Preparation) -> ClassSamples:
+def _residuals(samples: Samples, preparation: Preparation) -> Samples:
     """Samples without the mean of their class and, where correlations are compared, without its variances."""
     prepared = preparation(samples)
     kept = prepared.samples
     rest = [X - location for X, location in zip(kept.matrices, prepared.location, strict=True)]
     if preparation.scale == "correlation":
         rest = [X / deviation for X, deviation in zip(rest, prepared.deviation, strict=True)]
-    return ClassSamples(rest, kept.class_names, kept.variable_names)
+    return kept.with_parts(rest)
 
 
 def _ranges(precision: Sequence[Any]) -> tuple[IntArray, FloatArray]:
@@ -236,7 +236,7 @@ def _ranges(precision: Sequence[Any]) -> tuple[IntArray, FloatArray]:
 
 
 def _summary(
-    samples: ClassSamples, keys: IntArray, observed: FloatArray, null: list[tuple[IntArray, FloatArray]]
+    samples: Samples, keys: IntArray, observed: FloatArray, null: list[tuple[IntArray, FloatArray]]
 ) -> DifferenceTest:
     single = np.ones(len(keys))
     family = np.ones(len(keys))

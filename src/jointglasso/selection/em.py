@@ -15,7 +15,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.missing import effective_sizes
 from jointglasso.covariance.prepare import Preparation, PreparedSamples
@@ -30,7 +30,7 @@ from jointglasso.validation import InputError
 _ROUNDS, _TOL = 30, 1e-3
 
 
-def prepared(preparation: Preparation, samples: ClassSamples) -> PreparedSamples:
+def prepared(preparation: Preparation, samples: Samples) -> PreparedSamples:
     """Covariances of samples, as `Preparation` says; with ``missing="em"`` those of incomplete samples by EM."""
     if preparation.missing != "em" or not any(np.isnan(X).any() for X in samples.matrices):
         return preparation(samples)
@@ -58,7 +58,7 @@ def prepared(preparation: Preparation, samples: ClassSamples) -> PreparedSamples
     )
 
 
-def imputed(preparation: Preparation, samples: ClassSamples, copies: int) -> list[FloatArray]:
+def imputed(preparation: Preparation, samples: Samples, copies: int) -> list[FloatArray]:
     """Standardised samples or normal scores of each class, each sample so many times, one after another.
 
     Where a value is missing the copies hold draws, with a fixed seed, from its distribution given the sample's other
@@ -78,7 +78,7 @@ def imputed(preparation: Preparation, samples: ClassSamples, copies: int) -> lis
     return out
 
 
-def _standardised(preparation: Preparation, samples: ClassSamples) -> tuple[PreparedSamples, list[FloatArray]]:
+def _standardised(preparation: Preparation, samples: Samples) -> tuple[PreparedSamples, list[FloatArray]]:
     """Pairwise correlations to begin with, and the samples on that scale, NaN where values are missing."""
     rough = replace(preparation, missing="pairwise", scale="correlation")(samples)
     if preparation.association == "pearson":

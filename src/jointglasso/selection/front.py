@@ -86,7 +86,7 @@ def select(
 
     Parameters
     ----------
-    X : table (n, p), dict of tables by class, ClassSamples or CovarianceSource
+    X : table (n, p), dict of tables by class, Samples or CovarianceSource
         Samples in rows, as a NumPy array or a pandas, polars or pyarrow table. Covariances alone will do for the
         information criteria if they know their sample sizes.
     y : sequence of n labels, optional

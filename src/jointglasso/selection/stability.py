@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from jointglasso._display import Shown
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
-from jointglasso.covariance.classes import ClassSamples
+from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
@@ -197,7 +197,7 @@ def edge_stability(
 class _Subsamples:
     """What all subsamples have in common."""
 
-    samples: ClassSamples
+    samples: Samples
     preparation: Preparation
     lambdas: tuple[float, float]
     options: dict[str, Any]

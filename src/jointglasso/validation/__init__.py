@@ -14,7 +14,13 @@ from jointglasso.validation.errors import (
     require_varying,
 )
 from jointglasso.validation.labelled import labelled
-from jointglasso.validation.naming import column_names, require_whole_characters
+from jointglasso.validation.naming import (
+    align_variables,
+    column_names,
+    final_names,
+    require_whole_characters,
+    split_classes,
+)
 from jointglasso.validation.options import (
     NOW_CONSTANT,
     NOW_SCALE,
@@ -30,15 +36,9 @@ from jointglasso.validation.options import (
     check_weights,
     renamed,
 )
-from jointglasso.validation.panels import VARIABLES, join_classes, joined_variables
-from jointglasso.validation.samples import (
-    CheckedSamples,
-    check_labels,
-    check_samples,
-    label_rows,
-    parts_by_class,
-)
-from jointglasso.validation.tables import SampleRows, readable_table
+from jointglasso.validation.panels import VARIABLES, join_matrices, joined_variables
+from jointglasso.validation.samples import label_rows, require_finite
+from jointglasso.validation.tables import SampleRows, deferred, read_matrix, readable_table, with_rows
 
 __all__ = [
     "FULL_CHECK_SIZE",
@@ -46,39 +46,42 @@ __all__ = [
     "NOW_SCALE",
     "VARIABLES",
     "CheckedMatrices",
-    "CheckedSamples",
     "InputError",
     "InputTypeError",
     "SampleRows",
+    "align_variables",
     "check_callback",
     "check_choice",
     "check_count",
     "check_covariances",
     "check_jobs",
-    "check_labels",
     "check_nonnegative",
     "check_path",
     "check_positive",
-    "check_samples",
     "check_switch",
     "check_warm_start",
     "check_weights",
     "column_names",
+    "deferred",
+    "final_names",
     "impossible_pair",
     "indefinite_start",
-    "join_classes",
+    "join_matrices",
     "joined_variables",
     "label_rows",
     "labelled",
     "no_minimum",
     "not_semidefinite",
-    "parts_by_class",
+    "read_matrix",
     "readable_table",
     "renamed",
     "require_bounded",
+    "require_finite",
     "require_ordinary_variance",
     "require_sound_variance",
     "require_varying",
     "require_whole_characters",
     "semidefinite",
+    "split_classes",
+    "with_rows",
 ]

@@ -12,14 +12,14 @@ def labelled(X: Any, y: Any) -> tuple[Any, Any]:
     """Return a table that can be read as numbers, and its labels.
 
     `y` may be the name of a column of a data frame, or of an annotation of the cells of an AnnData object; the column
-    is then no variable. Sparse matrices and AnnData objects become dense.
+    is then no variable. AnnData objects become data frames.
     """
     if hasattr(X, "obs") and callable(getattr(X, "to_df", None)):
         labels = X.obs[_known(y, list(X.obs.columns), "obs of the AnnData object")] if isinstance(y, str) else y
         return X.to_df(), labels
     if isinstance(y, str):
         X, y = _taken_apart(X, y)
-    return (X.toarray() if _is_sparse(X) else X), y
+    return X, y
 
 
 def _taken_apart(X: Any, name: str) -> tuple[Any, Any]:
@@ -42,9 +42,3 @@ def _known(name: str, columns: list[str], where: str) -> str:
         hint = f"similar: {close[0]!r}" if close else f"the first are {', '.join(map(repr, columns[:5]))}"
         raise InputError(f"y={name!r} is no column of {where} ({hint}): give the name of one, or the labels.", "y")
     return name
-
-
-def _is_sparse(X: Any) -> bool:
-    from scipy import sparse
-
-    return bool(sparse.issparse(X))

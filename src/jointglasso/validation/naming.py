@@ -112,7 +112,7 @@ def align_variables(
                 order = _order_of(columns, reference, name)
                 array = array[np.ix_(order, order)] if both_axes else array[:, order]
         aligned[name] = array
-    return _final_names(variable_names, reference, p), aligned
+    return final_names(variable_names, reference, p), aligned
 
 
 def require_unique(names: list[str], where: str) -> list[str]:
@@ -157,9 +157,10 @@ def reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_
     return array[[position[name] for name in columns]]
 
 
-def _final_names(variable_names: Any, reference: list[str] | None, p: int) -> tuple[str, ...]:
+def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tuple[str, ...]:
+    """Names of the variables: those given, of the columns, or made up."""
     if variable_names is None:
-        return tuple(reference) if reference is not None else tuple(f"x{i}" for i in range(p))
+        return tuple(require_unique(reference, "X")) if reference is not None else tuple(f"x{i}" for i in range(p))
     names = word_list("variable_names", variable_names)
     if len(names) != p:
         raise InputError(

@@ -45,24 +45,18 @@ def joined_variables(columns: Mapping[str, Sequence[str] | None], variables: str
     return names, [np.array([position.get(word, -1) for word in names], dtype=np.int64) for position in positions]
 
 
-def join_classes(
-    data: Any, class_names: Any, variables: str, *, square: bool
-) -> tuple[dict[str, FloatArray], list[str], BoolArray]:
-    """Tables by class on the variables of all of them: the arrays, the names, and what (K, p) each class lacks.
+def join_matrices(data: Any, class_names: Any, variables: str) -> tuple[dict[str, FloatArray], list[str], BoolArray]:
+    """Covariance matrices on the variables of all classes: the arrays, the names, and what (K, p) each class lacks.
 
-    There the samples are zero, and of covariance matrices (`square`) the diagonal is 1 and the rest zero.
+    There the diagonal is 1 and the rest zero.
     """
-    named = split_classes(data, class_names, "table", False)
+    named = split_classes(data, class_names, "covariance matrix", False)
     names, places = joined_variables({name: column_names(table) for name, table in named.items()}, variables)
     arrays = {}
     for (name, table), place in zip(named.items(), places, strict=True):
         array = as_float_matrix(table, f"The table of class {name!r}")
-        there = place >= 0
-        full = np.eye(len(names)) if square else np.zeros((len(array), len(names)))
-        if square:
-            array = reorder_rows(array, [str(word) for word in table.index], column_names(table) or [], name)
-            full[np.ix_(there, there)] = array[np.ix_(place[there], place[there])]
-        else:
-            full[:, there] = array[:, place[there]]
+        array = reorder_rows(array, [str(word) for word in table.index], column_names(table) or [], name)
+        there, full = place >= 0, np.eye(len(names))
+        full[np.ix_(there, there)] = array[np.ix_(place[there], place[there])]
         arrays[name] = full
     return arrays, names, np.array([place < 0 for place in places])

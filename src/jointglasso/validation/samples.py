@@ -1,69 +1,15 @@
-"""Samples as they are given, in one table for each class or in one with labels."""
+"""Labels and values of samples as they are given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.errors import InputError, InputTypeError
-from jointglasso.validation.naming import align_variables, require_whole_characters, split_classes
-from jointglasso.validation.tables import SampleRows, deferred, read_matrix, require_real, with_rows
-
-
-@dataclass(frozen=True)
-class CheckedSamples:
-    """Sample matrices whose shapes and names passed the checks; their numbers are checked when they are read."""
-
-    class_names: tuple[str, ...]
-    variable_names: tuple[str, ...]
-    sample_sizes: IntArray
-    parts: list[SampleRows | FloatArray]
-
-    def matrices(self) -> Iterator[FloatArray]:
-        """Yield the dense matrix of one class after the other, so that only one need be in memory."""
-        for name, part in zip(self.class_names, self.parts, strict=True):
-            X = read_matrix(part, _matrix_of(name))
-            _check_finite_samples(X, name, self.variable_names)
-            yield X
-
-
-def check_samples(samples: Any, class_names: Any = None, variable_names: Any = None) -> CheckedSamples:
-    """Check K sample matrices: two-dimensional, finite, at least two samples each, names aligned."""
-    named = split_classes(samples, class_names, "sample matrix", SampleRows.can_read(samples))
-    parts = {name: deferred(X, _matrix_of(name)) for name, X in named.items()}
-    sizes = {name: part.shape[0] for name, part in parts.items()}
-    for name, size in sizes.items():
-        if size < 2:
-            raise InputError(
-                f"Class {name!r} has {size} sample{'' if size == 1 else 's'}; a covariance needs at "
-                "least 2: add samples or leave the class out.",
-                class_name=name,
-            )
-    names, aligned = align_variables(named, parts, variable_names, both_axes=False)
-    return CheckedSamples(tuple(aligned), names, np.array(list(sizes.values()), dtype=np.int64), list(aligned.values()))
-
-
-def _matrix_of(class_name: str) -> str:
-    return f"The sample matrix of class {class_name!r}"
-
-
-def check_labels(X: Any, y: Any) -> dict[str, Any]:
-    """Split a table of samples by label, classes in order of appearance; the pieces keep the table's column names.
-
-    Of tables that need not be in memory the pieces are places to read from.
-    """
-    deferrable = SampleRows.can_read(X)
-    shape = X.shape if deferrable else np.shape(X)
-    rows = label_rows(int(shape[0]) if shape else 0, y)
-    if deferrable:
-        return parts_by_class(X, rows)
-    require_real(X, "X")
-    table = X.iloc if hasattr(X, "iloc") else np.asarray(X)
-    return {name: table[mine] for name, mine in rows.items()}
+from jointglasso.validation.naming import require_whole_characters
 
 
 def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
@@ -99,12 +45,6 @@ def _ranked(y: Any, classes: Any) -> Any:
     return [label for label in kind.categories.tolist() if label in there]
 
 
-def parts_by_class(table: Any, rows: Mapping[str, IntArray]) -> dict[str, SampleRows]:
-    """Where to read each class of a table; a form that gives no rows is turned into one that does, once for all."""
-    readable = with_rows(table)
-    return {name: SampleRows(readable, mine) for name, mine in rows.items()}
-
-
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)
@@ -112,7 +52,8 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-def _check_finite_samples(X: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+def require_finite(X: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    """Refuse missing and infinite values, the first of them by name."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum()):  # one cheap pass; only a bad or overflowing table is looked at entry by entry
             return
