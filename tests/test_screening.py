@@ -11,9 +11,12 @@ from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
 from bank import BANK, Problem, cascade, from_entries, from_samples
+from jointglasso.inference import support
 from jointglasso.kernels import components as compiled, reference
-from jointglasso.penalties import GroupPenalty
+from jointglasso.penalties import GroupPenalty, make_penalty
 from jointglasso.screening import RULES, Partition
+from jointglasso.screening.pairs import TileScan, known_pairs, scan_pairs
+from jointglasso.selection import budget
 from oracles import (
     accurate_optimum,
     all_set_partitions,
@@ -537,3 +540,61 @@ def test_nothing_is_strong_above_lambda_max_and_something_below(ratio):
     largest = GroupPenalty(1.0, ratio).lambda_max(S[:, i, j].T)
     assert jgl.screen(S, 1.0001 * largest, 1.0001 * ratio * largest, rule="global").largest == 1
     assert jgl.screen(S, 0.995 * largest, 0.995 * ratio * largest, rule="global").largest > 1
+
+
+# One scan for many
+
+
+def number_of_scans(monkeypatch):
+    """A list that grows with every scan of the covariances."""
+    seen, begin = [], TileScan.__init__
+    monkeypatch.setattr(TileScan, "__init__", lambda self, *given: (seen.append(given[1]), begin(self, *given))[1])
+    return seen
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("family", ["group", "fused", "laplacian"])
+def test_known_pairs_are_those_of_a_scan_of_their_own(stored, family, monkeypatch):
+    penalty = lambda *given: make_penalty(family, *given, None, ["a", "b", "c"])  # noqa: E731
+    rng = np.random.default_rng(0)
+    source = jgl.SampleCovariance([rng.normal(size=(20, 40)) for _ in range(3)], scale="correlation")
+    if stored:
+        source = jgl.DenseCovariance([source.tile(k, slice(None), slice(None)) for k in range(3)])
+    weights = np.array([1.0, 0.8, 1.2])
+    scans = number_of_scans(monkeypatch)
+    for lambda1, lambda2, strong_only, known in [
+        (0.2, 0.0, False, True), (0.2, 0.1, True, True), (0.3, 0.2, False, True), (0.4, 0.0, True, True),
+        (0.19, 0.1, False, False),
+    ]:  # fmt: skip
+        wanted = penalty(lambda1, lambda2)
+        alone = scan_pairs(source, wanted, weights, strong_only=strong_only)
+        with known_pairs(source, penalty(0.2, 0.0), weights):
+            scans.clear()
+            found = scan_pairs(source, wanted, weights, strong_only=strong_only)
+            assert len(scans) == (not known)
+            scan_pairs(source, wanted, np.ones(3))
+            assert len(scans) == 1 + (not known)  # other weights are other pairs
+        scans.clear()
+        scan_pairs(source, wanted, weights)
+        assert len(scans) == 1
+        for name in ("rows", "columns", "weighted", "above", "strong"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
+        assert len(alone.rows) > 3
+
+
+def test_selection_and_inference_scan_once(monkeypatch):
+    """Plans, solves and the component curve have one scan; the residuals of inference are another thing to scan."""
+    rng = np.random.default_rng(0)
+    samples = {name: rng.normal(size=(40, 60)) for name in "ab"}
+    scans = number_of_scans(monkeypatch)
+    monkeypatch.setattr(support, "LARGEST", 30)
+    jgl.infer(samples, keep=0.01)
+    assert len(scans) == 2
+    scans.clear()
+    apart = jgl.select(samples)
+    assert len(scans) == len(apart.grid)
+    monkeypatch.setattr(budget, "_SMALL", 30)
+    scans.clear()
+    together = jgl.select(samples)
+    assert len(scans) == 1
+    assert (together.lambda1, together.score) == (apart.lambda1, apart.score)

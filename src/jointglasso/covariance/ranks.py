@@ -6,6 +6,9 @@ Gaussian. Both estimates aim at the correlations of those Gaussian variables, so
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
@@ -15,8 +18,21 @@ from jointglasso._typing import FloatArray
 
 def ranks(X: FloatArray) -> FloatArray:
     """Ranks within each column, ties averaged; missing values stay missing and have no rank."""
-    policy = "omit" if np.isnan(X).any() else "propagate"  # "omit" goes column by column
-    return np.asarray(rankdata(X, axis=0, nan_policy=policy), dtype=float)
+    if np.isnan(X).any():
+        return np.asarray(rankdata(X, axis=0, nan_policy="omit"), dtype=float)
+    return _by_rank(X, lambda rank: rank)
+
+
+def _by_rank(X: FloatArray, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """A function of the ranks within each column: of n numbers where there are no ties, of their means elsewhere."""
+    Y = np.ascontiguousarray(X.T)
+    order = np.argsort(Y, axis=1)
+    out = np.empty(Y.shape)
+    np.put_along_axis(out, order, function(np.arange(1.0, Y.shape[1] + 1.0))[None], axis=1)
+    ranked = np.sort(Y, axis=1)
+    tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
+    out[tied] = function(rankdata(Y[tied], axis=1))
+    return out.T
 
 
 def latent_from_spearman(rho: FloatArray) -> FloatArray:
@@ -45,13 +61,18 @@ class NormalScores:
     """
 
     def __init__(self, X: FloatArray) -> None:
-        self._sorted = np.sort(X, axis=0)  # NaN last
+        self._table = X
         self._count = (~np.isnan(X)).sum(axis=0)
-        raw = self._raw(X) if (self._count < len(X)).any() else _normal(ranks(X), len(X))
-        self._mean = np.nanmean(raw, axis=0)
-        deviation = np.nanstd(raw, axis=0)
+        incomplete = (self._count < len(X)).any()
+        raw = self._raw(X) if incomplete else _by_rank(X, lambda rank: _normal(rank, len(X)))
+        self._mean = np.nanmean(raw, axis=0) if incomplete else raw.mean(axis=0)
+        deviation = np.nanstd(raw, axis=0) if incomplete else raw.std(axis=0)
         self._deviation = np.where(deviation > 0, deviation, 1.0)
         self.own: FloatArray = (raw - self._mean) / self._deviation
+
+    @cached_property
+    def _sorted(self) -> FloatArray:
+        return np.sort(self._table, axis=0)  # NaN last
 
     def __call__(self, X: FloatArray) -> FloatArray:
         """Scores of samples, those of the table or new ones, under the table's distribution."""

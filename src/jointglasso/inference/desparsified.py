@@ -6,6 +6,7 @@ columns wanted, and no p x p matrix. Off the support only ``u_i' u_j`` is left.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,13 @@ class Residuals:
         self.on_support: FloatArray = -upper.data / np.sqrt(theta[self.rows] * theta[self.columns])
         """Partial correlations of Theta at the pairs `rows`, `columns` of the support."""
 
+    @cached_property
+    def _entries(self) -> tuple[IntArray, FloatArray]:
+        """Pairs of the support by their number in the matrix, sorted, and their values."""
+        keys = self.rows * self.n_variables + self.columns
+        order = np.argsort(keys)
+        return keys[order], self.theta[order]
+
     @property
     def n_samples(self) -> int:
         """Number of samples n."""
@@ -84,7 +92,7 @@ class Residuals:
         shift = (1.0 + step) * self.theta / np.sqrt(self.diagonal[self.rows] * self.diagonal[self.columns])
         rho[self.rows, self.columns] -= shift
         rho[self.columns, self.rows] -= shift
-        return _inside(rho)
+        return inside(rho)
 
     def pairs(self, rows: IntArray, columns: IntArray) -> FloatArray:
         """Partial correlations from T of some pairs."""
@@ -96,14 +104,17 @@ class Residuals:
             product = np.einsum("en,en->e", self.U[i], self.U[j]) / self.n_samples
             gain = 1.0 if self.gain is None else self.gain[i, j]
             out[first : first + step] = (gain * product - (1.0 + gain) * self.theta_of(i, j)) * scale[i] * scale[j]
-        return _inside(out)
+        return inside(out)
 
     def theta_of(self, rows: IntArray, columns: IntArray) -> FloatArray:
-        """Entries of Theta."""
-        return np.asarray(self.Theta[rows, columns], dtype=float).ravel() if len(rows) else np.zeros(0)
+        """Entries of Theta off its diagonal."""
+        wanted = np.minimum(rows, columns) * self.n_variables + np.maximum(rows, columns)
+        keys, values = self._entries
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[place] == wanted, values[place], 0.0) if len(keys) else np.zeros(len(rows))
 
 
-def _inside(rho: FloatArray) -> FloatArray:
+def inside(rho: FloatArray) -> FloatArray:
     """Keep estimates within (-1, 1), which sampling can take T out of."""
     limit = 1.0 - 1e-12
     return np.clip(rho, -limit, limit, out=rho)

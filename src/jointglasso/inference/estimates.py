@@ -11,7 +11,7 @@ from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.data import InferenceData
 from jointglasso.inference.desparsified import Residuals
-from jointglasso.inference.scan import pairs_beyond, sampled_pairs, within_reach
+from jointglasso.inference.scan import pairs_beyond, sampled_pairs
 from jointglasso.inference.standard_errors import all_factors, factors, moderated
 
 #: Pairs up to which all of them are kept.
@@ -51,7 +51,7 @@ def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: flo
         g = np.column_stack([factor[rows, columns] for _, factor, _ in found])
         mean = np.array([average for _, _, average in found])
     else:
-        rows, columns, z = _listed(data, residuals, keep)
+        rows, columns, z = pairs_beyond(data, residuals, keep)
         judged = map_on_threads(
             lambda k: _factors(data, residuals[k], k, se, rows, columns, z[:, k]), range(len(residuals))
         )
@@ -106,14 +106,6 @@ def _whole_class(data: InferenceData, residuals: Residuals, k: int, se: str) -> 
     p = len(g)
     mean = float((g.sum() - np.trace(g)) / max(1, p * (p - 1)))
     return rho, moderated(g, mean) * least, mean
-
-
-def _listed(data: InferenceData, residuals: list[Residuals], limit: float) -> tuple[IntArray, IntArray, FloatArray]:
-    """Pairs that a test can find, with their z."""
-    rows, columns = pairs_beyond(data, residuals, limit)
-    z = np.column_stack(map_on_threads(lambda part: np.arctanh(part.pairs(rows, columns)), residuals))
-    kept = within_reach(z, data, limit)
-    return rows[kept], columns[kept], z[kept]
 
 
 def _factors(

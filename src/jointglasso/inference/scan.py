@@ -11,32 +11,36 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
+from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.inference.data import InferenceData
-from jointglasso.inference.desparsified import Residuals
+from jointglasso.inference.desparsified import Residuals, inside
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening.pairs import scan_pairs
 
 
-def pairs_beyond(data: InferenceData, residuals: list[Residuals], limit: float) -> tuple[IntArray, IntArray]:
-    """All pairs whose p-value in some test can be at most `limit`, and those of the support, sorted."""
+def pairs_beyond(
+    data: InferenceData, residuals: list[Residuals], limit: float
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """All pairs whose p-value in some test can be at most `limit`, with their z (m, K)."""
     least = np.tanh(smallest_deviate(limit) / np.sqrt(len(residuals) * (data.sizes - 3.0)))
-    # Off the support partial correlations are scalar products of residuals; on it the scan is not asked.
+    # Off the support partial correlations are scalar products of residuals: the scan has them; on it it is not asked.
     vectors = [part.scaled.T * np.sqrt(part.n_samples) for part in residuals]
     source = SampleCovariance(vectors, assume_centered=True)
-    table = scan_pairs(source, GroupPenalty(float(least.min()), 0.0), least.min() / least)
+    weights = least.min() / least
+    table = scan_pairs(source, GroupPenalty(float(least.min()), 0.0), weights)
     p = data.n_variables
-    keys = [table.rows * p + table.columns, *(part.rows * p + part.columns for part in residuals)]
-    found = np.sort(np.concatenate(keys))
-    found = found[np.diff(found, prepend=-1) > 0]  # np.unique would hash them first, which takes seconds
-    return found // p, found % p
-
-
-def within_reach(z: FloatArray, data: InferenceData, limit: float) -> IntArray:
-    """Those of some pairs whose p-value in some test can be at most `limit`."""
+    support = np.unique(np.concatenate([part.rows * p + part.columns for part in residuals]))
+    keys = table.rows * p + table.columns
+    off = ~np.isin(keys, support)
+    rho = np.column_stack(map_on_threads(lambda part: part.pairs(support // p, support % p), residuals))
+    keys, rho = np.append(keys[off], support), np.concatenate([table.weighted[off] / weights, rho])
+    z = np.arctanh(inside(rho))
     total = (z**2 * (data.sizes - 3.0)).sum(axis=1)
-    return np.flatnonzero(total >= smallest_deviate(limit) ** 2)
+    kept = np.flatnonzero(total >= smallest_deviate(limit) ** 2)
+    kept = kept[np.argsort(keys[kept])]
+    return keys[kept] // p, keys[kept] % p, z[kept]
 
 
 def smallest_deviate(limit: float) -> float:

@@ -20,7 +20,10 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.engine import solve
+from jointglasso.penalties import GroupPenalty
 from jointglasso.screening import component_curve
+from jointglasso.screening.curve import reachable_floor
+from jointglasso.screening.pairs import known_pairs
 from jointglasso.selection.relaxed import refit
 from jointglasso.solution import ConvergenceWarning, Solution
 from jointglasso.validation import check_weights
@@ -30,6 +33,12 @@ OMEGA, OMEGA_OF_MANY = 0.5, 0.25
 
 #: Variables of a component of the support, unless a strength is given.
 LARGEST = 1_000
+
+#: Largest difference between W and S on the support that the refit leaves: far below any standard error.
+RESIDUAL = 1e-6
+
+#: Pairs above lambda1 that the scan of very many variables may list.
+PAIRS = 5_000_000
 
 #: Relative duality gap of the support step: the support needs no more.
 TOLERANCE = 1e-5
@@ -56,24 +65,22 @@ def find_support(
     time with the cube of their size.
     """
     lambda1, lambda2 = penalty_of(source.n_variables, sizes, 1.0 if strength is None else strength)
+    w = class_weights(source, sizes, weights)
+    settings = {"weights": w, "penalize_diagonal": False, "tol": TOLERANCE, **options}
     notes = []
-    if strength is None and source.n_variables > LARGEST:
-        ratio = lambda2 / lambda1
-        curve = component_curve(source, ratio, weights=class_weights(source, sizes, weights), lambda_min=lambda1)
-        least, _ = curve.smallest_lambda(LARGEST)
-        if least > lambda1:
-            notes.append(_stronger(least / lambda1))
-            lambda1, lambda2 = least, least * ratio
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        solution = solve(
-            source,
-            lambda1,
-            lambda2,
-            weights=class_weights(source, sizes, weights),
-            penalize_diagonal=False,
-            **{"tol": TOLERANCE, **options},
-        )
+        if strength is not None or source.n_variables <= LARGEST:
+            solution = solve(source, lambda1, lambda2, **settings)
+        else:
+            floor = max(lambda1, reachable_floor(source, w, None, PAIRS))
+            with known_pairs(source, GroupPenalty(floor, 0.0), w):
+                ratio = lambda2 / lambda1
+                curve = component_curve(source, ratio, weights=w, lambda_min=floor, n_lambdas=10)
+                least, _ = curve.smallest_lambda(LARGEST)
+                solution = solve(source, least, least * ratio, **settings)
+            if least > lambda1:
+                notes.append(_stronger(least / lambda1))
     if not solution.status:
         notes.append(f"The support step stopped early: {solution.status.reason}")
     return refitted(source, solution, notes)
@@ -96,7 +103,7 @@ def class_weights(source: CovarianceSource, sizes: FloatArray, weights: Any) -> 
 
 def refitted(source: CovarianceSource, support: Solution | Sequence[Any], notes: Sequence[str] = ()) -> Support:
     """Maximum likelihood on a support, with a ridge on the components where there is none."""
-    found = refit(source, support, on_failure="ridge")
+    found = refit(source, support, on_failure="ridge", tol=RESIDUAL)
     solution = support if isinstance(support, Solution) else None
     told = [_words(failure.class_name, len(failure.variables), found.ridge) for failure in found.failures]
     return Support(found.precision, (*notes, *told), solution)

@@ -198,7 +198,7 @@ def component_curve(
     if unit.by_class and rule not in _STRONG_ONLY:
         raise InputError(f'rule="{rule}" has no curve with penalty="{penalty}": use "strong" or "global".', "rule")
     strong_only = rule in _STRONG_ONLY
-    reachable = _reachable_floor(source, w, unit if strong_only else None, check_count("max_pairs", max_pairs))
+    reachable = reachable_floor(source, w, unit if strong_only else None, check_count("max_pairs", max_pairs))
     floor = max(reachable, 0.0 if lambda_min is None else check_nonnegative("lambda_min", lambda_min))
     lowest = unit.times(floor) if strong_only else make_penalty(penalty, floor, 0.0, class_graph, *named)
     pairs = scan_pairs(source, lowest, w, strong_only=strong_only)
@@ -234,7 +234,7 @@ def _measure(rule: str, table: PairTable, penalty: PairPenalty) -> tuple[int, in
     return partition.largest, partition.n_blocks, int(kept.sum()), float(partition.cost)
 
 
-def _reachable_floor(source: CovarianceSource, weights: FloatArray, unit: PairPenalty | None, max_pairs: int) -> float:
+def reachable_floor(source: CovarianceSource, weights: FloatArray, unit: PairPenalty | None, max_pairs: int) -> float:
     """Lambda1 above which about half of `max_pairs` pairs lie, found from pairs drawn at random.
 
     With a penalty, that at lambda1 = 1, only strong pairs count, those with an edge when they are alone, as long as the
@@ -266,24 +266,13 @@ def _by_peak(pairs: PairTable) -> tuple[PairTable, FloatArray]:
     """The same pairs with the largest covariances first, so that those above a lambda are a prefix."""
     peak = np.abs(pairs.weighted).max(axis=1, initial=0.0)
     order = np.argsort(-peak, kind="stable")
-    return _take(pairs, order), peak[order]
+    return pairs.take(order), peak[order]
 
 
 def _thresholded(pairs: PairTable, peak: FloatArray, lambda1: float, unit: PairPenalty) -> PairTable:
     """Table of (lambda1, ratio * lambda1), from pairs in the order of their peaks."""
     first_below = int(np.searchsorted(-peak, -lambda1))
-    return _take(pairs, slice(first_below)).at(unit.times(lambda1))
-
-
-def _take(pairs: PairTable, which: Any) -> PairTable:
-    return PairTable(
-        pairs.n_variables,
-        pairs.rows[which],
-        pairs.columns[which],
-        pairs.weighted[which],
-        pairs.above[which],
-        pairs.strong[which],
-    )
+    return pairs.take(slice(first_below)).at(unit.times(lambda1))
 
 
 def _pair_maxima(pairs: PairTable, unit: PairPenalty) -> FloatArray:

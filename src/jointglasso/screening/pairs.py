@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import local
 from typing import Any
@@ -63,6 +64,12 @@ class PairTable:
         strong = penalty.strong(weighted, factor)
         return PairTable(self.n_variables, self.rows[kept], self.columns[kept], weighted, above[kept], strong, factor)
 
+    def take(self, which: Any) -> PairTable:
+        """Some of the pairs."""
+        factor = self.factor[which] if len(self.factor) else self.factor
+        columns = (self.rows, self.columns, self.weighted, self.above, self.strong)
+        return PairTable(self.n_variables, *(column[which] for column in columns), factor)
+
 
 def scan_pairs(
     source: CovarianceSource,
@@ -79,6 +86,10 @@ def scan_pairs(
     for, are dropped at once. `share` has workers elsewhere do a long scan of samples: of it only the pairs come back.
     """
     p = source.n_variables
+    known = _known.get(id(source))
+    if known is not None and pair_weights is None and known.covers(penalty, weights):
+        table = known.table.at(penalty)
+        return table.take(_maybe_strong(penalty, table.weighted, table.factor)) if strong_only else table
     scan = TileScan(source, penalty, weights, pair_weights, strong_only)
     if isinstance(source, StreamedSource) and share is not None and (pieces := stretches(source)):
         parts = share(scan_stretch, pieces, scan)
@@ -89,6 +100,39 @@ def scan_pairs(
     else:
         parts = map_on_threads(scan.exact, list(_bands(p)))
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a scan found, and what it asked for."""
+
+    penalty: PairPenalty
+    weights: FloatArray
+    table: PairTable
+
+    def covers(self, penalty: PairPenalty, weights: FloatArray) -> bool:
+        """Whether the pairs of another scan are among those of this one."""
+        alike = type(penalty) is type(self.penalty) and np.array_equal(weights, self.weights)
+        return alike and all(self.penalty.threshold(k) <= penalty.threshold(k) for k in range(len(weights)))
+
+
+#: Scans that need not be repeated, by the identity of their source, while `known_pairs` holds them.
+_known: dict[int, _Known] = {}
+
+
+@contextmanager
+def known_pairs(source: CovarianceSource, penalty: PairPenalty, weights: FloatArray) -> Iterator[None]:
+    """Scan a source once: inside, scans with the same weights and a lambda1 no smaller are answered from that one."""
+    _known[id(source)] = _Known(penalty, weights, scan_pairs(source, penalty, weights))
+    try:
+        yield
+    finally:
+        del _known[id(source)]
+
+
+def _maybe_strong(penalty: PairPenalty, weighted: FloatArray, factor: FloatArray) -> BoolArray:
+    """Pairs that may not be cut in all classes at once, and those that rounding alone may have kept from that."""
+    return penalty.strong(weighted * (1.0 + 1e-14), factor)
 
 
 def _tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
@@ -206,8 +250,7 @@ class TileScan:
             i, j, values, factor = i[allowed], j[allowed], values[allowed], factor[allowed]
         weighted = self.penalty.marked(values * self.weights, i, j)
         above, strong = self.penalty.above(weighted, factor), self.penalty.strong(weighted, factor)
-        # A pair that rounding alone may have kept inside the dual ball stays known.
-        keep = self.penalty.strong(weighted * (1.0 + 1e-14), factor) if self.strong_only else above.any(axis=1)
+        keep = _maybe_strong(self.penalty, weighted, factor) if self.strong_only else above.any(axis=1)
         factor = factor[keep] if len(factor) else factor
         return i[keep], j[keep], weighted[keep], above[keep], strong[keep], factor
 

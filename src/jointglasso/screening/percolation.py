@@ -55,6 +55,8 @@ def _critical_threshold(scales: list[FloatArray], sizes: IntArray, n_variables: 
     largest = max(float(scale[-1]) ** 2 for scale in scales)
     if largest == 0 or n_variables <= 1:
         return 0.0
+    if len(scales) == 1 and scales[0][0] ** 2 >= (1.0 - 1e-12) * largest:
+        return largest * critical_correlation(int(sizes[0]), n_variables)
 
     def excess(threshold: float) -> float:
         expected = sum(_edge_probability(threshold, s, int(n)) for s, n in zip(scales, sizes, strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,10 @@ from jointglasso._memory import available_memory
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.engine import plan
+from jointglasso.problem import make_problem
+from jointglasso.screening.curve import reachable_floor
+from jointglasso.screening.pairs import known_pairs
+from jointglasso.selection.grids import of_problem
 from jointglasso.validation import check_weights
 
 #: Up to so many variables everything is tried.
@@ -18,8 +24,28 @@ _SMALL = 1000
 #: Pairs above lambda1 that a screening pass may list.
 _PAIRS = 20_000_000
 
+#: Pairs of the one scan that the points share.
+_LISTED = 5_000_000
+
 #: Pairs drawn at random to estimate how many there are.
 _DRAWN = 200_000
+
+
+@contextmanager
+def scanned_once(source: CovarianceSource, options: dict[str, Any]) -> Iterator[None]:
+    """Inside, plans and solves of very many variables have one scan of the covariances between them.
+
+    It lists as many pairs as a twentieth of the memory will hold, and at most `_LISTED`; weaker penalties than that are
+    scanned by themselves.
+    """
+    if source.n_variables <= _SMALL or options.get("pair_weights") is not None or options.get("screening") == "none":
+        yield
+        return
+    room = options.get("max_memory") or available_memory() or np.inf
+    w = check_weights(options.get("weights"), source.class_names, source.sample_sizes)
+    floor = reachable_floor(source, w, None, int(min(_LISTED, 0.05 * room / (17.0 + 9.0 * source.n_classes))))
+    with known_pairs(source, make_problem(source, floor, 0.0, **of_problem(options)).penalty, w):
+        yield
 
 
 class Budget:

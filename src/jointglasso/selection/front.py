@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
-from jointglasso.selection.budget import Budget, describe_left_out
+from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
 from jointglasso.selection.cross_validation import CrossValidated
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information
@@ -218,7 +219,8 @@ class SelectionSettings:
 
 def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
     """`select` from data that were read before."""
-    with quiet_solves():
+    here = settings.executor is None or settings.executor == "threads"
+    with quiet_solves(), scanned_once(data.source, settings.solve) if here else nullcontext():
         result = (_by_stars if settings.criterion == "stars" else _by_score)(data, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
     if settings.criterion in LENIENT and settings.relaxed:

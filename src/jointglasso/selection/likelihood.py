@@ -16,9 +16,29 @@ from jointglasso.covariance.missing import pairwise_products
 def components_of(Theta: Any) -> list[IntArray]:
     """Connected components with at least two variables of the graph of a sparse matrix."""
     _, label = sparse.csgraph.connected_components(Theta, directed=False)
-    order = np.argsort(label, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
-    return [members for members in parts if len(members) > 1]
+    joined = np.flatnonzero(np.bincount(label)[label] > 1)
+    order = joined[np.argsort(label[joined], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(label[order])) + 1) if len(order) else []
+
+
+def diagonal_blocks(Theta: Any) -> list[tuple[IntArray, FloatArray]]:
+    """Components with at least two variables, and the dense matrix of each."""
+    parts = components_of(Theta)
+    part_of, place = np.full(Theta.shape[0], -1), np.zeros(Theta.shape[0], dtype=np.int64)
+    for number, members in enumerate(parts):
+        part_of[members], place[members] = number, np.arange(len(members))
+    entries = sparse.coo_array(Theta)
+    number = part_of[entries.row]
+    order = np.argsort(number, kind="stable")
+    ends = np.searchsorted(number[order], np.arange(len(parts) + 1))
+    rows, columns, values = place[entries.row][order], place[entries.col][order], entries.data[order]
+    blocks = []
+    for part, members in enumerate(parts):
+        mine = slice(ends[part], ends[part + 1])
+        block = np.zeros((len(members), len(members)))
+        block[rows[mine], columns[mine]] = values[mine]
+        blocks.append((members, block))
+    return blocks
 
 
 def logdet(Theta: Any) -> float:
@@ -27,8 +47,8 @@ def logdet(Theta: Any) -> float:
     diagonal = rows.diagonal()
     alone = np.ones(len(diagonal), dtype=bool)
     total = 0.0
-    for members in components_of(rows):
-        factor = np.linalg.cholesky(rows[members][:, members].toarray())
+    for members, block in diagonal_blocks(rows):
+        factor = np.linalg.cholesky(block)
         total += 2.0 * float(np.log(np.diagonal(factor)).sum())
         alone[members] = False
     return total + float(np.log(diagonal[alone]).sum())

@@ -19,7 +19,7 @@ from jointglasso._threads import blas_threads_for, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.selection.face_fit import Block, FaceFit, coupled_blocks, fit_face, scaled_face
-from jointglasso.selection.likelihood import components_of, deviances
+from jointglasso.selection.likelihood import deviances, diagonal_blocks
 from jointglasso.selection.support_fit import Limits, SupportFit, best_multiple, fit_support
 from jointglasso.solution import Refit, RefitFailure, RefitWarning, Sameness, Solution
 from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_positive
@@ -232,10 +232,9 @@ def _refit_class(
     upper = sparse.triu(given, 1).tocoo()
     out, on_tree = forest_fit(source.entries(k, upper.row, upper.col), upper.row, upper.col, variance)
     worst = 0.0
-    for members in components_of(given):
+    for members, start in diagonal_blocks(given):
         if on_tree[members[0]]:
             continue
-        start = given[members][:, members].toarray().astype(float)
         scale = np.outer(deviation[members], deviation[members])
         R = source.block(k, members) / scale
         fit = _fit_component(R, start * scale, plan, limits)
