@@ -66,9 +66,15 @@ class PairTable:
 
     def take(self, which: Any) -> PairTable:
         """Some of the pairs."""
-        factor = self.factor[which] if len(self.factor) else self.factor
-        columns = (self.rows, self.columns, self.weighted, self.above, self.strong)
-        return PairTable(self.n_variables, *(column[which] for column in columns), factor)
+        return PairTable(
+            self.n_variables,
+            self.rows[which],
+            self.columns[which],
+            self.weighted[which],
+            self.above[which],
+            self.strong[which],
+            self.factor[which] if len(self.factor) else self.factor,
+        )
 
 
 def scan_pairs(
