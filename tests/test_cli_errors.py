@@ -45,6 +45,10 @@ def good(tmp_path):
 BAD = {
     "no such label": (GOOD, ["--label", "stat"], ["'stat'", "similar: 'state'", "correct --label"]),
     "label forgotten": (GOOD, [], ["column 'state' holds words", "--label state"]),
+    "batch as words": (
+        GOOD.replace("state,a", "state,batch,a").replace("ill,", "ill,lab 1,").replace("well,", "well,lab 2,"),
+        ["--label", "state"], ["column 'batch' holds words", "--drop batch", "with --covariates batch"],
+    ),
     "class of one sample": (
         GOOD + rows("rare", 1, 2), ["--label", "state"], ["'rare' has 1 sample", "--classes ill,well"],
     ),

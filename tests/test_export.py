@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
+from ndex2.cx2 import RawCX2NetworkFactory
 from scipy import sparse
 
 import jointglasso as jgl
@@ -311,8 +312,7 @@ def test_a_missing_package_is_named_with_its_extra(networks, monkeypatch, packag
 
 
 def test_cx2_is_what_ndex_reads_with_places_and_style(networks, tmp_path):
-    factory = pytest.importorskip("ndex2.cx2").RawCX2NetworkFactory()
-    found = factory.get_cx2network(str(networks.export(tmp_path / "out.cx2")))
+    found = RawCX2NetworkFactory().get_cx2network(str(networks.export(tmp_path / "out.cx2")))
     assert len(found.get_nodes()) == len(NAMES) and len(found.get_edges()) == sum(networks.n_edges)
     places = {(node["x"], node["y"]) for node in found.get_nodes().values()}
     assert len(places) == len(NAMES)

@@ -172,7 +172,11 @@ def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
     covariates = split(options["covariates"])
     try:
         return read_table(file, **_reading(options)), None
-    except ValueError:
+    except ValueError as error:
+        words = getattr(error, "variable", None)
+        if not covariates and words and options["label"] and f"column {words!r} holds words" in str(error):
+            way = f"{str(error)[:-1]}, or have its effect taken out of the variables with --covariates {words}."
+            raise InputError(way, "path", variable=words) from None
         if not covariates:
             raise
     try:

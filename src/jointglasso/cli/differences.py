@@ -66,14 +66,16 @@ def tell_differences(session: Session, networks: JointNetworks, pairs: Sequence[
     table = _table(networks, pairs)
     rows = table.head(TOLD)
     session.say(f"\nThe largest of {len(table):,} differences; no edge counts as 0:")
+    one_pair = len(pairs) == 1
+    header = (*pairs[0], f"{pairs[0][0]} minus {pairs[0][1]}") if one_pair else ("A", "B", "in A", "in B", "A minus B")
     session.table(
-        ("variable", "and variable", "class", "minus class", "value", "value", "difference"),
+        ("variable", "and variable", *header),
         [
-            (row.variable1, row.variable2, row.class1, row.class2, _signed(row.partial_correlation1),
-             _signed(row.partial_correlation2), _signed(row.difference))
+            (row.variable1, row.variable2, *(() if one_pair else (row.class1, row.class2)),
+             _signed(row.partial_correlation1), _signed(row.partial_correlation2), _signed(row.difference))
             for row in rows.itertuples()
         ],
-        left=(0, 1, 2, 3),
+        left=(0, 1) if one_pair else (0, 1, 2, 3),
     )  # fmt: skip
     session.answer(differences=rows.to_dict("records"))
 
