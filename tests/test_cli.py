@@ -313,7 +313,8 @@ def test_fit_lists_and_draws_differences(table, tmp_path):
     sizes = [abs(float(row["difference"])) for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     assert (tmp_path / "out" / "figures" / "well_minus_ill.png").exists()
-    assert f"The largest of {len(rows)} differences" in shown and "variable  and variable    well     ill  well minus ill" in shown
+    assert f"The largest of {len(rows)} differences" in shown
+    assert "variable  and variable    well     ill  well minus ill" in shown
     assert "differences.csv" in (tmp_path / "out" / "README.txt").read_text()
 
 

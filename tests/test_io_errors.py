@@ -283,6 +283,24 @@ CASES = [
         ),
     ),
     (
+        "title.csv",
+        "My study,,,\n" + GOOD,
+        {},
+        (
+            "{path}: the first line has one cell only, 'My study', as a title has: remove what stands above the names "
+            "of the columns."
+        ),
+    ),
+    (
+        "heading.csv",
+        "My study\n" + GOOD,
+        {"label": "kind"},
+        (
+            "{path}, line 2 has 4 cells, the header 1 (separated by comma): remove the first line if it is a title, "
+            "correct that line, or say delimiter= if it is another one."
+        ),
+    ),
+    (
         "wordy.csv",
         "kind,g1\nu,1\nu,2\nv,3\nv,4\n",
         {},

@@ -47,6 +47,32 @@ def test_masked_values_are_missing(door):
         DOORS[door](masked)
 
 
+def test_numbers_that_pandas_wrote_beside_a_table_name_its_rows(tmp_path):
+    (tmp_path / "again.csv").write_text("Unnamed: 0,g1,g2\n0,1.5,2\n1,2,5\n2,4,4\n")
+    table = jgl.io.read_table(tmp_path / "again.csv", samples_in="rows")
+    assert table.variable_names == ("g1", "g2") and table.sample_names == ("0", "1", "2")
+
+
+def test_samples_that_come_twice_are_told(tmp_path):
+    (tmp_path / "twice.csv").write_text("id,g1,g2\na,1.5,2\na,2,5\nb,4,4\n")
+    with pytest.warns(jgl.io.TableWarning, match=r"1 sample name came more than once \('a'\)"):
+        assert jgl.io.read_table(tmp_path / "twice.csv", samples_in="rows").sample_names == ("a", "a", "b")
+
+
+def test_what_is_proposed_for_variables_that_a_class_lacks_works():
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    y = np.repeat(["ill", "well"], 20)
+    X[:20, 3] = np.nan
+    with pytest.raises(jgl.InputError, match=r"\('x3' in class 'ill'\), or, .* set variables='union'\.$"):
+        jgl.select(X, y)
+    with pytest.raises(jgl.InputError, match="set variables='union' if the class did not measure it"):
+        jgl.select(X, y, missing="pairwise")
+    assert jgl.select(X, y, variables="union").solution.absent[0, 3]
+    X[30, 0] = np.nan
+    with pytest.raises(jgl.InputError, match="variables='union', and missing='pairwise' or missing='em' for the rest"):
+        jgl.select(X, y)
+
+
 def test_masked_samples_are_left_out_where_that_is_asked_for():
     masked = np.ma.MaskedArray(X.copy(), np.zeros(X.shape, dtype=bool))
     masked[3, 2] = np.ma.masked

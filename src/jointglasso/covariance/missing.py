@@ -43,17 +43,34 @@ def _refused(samples: Samples) -> InputError:
     whole = [int((~np.isnan(X).any(axis=1)).sum()) for X in samples.matrices]
     total = int(samples.sizes.sum())
     dropped = argument("missing", "drop-variables", words="drop those variables")
-    # Only what would work is proposed: complete samples may be too few for a covariance.
+    return InputError(
+        f"X holds {int(by_variable.sum())} missing values (NaN) in {total - sum(whole)} of {total} samples and "
+        f"{len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, {dropped}, or "
+        f"{_ways(samples, whole)}.",
+        variable=samples.variable_names[worst[0]],
+        parameter="missing",
+    )
+
+
+def _ways(samples: Samples, whole: list[int]) -> str:
+    """Options that would work on these data: complete samples may be too few, and a class may lack a variable."""
+    pairwise, em = argument("missing", "pairwise"), argument("missing", "em")
+    present = np.array([(~np.isnan(X)).sum(axis=0) for X in samples.matrices])
+    k, lacking = min(((k, np.flatnonzero(row < 2)) for k, row in enumerate(present)), key=lambda found: -len(found[1]))
+    if len(lacking):
+        all_or_none = ((present == 0) | (present == samples.sizes[:, None])).all()
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        return (
+            f"leave those out that a class lacks ({samples.variable_names[lacking[0]]!r}{more} in class "
+            f"{samples.class_names[k]!r}), or, if it did not measure them, set {argument('variables', 'union')}"
+            + ("" if all_or_none else f", and {pairwise} or {em} for the rest")
+        )
     complete = (
         f", {argument('missing', 'complete')} (keeps the {sum(whole)} complete samples)" if min(whole) >= 2 else ""
     )
-    return InputError(
-        f"X holds {int(by_variable.sum())} missing values (NaN) in {total - sum(whole)} of {total} samples and "
-        f"{len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, {dropped}, or set "
-        f"{argument('missing', 'pairwise')} (each pair of variables takes the samples that have both){complete} or "
-        f"{argument('missing', 'em')} (estimates covariances by expectation and maximisation).",
-        variable=samples.variable_names[worst[0]],
-        parameter="missing",
+    return (
+        f"set {pairwise} (each pair of variables takes the samples that have both){complete} or "
+        f"{em} (estimates covariances by expectation and maximisation)"
     )
 
 

@@ -247,7 +247,8 @@ def _require_observed(counts: IntArray, class_name: str, variable_names: tuple[s
     if len(empty):
         raise InputError(
             f"Variable {variable_names[empty[0]]!r} has {counts[empty[0]]} values in class {class_name!r} "
-            f"({len(empty)} such variables), and a variance needs at least 2: drop the variable or fill the values in.",
+            f"({len(empty)} such variable{'s' * (len(empty) > 1)}), and a variance needs at least 2: drop the "
+            f"variable, fill the values in, or set {argument('variables', 'union')} if the class did not measure it.",
             class_name=class_name,
             variable=variable_names[empty[0]],
         )

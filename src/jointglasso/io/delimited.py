@@ -205,7 +205,8 @@ def _has_row_names(header: list[str], rows: list[list[str]], number_format: Numb
 def _ragged(path: str, line: int, found: int, wanted: int, delimiter: str) -> str:
     sign = DELIMITERS.get(delimiter, repr(delimiter))
     message = f"{path}, line {line} has {count(found, 'cell')}, the header {wanted:,} (separated by {sign})"
-    return f"{message}: correct that line, or say {argument('delimiter', ...)} if it is another one."
+    title = "remove the first line if it is a title, " if wanted == 1 else ""
+    return f"{message}: {title}correct that line, or say {argument('delimiter', ...)} if it is another one."
 
 
 def explain_word(word: str, number_format: NumberFormat) -> str:

@@ -36,6 +36,14 @@ def finish(draft: Draft, options: Options, labels: LabelFile | None) -> Labelled
     if not keep.any():
         raise InputError(f"{draft.path}: no sample is left: check {argument('subset')}.", "subset")
     chosen = np.flatnonzero(keep).tolist()
+    again = [name for name, number in Counter(draft.samples[i] for i in chosen).items() if number > 1]
+    if again:
+        warnings.warn(
+            f"{draft.path}: {count(len(again), 'sample name')} came more than once ({listed(again, 3)}): remove copies "
+            "of a sample; several samples of one subject are not independent of each other.",
+            TableWarning,
+            stacklevel=3,
+        )
     for names, what in ((draft.variables, "variable"), (draft.samples, "sample"), (label or [], "class")):
         require_whole_characters([name for name in names if name is not None], what)
     return LabelledTable(

@@ -35,7 +35,7 @@ VARIABLE_HEADERS = frozenset(
         "protein",
     }
 )
-NAME_HEADERS = SAMPLE_HEADERS | VARIABLE_HEADERS | {"", "id", "index", "name"}
+NAME_HEADERS = SAMPLE_HEADERS | VARIABLE_HEADERS | {"", "id", "index", "name", "unnamed: 0"}
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,21 @@ class _Layout:
 
 def arrange(grid: Grid, options: Options, labels: LabelFile | None) -> Draft:
     """Turn a grid into a draft with samples in rows."""
+    _refuse_title(grid)
     layout = _Layout(_without_empty_columns(grid), options, _names_column(grid, options))
     side = options.samples_in or _detect_side(layout, labels)
     return _samples_in_rows(layout) if side == "rows" else _samples_in_columns(layout)
+
+
+def _refuse_title(grid: Grid) -> None:
+    """A line of one cell above the header, as spreadsheets have it."""
+    title = grid.header[0]
+    if len(grid.header) > 2 and title and not any(grid.header[1:]) and title.casefold() not in NAME_HEADERS:
+        raise InputError(
+            f"{grid.path}: the first line has one cell only, {title!r}, as a title has: remove what stands above the "
+            "names of the columns.",
+            "path",
+        )
 
 
 def _without_empty_columns(grid: Grid) -> Grid:
