@@ -21,7 +21,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
-    ("_typing", "_version", "errors", "_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "_display"),
+    ("_typing", "_version", "errors", "tuning"),
+    ("_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "_display"),
     ("kernels",),
     ("validation", "backends"),
     ("penalties", "covariance"),
@@ -44,7 +45,8 @@ ONLY = {
     "_typing": (),
     "_version": (),
     "errors": (),
-    "_threads": ("_typing",),
+    "tuning": (),
+    "_threads": ("_typing", "tuning"),
     "_lapack": ("_typing",),
     "_csv": (),
     "_files": (),

@@ -12,7 +12,7 @@ import pytest
 
 import jointglasso as jgl
 from bank import BANK
-from jointglasso.engine import big_work, items
+from jointglasso import tuning
 from jointglasso.engine.executors import check_executor
 from oracles import class_weights, dense
 
@@ -40,7 +40,7 @@ def in_storage(settings, function, *arguments):
     """Do a piece of work where groups are stored in a certain way, in whatever process this is."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
-            patch.setattr(big_work if name == "BIG_BLOCK" else items, name, value)
+            patch.setattr(tuning, name, value)
         return function(*arguments)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
+from jointglasso import tuning
 from jointglasso.engine import big_work
 from jointglasso.solvers import big_sweeps
 
@@ -19,16 +20,16 @@ def correlated(n_classes=3, p=60, n=40, seed=0, strength=0.6):
 @pytest.fixture
 def small_is_big(monkeypatch):
     """Every group, however small, is one of those."""
-    monkeypatch.setattr(big_work, "BIG_BLOCK", 2)
-    monkeypatch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 1)
+    monkeypatch.setattr(tuning, "BIG_BLOCK", 2)
+    monkeypatch.setattr(tuning, "BATCHED_BLOCK", 1)
 
 
 def both(monkeypatch, *arguments, **options):
     """Solved with blocks, and then without."""
     with_blocks = jgl.solve(*arguments, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(big_work, "BIG_BLOCK", 2)
-        patch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 1)
+        patch.setattr(tuning, "BIG_BLOCK", 2)
+        patch.setattr(tuning, "BATCHED_BLOCK", 1)
         without = jgl.solve(*arguments, **options)
     assert set(without.methods) <= {"columns", "warm start"}
     return with_blocks, without
@@ -82,8 +83,8 @@ def test_gap_and_objective_are_those_of_the_matrices(monkeypatch, diagonal):
     kept = []
     original = big_sweeps.solve_big
     monkeypatch.setattr(big_work, "solve_big", lambda task: kept.append(original(task)) or kept[-1])
-    monkeypatch.setattr(big_work, "BIG_BLOCK", 2)
-    monkeypatch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 1)
+    monkeypatch.setattr(tuning, "BIG_BLOCK", 2)
+    monkeypatch.setattr(tuning, "BATCHED_BLOCK", 1)
     S = jgl.SampleCovariance(correlated(), scale="correlation")
     solution = jgl.solve(S, 0.3, 0.1, screening="none", penalize_diagonal=diagonal)
     (point, _, _), lambda1, lambda2 = kept[0], 0.3, 0.1
@@ -124,8 +125,8 @@ def test_checkpoints_and_warm_starts_are_taken_up(monkeypatch, small_is_big, tmp
     blocks = jgl.solve(S, 0.3, 0.1, tol=1e-6, checkpoint=tmp_path / "run")  # the files are the same
     assert blocks.n_iter == 0
     with pytest.raises(ValueError, match="definite"):
-        monkeypatch.setattr(big_work, "BIG_BLOCK", 2)
-        monkeypatch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 1)
+        monkeypatch.setattr(tuning, "BIG_BLOCK", 2)
+        monkeypatch.setattr(tuning, "BATCHED_BLOCK", 1)
         jgl.solve(S, 0.3, 0.1, warm_start=[np.eye(60) - 0.5 * np.eye(60)[::-1] * 3] * 3)
 
 
@@ -142,9 +143,7 @@ def test_dynamic_cuts_are_checked_and_merged(monkeypatch):
 
 
 def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):
-    monkeypatch.setattr("jointglasso.engine.items.BATCHED_BLOCK", 40)
-    monkeypatch.setattr(big_work, "LEAST_BLOCK", 41)
-    monkeypatch.setattr("jointglasso.engine.planning.LEAST_BLOCK", 41)
+    monkeypatch.setattr(tuning, "BATCHED_BLOCK", 40)
     S = jgl.SampleCovariance(correlated(p=150, strength=0.5), scale="correlation")
     entries = 3 * 150**2
     found = jgl.solve(S, 0.3, 0.1, screening="none", max_memory=40.0 * entries)
@@ -154,7 +153,7 @@ def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):
 
 
 def test_newton_takes_over_where_sweeps_stall(monkeypatch, small_is_big):
-    monkeypatch.setattr(big_sweeps, "_SETTLED", 0.5)
+    monkeypatch.setattr(tuning, "SETTLED", 0.5)
     S = jgl.SampleCovariance(correlated(p=300, n=100), scale="correlation")
     solution = jgl.solve(S, 0.3, 0.1, tol=1e-9, screening="none")
     assert solution.status and "columns" not in solution.methods

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
+from jointglasso import tuning
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.covariance import as_source
@@ -15,7 +16,6 @@ from jointglasso.kernels import column_batches
 from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening.groups import class_blocks
-from jointglasso.solvers import columns
 from jointglasso.solvers.base import SolverTask, diagonal_start
 from jointglasso.solvers.columns import ColumnAscent, precisions, suits_columns
 
@@ -318,7 +318,7 @@ def test_theta_of_its_own_columns_is_theta(labels):
 @pytest.mark.parametrize("labels", [None, [[0] * 90, [0] * 40 + [1] * 50, [*range(30), *[30] * 60]]])
 def test_w_is_definite_after_every_batch(monkeypatch, n_threads, labels):
     """Big batches, and pairs inside them that are far outside their dual ball."""
-    monkeypatch.setattr(columns, "_FEWEST", 45)
+    monkeypatch.setattr(tuning, "BATCH_FEWEST", 45)
     S = correlated(p=90, strength=0.95)
     task = make_task(S, 0.05, 0.02, 0.05, labels=None if labels is None else np.array(labels), n_threads=n_threads)
     nobody = np.zeros(task.system.n_pairs, dtype=bool)
@@ -376,7 +376,7 @@ def test_pairs_inside_a_batch_that_must_join_do_not_hold_the_sweeps_up():
 
 def test_a_pair_inside_a_batch_can_join(monkeypatch):
     """Columns of a strong pair begin in one batch; they end at the solution, where the pair is not zero."""
-    monkeypatch.setattr(columns, "_FEWEST", 60)
+    monkeypatch.setattr(tuning, "BATCH_FEWEST", 60)
     task = make_task(correlated(p=60, strength=0.6), 0.2, 0.1, 0.2)
     ascent = ColumnAscent.begin(task, task.start, strong=np.zeros(task.system.n_pairs, dtype=bool))
     assert len(ascent.cuts) == 2

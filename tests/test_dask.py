@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.engine import cluster as cluster_module, executors, first_use, items, screen
+from jointglasso import tuning
+from jointglasso.engine import cluster as cluster_module, first_use, screen
 from jointglasso.engine.executors import Work, check_executor, map_work
 from jointglasso.screening import pairs
 
@@ -40,7 +41,7 @@ def many_pieces(monkeypatch, request):
     """Small pieces of work, so that a small problem has many; not where whole solves are done elsewhere."""
     if "X" in request.fixturenames:
         return
-    monkeypatch.setattr(items, "_BATCH_COST", 1000.0)
+    monkeypatch.setattr(tuning, "BATCH_COST", 1000.0)
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +112,8 @@ def test_the_scan_of_samples_is_shared_out(client, kind, tmp_path, monkeypatch):
     here = jgl.solve(jgl.SampleCovariance(samples, scale="correlation"), 0.62, 0.05)
     source = jgl.SampleCovariance(files_of(samples, tmp_path, kind), scale="correlation")
     assert (len(pickle.dumps(source)) < 100_000) == (kind in ("mapped", "h5py", "zarr"))
-    monkeypatch.setattr(pairs, "_WORTH_SENDING", 0.0)
-    monkeypatch.setattr(pairs, "_PIECE_ELSEWHERE", 3e7)
+    monkeypatch.setattr(tuning, "WORTH_SENDING", 0.0)
+    monkeypatch.setattr(tuning, "PIECE_ELSEWHERE", 3e7)
     done = []
     monkeypatch.setattr(screen, "map_work", lambda work, executor: done.extend(work.items) or map_work(work, executor))
     assert_same_bits(here, jgl.solve(source, 0.62, 0.05, executor=client))
@@ -248,7 +249,7 @@ def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(S, tmp_path, 
             )
             client.wait_for_workers(1, timeout=60)
             # Two pieces on their way at a time, so that some are left when it happens.
-            monkeypatch.setattr(executors, "_ON_THE_WAY", 0)
+            monkeypatch.setattr(tuning, "ON_THE_WAY", 0)
             with pytest.raises(ConnectionError, match="connection to the Dask scheduler was lost"):
                 jgl.solve(S, *LAMBDAS, executor=client, checkpoint=tmp_path / "kept", callback=kill)
     finally:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.engine import items
+from jointglasso import tuning
 from jointglasso.engine.executors import Work, map_work
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.narrow import BlockCovariance, narrowed
@@ -45,7 +45,7 @@ def many_pieces(monkeypatch, request):
     """Small pieces of work, so that a small problem has many; not where whole solves are done elsewhere."""
     if "X" in request.fixturenames:
         return
-    monkeypatch.setattr(items, "_BATCH_COST", 1000.0)
+    monkeypatch.setattr(tuning, "BATCH_COST", 1000.0)
 
 
 class ByHand:

@@ -9,6 +9,7 @@ import pytest
 
 import jointglasso as jgl
 from bank import BANK
+from jointglasso import tuning
 from jointglasso._threads import Workers, balanced_bounds
 from jointglasso.blocks import build_system
 from jointglasso.engine.assemble import flat_from_precisions
@@ -78,12 +79,10 @@ def test_update_of_a_pair_with_one_class_is_soft_thresholding():
 @pytest.fixture(params=[1, 400], ids=["one by one", "in a batch"])
 def every_group_is_big(monkeypatch, request):
     """Send even the smallest groups through the methods made for big ones."""
-    from jointglasso.engine import items
-    from jointglasso.solvers import auto, newton
 
-    monkeypatch.setattr(items, "BATCHED_BLOCK", request.param)
-    monkeypatch.setattr(auto, "SWEPT_BLOCK", 1)
-    monkeypatch.setattr(newton, "SWEPT_BLOCK", 1)
+    monkeypatch.setattr(tuning, "BATCHED_BLOCK", request.param)
+    monkeypatch.setattr(tuning, "SWEPT_BLOCK", 1)
+    monkeypatch.setattr(tuning, "SWEPT_BLOCK", 1)
 
 
 @pytest.mark.parametrize("screening", ["dynamic", "hybrid", "none"])
@@ -235,8 +234,8 @@ def test_sparse_groups_of_the_same_size_are_not():
 def test_newton_hands_over_what_costs_it_too_much(monkeypatch):
     from jointglasso.solvers import auto
 
-    monkeypatch.setattr(auto, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
-    monkeypatch.setattr(auto, "ADMM_WORK", 1.0)
+    monkeypatch.setattr(tuning, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
+    monkeypatch.setattr(tuning, "ADMM_WORK", 1.0)
     monkeypatch.setattr(auto, "suits_columns", lambda task: False)
     source = one_factor(100, 2.0)
     solution = jgl.solve(source, 0.2, 0.05, tol=1e-8)
@@ -257,13 +256,11 @@ def test_admm_goes_on_from_a_warm_start():
 
 
 def test_many_small_groups_on_threads_give_the_same_as_on_one(monkeypatch):
-    from jointglasso.solvers import small_groups as solver
-
     draw = np.random.default_rng(0)
     factor = draw.standard_normal((2, 50, 60)).repeat(10, axis=2)
     source = jgl.SampleCovariance(list(1.2 * factor + draw.standard_normal((2, 50, 600))), scale="correlation")
     serial = jgl.solve(source, 0.5, 0.1)
-    monkeypatch.setattr(solver, "_WORTH_THREADS", 0.0)
+    monkeypatch.setattr(tuning, "WORTH_THREADS_OF_GROUPS", 0.0)
     threaded = jgl.solve(source, 0.5, 0.1)
     assert serial.methods["columns, newton"] > 10
     for a, b in zip(serial.precision, threaded.precision, strict=True):

@@ -16,6 +16,7 @@ from scipy import sparse
 import jointglasso as jgl
 import pair_oracles as oracle
 from bank import from_entries, from_samples
+from jointglasso import tuning
 from jointglasso.blocks import build_system
 from jointglasso.certificate import bound_groups, certain_edges
 from jointglasso.engine.assemble import flat_from_precisions
@@ -95,7 +96,7 @@ def run(monkeypatch):
 
     def solve(problem: Problem, solver: str, **options) -> jgl.Solution:
         big = solver == "newton for big groups"
-        monkeypatch.setattr("jointglasso.solvers.newton.SWEPT_BLOCK", 1 if big else 256)
+        monkeypatch.setattr(tuning, "SWEPT_BLOCK", 1 if big else 256)
         return problem.solve(solver="newton" if big else solver, **options)
 
     return solve

@@ -257,11 +257,11 @@ def test_work_items_hold_every_group_once():
     assert np.array_equal(np.sort(np.concatenate(work_items(blocks, together=False))), np.arange(blocks.n_groups))
 
 
-@pytest.mark.parametrize(("name", "limit"), [("BATCH_ENTRIES", 500), ("_BATCH_COST", 5000)])
+@pytest.mark.parametrize(("name", "limit"), [("BATCH_ENTRIES", 500), ("BATCH_COST", 5000)])
 def test_batches_are_limited(monkeypatch, name, limit):
     from jointglasso.engine import items
 
-    monkeypatch.setattr(items, name, limit)
+    monkeypatch.setattr(f"jointglasso.tuning.{name}", limit)
     labels = np.repeat(np.arange(50), 10)[None]
     blocks = Partition(labels).class_blocks
     found = items.work_items(blocks, together=False)

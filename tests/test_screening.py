@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
 from bank import BANK, Problem, cascade, from_entries, from_samples
+from jointglasso import tuning
 from jointglasso.inference import support
 from jointglasso.kernels import components as compiled, reference
 from jointglasso.penalties import GroupPenalty, make_penalty
@@ -469,7 +470,7 @@ def test_small_tiles_give_the_same_partitions(monkeypatch, tile, p):
     screen = Screen(np.einsum("kni,knj->kij", X, X) / 12, 0.25, 0.2, (0.5, 1.0, 1.5))
     whole = {rule: screen.by(rule) for rule in RULES}
     assert whole["hybrid"].largest > 1
-    monkeypatch.setattr("jointglasso.screening.pairs.TILE", tile)
+    monkeypatch.setattr(tuning, "TILE", tile)
     monkeypatch.setattr("jointglasso.screening.conditions._SIDE", tile)
     for rule in RULES:
         assert screen.by(rule) == whole[rule]

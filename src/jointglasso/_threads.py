@@ -15,17 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from jointglasso import tuning
 from jointglasso._typing import FloatArray, IntArray
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-#: Below this block size the threads of BLAS cost more in waiting for each other than they gain, above all on a machine
-#: that is shared; our own threads, one block each, do better.
-WORTH_BLAS_THREADS = 1500
-
-#: Numbers to be looked at from which on a second thread pays: waking it takes as long as a hundred thousand of them.
-WORTH_SHARING = 1e5
 
 
 _limit_lock = Lock()
@@ -124,20 +118,20 @@ def _begin_no_more(waiting: Iterator[int]) -> None:
 
 
 def map_on_threads(
-    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = WORTH_SHARING
+    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
 ) -> list[Result]:
     """Apply a function that releases the interpreter lock to every item, on all cores, BLAS held to one thread each.
 
     `work`, where the caller knows it, is how many numbers are looked at: where they are few this thread does it all.
     """
-    if len(items) <= 1 or work < WORTH_SHARING:
+    if len(items) <= 1 or work < tuning.WORTH_SHARING:
         return [function(item) for item in items]
     with single_threaded_blas():
         return _share_out(function, items, available_cores())
 
 
 def map_on_cores(
-    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = WORTH_SHARING
+    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
 ) -> list[Result]:
     """As `map_on_threads`, but one after another where the cores are shared out already."""
     return map_on_threads(function, items, work=0.0 if getattr(_here, "alone", False) else work)
@@ -191,7 +185,7 @@ def single_threaded_blas() -> Iterator[None]:
 @contextmanager
 def blas_threads_for(block_size: int) -> Iterator[None]:
     """Let BLAS use its threads only where the blocks are big enough."""
-    if block_size >= WORTH_BLAS_THREADS:
+    if block_size >= tuning.WORTH_BLAS_THREADS:
         yield
     else:
         with single_threaded_blas():

@@ -26,27 +26,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize, log_determinants
 from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
 
-#: Time of one multiplication in a dense product, in units of one in a sparse product.
-_DENSE_ADVANTAGE = 0.01
-
-#: Below this norm of R Theta its square bounds the gap to within a percent; above it a second factorisation gives it.
-#: Big blocks, where that is expensive, make do with a sixth.
-_NEAR, NEAR_IF_BIG, _BIG = 0.01, 0.2, 256
-
 #: No norm above this is near.
-LARGEST_NEAR = max(_NEAR, NEAR_IF_BIG)
+LARGEST_NEAR = max(tuning.NEAR, tuning.NEAR_IF_BIG)
 
 #: What rounding adds to a subgradient, in units of the numbers it is the difference of, and to the budget it uses.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
-
-#: Blocks up to this size are multiplied by compiled code: in any case, and if R is sparse.
-_SMALL, _MEDIUM = 16, 512
 
 
 @dataclass(frozen=True)
@@ -309,7 +300,7 @@ def _block_gaps(
     if far.any():
         exact = trace - log_determinants(system, dual, far) - factor.logdet
         usable = np.isfinite(exact)
-        root = np.maximum(np.sqrt(squares[usable]), _NEAR)
+        root = np.maximum(np.sqrt(squares[usable]), tuning.NEAR)
         # All of the squares in one eigenvalue would give the smallest gap; what is below it is rounding.
         gaps[usable] = np.maximum(exact[usable], root - np.log1p(root))
     return gaps
@@ -317,12 +308,12 @@ def _block_gaps(
 
 def _nearness(system: BlockSystem) -> FloatArray:
     """Norm of R Theta of each block below which its gap is found by squares."""
-    return np.where(system.size > _BIG, NEAR_IF_BIG, _NEAR)
+    return np.where(system.size > tuning.NEAR_BIG, tuning.NEAR_IF_BIG, tuning.NEAR)
 
 
 def surely_near(system: BlockSystem) -> FloatArray:
     """Gap of each block, its weight taken off, below which it can only have been found by squares."""
-    norm = np.full(system.n_blocks, _NEAR) if len(system.forbidden) else _nearness(system)
+    norm = np.full(system.n_blocks, tuning.NEAR) if len(system.forbidden) else _nearness(system)
     return norm - np.log1p(norm)
 
 
@@ -343,8 +334,8 @@ def _trace_and_squares(
     n_members = max(1, len(system.members))
     sparse_work = (n_members + 2.0 * np.count_nonzero(residual)) * (1.0 + 2.0 * np.count_nonzero(entries) / n_members)
     trace, squares = np.empty(system.n_blocks), np.empty(system.n_blocks)
-    worth_it = sparse_work < _DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
-    if system.n_blocks and system.size[-1] <= (_MEDIUM if worth_it else _SMALL):
+    worth_it = sparse_work < tuning.DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
+    if system.n_blocks and system.size[-1] <= (tuning.MEDIUM_PRODUCT if worth_it else tuning.SMALL_PRODUCT):
         trace_and_squares(system.scatter(residual, diagonal), theta, system.offset, system.size, trace, squares)
         return trace, np.maximum(squares, 0.0)
     if worth_it:

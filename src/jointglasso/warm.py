@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from jointglasso import tuning
+
 
 def warm_kernels() -> float:
     """Run small problems through every solver and rule, filling numba's cache on disk; return the seconds it took.
@@ -25,7 +27,6 @@ def warm_kernels() -> float:
     from jointglasso.problem import make_problem
     from jointglasso.screening import RULES, screen
     from jointglasso.selection import refit
-    from jointglasso.solvers.small_groups import SWEPT_BLOCK
 
     began = time.perf_counter()
     rng = np.random.default_rng(0)
@@ -40,7 +41,7 @@ def warm_kernels() -> float:
     make_problem(source, 0.2, 0.1).objective(solution.precision)
     refit(source, solution)
     # A group too big for the code that sweeps over small ones from end to end.
-    place = np.arange(SWEPT_BLOCK + 4)
+    place = np.arange(tuning.SWEPT_BLOCK + 4)
     chain = 0.6 ** np.abs(place[:, None] - place)
     wide = 0.6 ** np.abs(np.subtract.outer(np.arange(300), np.arange(300)))
     for solver in ("auto", "newton"):

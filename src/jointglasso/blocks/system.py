@@ -20,7 +20,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from jointglasso._threads import WORTH_BLAS_THREADS, WORTH_SHARING, Workers
+from jointglasso import tuning
+from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.kernels.pair_types import Blocks, Entries
@@ -407,6 +408,6 @@ def read_blocks(
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
 
     # The products of big blocks have the threads of BLAS.
-    shared = offset[-1] >= WORTH_SHARING and size.max(initial=0) < WORTH_BLAS_THREADS
+    shared = offset[-1] >= tuning.WORTH_SHARING and size.max(initial=0) < tuning.WORTH_BLAS_THREADS
     Workers(n_threads if shared else 1).map(read_class, range(source.n_classes))
     return S

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from jointglasso import tuning
 from jointglasso._threads import cores_here
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, SomePairs, Support
@@ -19,7 +20,6 @@ from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.executors import Tell
-from jointglasso.engine.items import BATCHED_BLOCK
 from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
 from jointglasso.engine.pieces import Item, Shared, WarmStart, waiting_among
 from jointglasso.engine.recheck import NO_LEAKS, Cuts, Leaks, Violated
@@ -29,21 +29,11 @@ from jointglasso.solvers.big_sweeps import BigTask, at_inverse, solve_big
 from jointglasso.solvers.dual_point import DualPoint
 from jointglasso.validation import indefinite_start, not_semidefinite, semidefinite
 
-#: Size of a block from which a group is solved this way even where its blocks fit. Up to 5,000 variables it takes
-#: longer, because its certificate inverts two matrices of each class instead of one.
-BIG_BLOCK = 8000
-
-#: Groups of blocks smaller than this are given out in batches, and not solved this way even where memory is short.
-LEAST_BLOCK = BATCHED_BLOCK + 1
-
-#: Most bytes for each entry of the blocks: W and covariances in single precision, one matrix in double precision.
-BYTES_PER_ENTRY = 16.0
-
 
 def is_big(item: Item, shared: Shared) -> bool:
     """Whether a piece of work is a group that is solved without its blocks."""
     largest = int(item.blocks.sizes.max(initial=0))
-    wanted = largest >= BIG_BLOCK or (not shared.room_for_blocks and largest >= LEAST_BLOCK)
+    wanted = largest >= tuning.BIG_BLOCK or (not shared.room_for_blocks and largest > tuning.BATCHED_BLOCK)
     return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
 
 

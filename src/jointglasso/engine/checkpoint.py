@@ -26,6 +26,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso import tuning
 from jointglasso._files import atomic_text, atomic_write
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
@@ -47,9 +48,6 @@ FORMAT_VERSION = 2
 #: Arrays of a file; and bytes of a manifest, which are some hundred in truth.
 _MEMBERS = ("position", "value", "diagonal", "n_iter", "methods")
 _LONGEST_MANIFEST = 2**20
-
-#: Seconds between two snapshots of a piece of work that is being solved.
-SNAPSHOT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,8 @@ class Checkpoint:
 
         def keep(theta: Callable[[], Theta]) -> None:
             nonlocal last
-            if time.monotonic() - last < SNAPSHOT_SECONDS or not self.folder.is_dir():  # on another machine, perhaps
+            recent = time.monotonic() - last < tuning.SNAPSHOT_SECONDS
+            if recent or not self.folder.is_dir():  # on another machine, perhaps
                 return
             with writing:
                 last = time.monotonic()

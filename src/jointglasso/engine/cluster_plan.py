@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._display import Shown, readable_bytes, readable_seconds
 from jointglasso._threads import available_cores, map_on_threads, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
-from jointglasso.screening.pairs import TILE, TileScan, stretches
+from jointglasso.screening.pairs import TileScan, stretches
 from jointglasso.validation import InputTypeError
 
 #: Tiles and variables that are drawn, variables of a group that is followed no further.
@@ -158,7 +159,7 @@ def _timed_tiles(problem: JointProblem, draw: np.random.Generator) -> _Scan:
     """
     source: Any = problem.source
     scan = TileScan(source, problem.penalty, problem.weights, problem.pair_weights, False)
-    edges = np.append(np.arange(0, source.n_variables, TILE), source.n_variables)
+    edges = np.append(np.arange(0, source.n_variables, tuning.TILE), source.n_variables)
     n, n_cores = len(edges) - 1, available_cores()
     seconds = pairs = 0.0
     for count, apart in ((n, 0), (n * (n - 1) // 2, 1)):

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Any, Protocol
 
+from jointglasso import tuning
 from jointglasso._threads import Workers, single_threaded_blas, work_alone
 from jointglasso.engine.cluster import Cluster, is_client
 from jointglasso.engine.first_use import compile_once
@@ -24,10 +25,6 @@ from jointglasso.validation import InputTypeError
 
 #: Says something, and hears whether to stop.
 Tell = Callable[..., bool]
-
-#: Bytes of work that may be on its way at a time, over what keeps two items busy; seconds between two looks for a wish
-#: to stop.
-_ON_THE_WAY, _LOOK_SECONDS = 2**30, 0.2
 
 
 def unheard(*facts: Any) -> bool:
@@ -164,7 +161,7 @@ class _Elsewhere:
     def _send(self, waiting: Iterator[int]) -> bool:
         """Send off items while there is room for them on the way; whether any was sent."""
         sent = False
-        while len(self.running) < 2 or sum(size for _, size in self.running.values()) < _ON_THE_WAY:
+        while len(self.running) < 2 or sum(size for _, size in self.running.values()) < tuning.ON_THE_WAY:
             number = next(waiting, None)
             if number is None:
                 break
@@ -180,7 +177,7 @@ class _Elsewhere:
     def _take(self) -> bool:
         """Take the next result, if there is one soon; whether what it says makes somebody want to stop."""
         try:
-            future = self.ended.get(timeout=_LOOK_SECONDS)
+            future = self.ended.get(timeout=tuning.LOOK_SECONDS)
         except Empty:
             getattr(self.executor, "look", unheard)()
             return False

@@ -6,17 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
-
-#: Groups whose biggest block has at most this many variables are given out in batches.
-BATCHED_BLOCK = 400
-
-#: A batch holds at most this many entries of blocks, some hundred bytes each, and not more work than this, in cubed
-#: block sizes: some tenths of a second as a rule. That is what an interrupt can cost, and what a worker gets at once.
-BATCH_ENTRIES = 2**22
-_BATCH_COST = 1e7
 
 
 def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
@@ -31,11 +24,11 @@ def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
         return [np.flatnonzero(np.isin(blocks.bundle, item)) for item in work_items(bundles, together=False)]
     everything = np.arange(blocks.n_groups)
     area, cost = blocks.group_area, blocks.group_cost
-    big = everything[blocks.group_largest > BATCHED_BLOCK]
+    big = everything[blocks.group_largest > tuning.BATCHED_BLOCK]
     small = np.setdiff1d(everything, big, assume_unique=True)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
     by_cost = small[np.argsort(-cost[small], kind="stable")]
-    batch = np.maximum(_full(area[by_cost], BATCH_ENTRIES), _full(cost[by_cost], _BATCH_COST))
+    batch = np.maximum(_full(area[by_cost], tuning.BATCH_ENTRIES), _full(cost[by_cost], tuning.BATCH_COST))
     pieces = np.split(by_cost, np.flatnonzero(np.diff(batch)) + 1)
     return items + [np.sort(piece) for piece in pieces if len(piece)]
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._display import SHOWN, Shown, readable_bytes, readable_seconds
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import available_memory
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.engine.big_work import BIG_BLOCK, LEAST_BLOCK, may_be_big
+from jointglasso.engine.big_work import may_be_big
 from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
@@ -31,16 +32,6 @@ from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import GroupSolver
 from jointglasso.validation import check_choice, check_count, check_positive
-
-#: Bytes that are taken without a look at what there is: the look takes as long as a small solve.
-_NO_QUESTION = 2.0**26
-
-#: Time to solve a group, in factorizations with inversion of its blocks (docs/performance.md).
-FACTORIZATIONS = 60.0
-
-#: Time to solve a group that is correlated throughout, on one core, in factorizations of its blocks times their sizes:
-#: the columns of its solution have some fifty to a hundred non-zeros whatever its size.
-DENSE_FACTORIZATIONS = 8e4
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,11 +174,11 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
-    big = may_be_big & (blocks.group_largest >= BIG_BLOCK)
+    big = may_be_big & (blocks.group_largest >= tuning.BIG_BLOCK)
     memory = group_memory(blocks, method, dense, big)
-    seconds = FACTORIZATIONS * blocks.group_cost / _factorization_rate()
+    seconds = tuning.FACTORIZATIONS * blocks.group_cost / _factorization_rate()
     if pairs is not None and method.name == "auto":
-        one_core = DENSE_FACTORIZATIONS * blocks.group_area * available_cores() / _factorization_rate()
+        one_core = tuning.DENSE_FACTORIZATIONS * blocks.group_area * available_cores() / _factorization_rate()
         seconds = np.where(dense, np.maximum(seconds, one_core), seconds)
     return Plan(
         partition=partition,
@@ -209,7 +200,7 @@ def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     method, n_jobs = options.method, options.n_jobs or 1
     around = _around(screen.partition, screen.pairs)
     roughly = work_memory(blocks, method, group_memory(blocks, method, dense=True))
-    if options.max_memory is None and roughly.sum() + around < _NO_QUESTION:
+    if options.max_memory is None and roughly.sum() + around < tuning.NO_QUESTION:
         return Room(options.n_jobs)
     room = available_memory() if options.max_memory is None else options.max_memory
     if room is None:
@@ -222,7 +213,7 @@ def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
         jobs, left = share_out(pieces, n_jobs, room - around)
     for_blocks = left >= 0.0
     if not for_blocks:  # or if big groups do without their blocks
-        big = may_be_big(problem, method.name) & (blocks.group_largest >= LEAST_BLOCK)
+        big = may_be_big(problem, method.name) & (blocks.group_largest > tuning.BATCHED_BLOCK)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
         jobs, left = share_out(pieces, n_jobs, room - around)
         if left < 0.0:
@@ -257,7 +248,7 @@ def _refusal(problem: JointProblem, screen: Screen, method: GroupSolver, needed:
 def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool) -> float:
     """Bytes needed at the peak, at least: big groups do without their blocks if they may."""
     blocks = partition.class_blocks
-    big = may_be_big & (blocks.group_largest >= LEAST_BLOCK)
+    big = may_be_big & (blocks.group_largest > tuning.BATCHED_BLOCK)
     memory = group_memory(blocks, method, dense_groups(blocks, pairs), big)
     return float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
@@ -21,9 +22,6 @@ from jointglasso.engine.screen import Screen
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solution import Certificate
-
-#: Entries of blocks that are looked at once more where nothing else gives a finite gap.
-_SAFE_ENTRIES = 2e6
 
 #: Relative rounding of NumPy's pairwise sums of logarithms.
 _SUMS = 32 * float(np.finfo(np.float64).eps)
@@ -111,7 +109,7 @@ def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen
     The gap of all that lies in them is shared out evenly among the groups. Left undone where these blocks are big.
     """
     blocks = screen.safe_partition().class_blocks
-    if float((blocks.sizes.astype(float) ** 2).sum()) > _SAFE_ENTRIES:
+    if float((blocks.sizes.astype(float) ** 2).sum()) > tuning.SAFE_ENTRIES:
         return outcomes
     system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
     theta = np.zeros(system.S.shape)

@@ -6,17 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.engine.big_work import BYTES_PER_ENTRY
 from jointglasso.engine.items import work_items
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import ADMM, GroupSolver
-from jointglasso.solvers.auto import DENSE_BLOCK, DENSE_SHARE
-
-#: Solved blocks are kept at hand, in case they are needed again, while they have no more entries than this, at so many
-#: bytes each.
-_KEPT_ENTRIES, _KEPT_BYTES = 2e7, 50.0
 
 
 @dataclass(frozen=True)
@@ -25,7 +20,7 @@ class Room:
 
     n_jobs: int | None = None
     """Pieces of work at a time."""
-    kept_entries: float = _KEPT_ENTRIES
+    kept_entries: float = tuning.KEPT_ENTRIES
     """Entries of solved blocks that may be kept at hand."""
     for_admm: bool = True
     """Whether a big group that Newton's method finds hard may be handed to ADMM, which takes twice the memory."""
@@ -46,7 +41,7 @@ def group_memory(
     """
     own = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # a method of somebody else may not know
     per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, own)
-    return np.asarray(np.where(big, BYTES_PER_ENTRY, per_entry) * blocks.group_area)
+    return np.asarray(np.where(big, tuning.BIG_BYTES, per_entry) * blocks.group_area)
 
 
 def work_memory(blocks: ClassBlocks, method: GroupSolver, memory: FloatArray) -> FloatArray:
@@ -66,7 +61,7 @@ def share_out(pieces: FloatArray, n_jobs: int, room: float) -> tuple[int, float]
 
 def kept_entries(left: float) -> float:
     """Entries of solved blocks for which so many bytes are enough."""
-    return min(_KEPT_ENTRIES, max(0.0, left) / _KEPT_BYTES)
+    return min(tuning.KEPT_ENTRIES, max(0.0, left) / tuning.KEPT_BYTES)
 
 
 def dense_groups(blocks: ClassBlocks, pairs: PairTable | None) -> BoolArray:
@@ -85,4 +80,4 @@ def dense_groups(blocks: ClassBlocks, pairs: PairTable | None) -> BoolArray:
     n_strong = np.bincount(group[group >= 0], minlength=blocks.n_groups)
     largest = blocks.group_largest
     n_pairs = np.maximum(largest * (largest - 1) // 2, 1)  # there are more where classes have different blocks
-    return np.asarray((n_strong > DENSE_SHARE * n_pairs) & (largest >= DENSE_BLOCK))
+    return np.asarray((n_strong > tuning.DENSE_SHARE * n_pairs) & (largest >= tuning.DENSE_BLOCK))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from jointglasso import tuning
 from jointglasso.engine.big_work import AnyOpened, is_big
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, Work, map_work
@@ -20,9 +21,6 @@ from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import WaitingPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers import GroupSolver
-
-#: Memory of an entry of a big group that stays at hand, in units of what it takes in a system of blocks.
-_KEPT_OF_BIG = 0.05
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class GroupRunner:
                 max_iter=self.options.max_iter,
                 saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
             )
-            kept += float(area[groups].sum()) * (_KEPT_OF_BIG if is_big(item, self.shared) else 1.0)
+            kept += float(area[groups].sum()) * (tuning.KEPT_OF_BIG if is_big(item, self.shared) else 1.0)
             stays_open = kept <= self.room.kept_entries and self.options.executor is None
             items.append(replace(item, stays_open=stays_open))
         return items

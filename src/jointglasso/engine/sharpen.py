@@ -6,17 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import IntArray
 from jointglasso.certificate import Bounds
 from jointglasso.engine.executors import Tell
-from jointglasso.engine.items import BATCHED_BLOCK
 from jointglasso.engine.recheck import Cuts, Violated
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
-
-#: Iterations of the attempts to prove the cuts of a dynamic screen by a sharper solution, of which one is nearly always
-#: enough; so few groups, with less than this share of all entries, are sharpened one by one.
-_SHARPENINGS, _FEW_GROUPS, _SMALL_SHARE = (1, 100, 100), 4, 0.25
 
 
 def prove_cuts(
@@ -34,8 +30,8 @@ def prove_cuts(
         nothing = np.empty(0, dtype=np.int64)
         return result, bounds, (nothing, nothing, np.empty((0, system.n_classes), dtype=bool)), True
     violated, blurred = cuts.violated(result.theta, bounds), cuts.groups_unproved(result.theta, bounds)
-    worth_it = system.size.max(initial=0) <= BATCHED_BLOCK and not method.lockstep
-    for most in _SHARPENINGS:
+    worth_it = system.size.max(initial=0) <= tuning.BATCHED_BLOCK and not method.lockstep
+    for most in tuning.SHARPENINGS:
         left = task.max_iter - result.n_iter
         if not len(blurred) or len(violated[0]) or not worth_it or left <= 0 or tell():
             break
@@ -62,7 +58,7 @@ def _sharpened(
         max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: tell(),
     )  # fmt: skip
     area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
-    if len(groups) <= _FEW_GROUPS and area[groups].sum() < _SMALL_SHARE * area.sum():
+    if len(groups) <= tuning.FEW_GROUPS and area[groups].sum() < tuning.SMALL_SHARE * area.sum():
         return _sharpened_one_by_one(sharp, method, result, groups, tell)
     again = method.solve(sharp)
     if not (again.bounds.gap <= result.bounds.gap).all():

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, absent_of, as_source
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
-from jointglasso.screening.pairs import TILE
 from jointglasso.validation import InputError, check_weights
 
 
@@ -54,7 +54,7 @@ def lambda_max(
     w = check_weights(weights, source.class_names, source.sample_sizes)
     v = as_pair_weights(pair_weights, source.variable_names)
     p = source.n_variables
-    starts = [slice(first, min(first + TILE, p)) for first in range(0, p, TILE)]
+    starts = [slice(first, min(first + tuning.TILE, p)) for first in range(0, p, tuning.TILE)]
     tiles = [(rows, columns) for n, rows in enumerate(starts) for columns in starts[n:]]
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:

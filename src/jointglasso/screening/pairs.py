@@ -12,22 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso import tuning
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import gpu
 from jointglasso.covariance import CovarianceSource, StreamedSource
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.validation import impossible_pair
-
-#: Rows and columns of a tile: small enough that the scratch arrays stay in cache.
-TILE = 512
-
-#: Pairs whose exact covariances are computed together.
-_CANDIDATES = 20_000
-
-#: Multiplications from which a scan gains by workers elsewhere, to which the samples must go first; and those of one
-#: piece of it, about a second of a core.
-_WORTH_SENDING, _PIECE_ELSEWHERE = 2e11, 4e10
 
 #: Columns of a part of a `PairTable`.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
@@ -101,7 +92,7 @@ def scan_pairs(
         parts = share(scan_stretch, pieces, scan)
     elif isinstance(source, StreamedSource):
         i, j = scan.candidates(source)
-        some = [slice(first, first + _CANDIDATES) for first in range(0, max(1, len(i)), _CANDIDATES)]
+        some = [slice(first, first + tuning.CANDIDATES) for first in range(0, max(1, len(i)), tuning.CANDIDATES)]
         parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), some)
     else:
         parts = map_on_threads(scan.exact, list(_bands(p)))
@@ -143,7 +134,7 @@ def _maybe_strong(penalty: PairPenalty, weighted: FloatArray, factor: FloatArray
 
 def _tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
     """Tiles covering the upper triangle row by row, or a stretch of them."""
-    edges = np.append(np.arange(0, p, TILE), p).tolist()
+    edges = np.append(np.arange(0, p, tuning.TILE), p).tolist()
     n = len(edges) - 1
     number = 0
     for row in range(n):
@@ -154,12 +145,12 @@ def _tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[sl
 
 def stretches(source: Any) -> list[tuple[int, int]]:
     """Stretches of tiles that are worth a journey; none where the scan is short or a device does it."""
-    n_rows = -(-source.n_variables // TILE)
+    n_rows = -(-source.n_variables // tuning.TILE)
     n_tiles = n_rows * (n_rows + 1) // 2
-    each = float(TILE) ** 2 * sum(source.unit_vectors(k).shape[1] for k in range(source.n_classes))
-    if source.device != "cpu" or each * n_tiles < _WORTH_SENDING:
+    each = float(tuning.TILE) ** 2 * sum(source.unit_vectors(k).shape[1] for k in range(source.n_classes))
+    if source.device != "cpu" or each * n_tiles < tuning.WORTH_SENDING:
         return []
-    step = max(1, int(_PIECE_ELSEWHERE / each))
+    step = max(1, int(tuning.PIECE_ELSEWHERE / each))
     return [(first, min(first + step, n_tiles)) for first in range(0, n_tiles, step)]
 
 
@@ -168,7 +159,7 @@ def scan_stretch(stretch: tuple[int, int], scan: TileScan, tell: Any = None) -> 
     source: Any = scan.source
     found = [scan.possible(source, *tile) for tile in _tiles(source.n_variables, *stretch)]
     i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
-    pieces = [slice(at, at + _CANDIDATES) for at in range(0, max(1, len(i)), _CANDIDATES)]
+    pieces = [slice(at, at + tuning.CANDIDATES) for at in range(0, max(1, len(i)), tuning.CANDIDATES)]
     parts = [scan.judge(i[piece], j[piece]) for piece in pieces]
     columns: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
     return columns
@@ -181,9 +172,9 @@ def _bands(p: int) -> Iterator[tuple[slice, slice]]:
     """
     top = 0
     while top < p:
-        below = min(p, top + max(1, TILE * TILE // (p - top)))
-        for left in range(top, p, TILE * TILE):
-            yield slice(top, below), slice(left, min(left + TILE * TILE, p))
+        below = min(p, top + max(1, tuning.TILE * tuning.TILE // (p - top)))
+        for left in range(top, p, tuning.TILE * tuning.TILE):
+            yield slice(top, below), slice(left, min(left + tuning.TILE * tuning.TILE, p))
         top = below
 
 
@@ -235,7 +226,7 @@ class TileScan:
             everything = slice(0, self.source.n_variables)
             (easier_i, easier_j), _ = self._easier_pairs(everything, everything)
             i, j = np.unique(np.stack([np.append(i, easier_i), np.append(j, easier_j)]), axis=1)
-        order = np.lexsort((j, i, j // TILE, i // TILE))
+        order = np.lexsort((j, i, j // tuning.TILE, i // tuning.TILE))
         return i[order], j[order]
 
     def exact(self, tile: tuple[slice, slice]) -> _Columns:
@@ -334,13 +325,13 @@ class TileScan:
 
     def _scratch(self) -> tuple[BoolArray, IntArray]:
         if not hasattr(self._local, "seen"):
-            self._local.seen = np.zeros(TILE * TILE, dtype=bool)
-            self._local.hits = np.empty(TILE * TILE, dtype=np.int64)
+            self._local.seen = np.zeros(tuning.TILE * tuning.TILE, dtype=bool)
+            self._local.hits = np.empty(tuning.TILE * tuning.TILE, dtype=np.int64)
         return self._local.seen, self._local.hits
 
     def _tile_scratch(self, rows: slice, columns: slice) -> NDArray[np.float32]:
         if not hasattr(self._local, "tile"):
-            self._local.tile = np.empty(TILE * TILE, dtype=np.float32)
+            self._local.tile = np.empty(tuning.TILE * tuning.TILE, dtype=np.float32)
         shape = rows.stop - rows.start, columns.stop - columns.start
         scratch: NDArray[np.float32] = self._local.tile[: shape[0] * shape[1]].reshape(shape)
         return scratch

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
@@ -26,9 +27,6 @@ from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
-
-#: Blocks of at least this size are worth a thread each.
-_BIG_BLOCK = 100
 
 #: The paper's own stopping rule: both residuals, summed over the classes, below this.
 PAPER_TOLERANCE = 1e-6
@@ -267,7 +265,7 @@ class _State:
 def _pieces(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
     """Stacks of small blocks of one size, and every big block by itself."""
     for blocks, stacks in system.stacks(*flats):
-        if stacks[0].shape[1] < _BIG_BLOCK:
+        if stacks[0].shape[1] < tuning.ADMM_THREADED:
             yield blocks, stacks
         else:
             for m in range(blocks.stop - blocks.start):

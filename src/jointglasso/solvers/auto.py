@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
@@ -20,22 +21,8 @@ from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 from jointglasso.solvers.columns import suits_columns
 from jointglasso.solvers.newton import Newton, improve_to_limits, newton_on_groups
-from jointglasso.solvers.small_groups import SWEPT_BLOCK, alone, sweep_groups
+from jointglasso.solvers.small_groups import alone, sweep_groups
 from jointglasso.solvers.sweeping import solve_by_sweeps
-
-#: Relative gap down to which a failure of Newton's method is not the fault of rounding.
-_HOPE = 1e-10
-
-#: Sweeps over small groups in one go; the gap at which they end, in units of the one allowed: at first, and where that
-#: was not enough.
-_FEW_SWEEPS, _CLOSER = 25, (1.0, 1e-2, 1e-5)
-
-#: Groups with a block of at least this size, and at least this share of strong pairs, count as correlated throughout;
-#: those with blocks no larger than the last are left to ADMM.
-DENSE_BLOCK, DENSE_SHARE, _DENSE_ADMM = 24, 0.5, 48
-
-#: Work of Newton's products, in cubed block sizes, at which ADMM would have been half done.
-ADMM_WORK = 1200.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +43,8 @@ class Auto:
         strong = strong_pairs(task.system, task.penalty)
         theta, methods = _begin(task, strong)
         dense = dense_groups(task.system, strong)
-        if task.system.n_groups == 1 and task.system.size.max() > (_DENSE_ADMM if dense[0] else SWEPT_BLOCK):
+        largest = task.system.size.max(initial=0)
+        if task.system.n_groups == 1 and largest > (tuning.DENSE_ADMM if dense[0] else tuning.SWEPT_BLOCK):
             return _solve_big(task, theta, methods, strong, bool(dense[0]))
         work = _Work(task, methods, dense)
         return improve_to_limits(task, theta, methods, work.improve)
@@ -69,7 +57,7 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]
     if task.absolute:
         return task.start.copy(), methods
     # In small groups, sweeps over the columns gain nothing from a start on a spanning forest.
-    swept = suits_columns(task) and system.size.max(initial=0) <= SWEPT_BLOCK
+    swept = suits_columns(task) and system.size.max(initial=0) <= tuning.SWEPT_BLOCK
     theta, forest = forest_solution(
         system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=swept
     )
@@ -87,11 +75,11 @@ def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
     face of one column at a time, do not mind; where they cannot be made, and in small groups, the few dozen
     eigendecompositions of ADMM cost less.
     """
-    if system.size.max(initial=0) < DENSE_BLOCK:
+    if system.size.max(initial=0) < tuning.DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
     n_pairs = system.sum_pairs_per_group(np.ones(system.n_pairs))
     share = system.sum_pairs_per_group(strong.astype(float)) / np.maximum(n_pairs, 1.0)
-    return np.asarray((share > DENSE_SHARE) & (system.largest_block >= DENSE_BLOCK))
+    return np.asarray((share > tuning.DENSE_SHARE) & (system.largest_block >= tuning.DENSE_BLOCK))
 
 
 def _solve_big(
@@ -100,10 +88,8 @@ def _solve_big(
     """One big group: sweeps and Newton, or ADMM where Newton finds it hard."""
     taken, sweeps = 0, suits_columns(task) and (dense or not task.absolute)
     if sweeps or not dense:
-        limit = ADMM_WORK if task.room_for_admm else np.inf
-        theta, bounds, taken, stopped_by = solve_big_group(
-            task, theta, work_limit=limit, sweeps=sweeps, strong=strong
-        )
+        limit = tuning.ADMM_WORK if task.room_for_admm else np.inf
+        theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=limit, sweeps=sweeps, strong=strong)
         if stopped_by != "work":
             name = "columns, newton" if sweeps else "newton"
             return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))
@@ -125,18 +111,18 @@ class _Work:
         task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
         near = task.absolute or n_iter > 0
         self.methods[todo] = "columns, newton" if _starts_anew(task) else "newton"
-        for_admm = self.dense & (largest <= _DENSE_ADMM) if suits_columns(task) else self.dense
+        for_admm = self.dense & (largest <= tuning.DENSE_ADMM) if suits_columns(task) else self.dense
         taken, after, left = self._sweep(theta, bounds, todo & ~for_admm, limits, task.max_iter - n_iter, near)
         if left.any() and taken < task.max_iter - n_iter:
-            sweeps = (self.dense | ((largest > SWEPT_BLOCK) & (not near))) & suits_columns(task)
+            sweeps = (self.dense | ((largest > tuning.SWEPT_BLOCK) & (not near))) & suits_columns(task)
             taken += newton_on_groups(
-                task, theta, left, limits, task.max_iter - n_iter - taken, work_limit=ADMM_WORK, sweeps=sweeps
+                task, theta, left, limits, task.max_iter - n_iter - taken, work_limit=tuning.ADMM_WORK, sweeps=sweeps
             )
         task.keep(lambda: theta)
         if left.any() or not np.isfinite(after.gap).all():
             after = task.bounds(theta, rescue=True)
         # Not those within these limits, which may have fallen with the objective since: there is a next time.
-        desperate = ~(after.gap <= limits) & (after.gap > _HOPE * (task.unit + np.abs(after.objective)))
+        desperate = ~(after.gap <= limits) & (after.gap > tuning.HOPE * (task.unit + np.abs(after.objective)))
         cut_short = n_iter + taken >= task.max_iter and task.max_iter < Auto.default_max_iter
         if desperate.any() and not cut_short:
             taken += _admm_on_groups(
@@ -156,12 +142,13 @@ class _Work:
         task, taken = self.task, 0
         if not suits_columns(task):
             return 0, bounds, todo
-        swept = todo & (task.system.largest_block <= SWEPT_BLOCK) & ~self.dense
-        for closer in _CLOSER:
+        swept = todo & (task.system.largest_block <= tuning.SWEPT_BLOCK) & ~self.dense
+        for closer in tuning.CLOSER:
             if not swept.any() or taken >= max_iter:
                 break
             before, inverse = theta.copy(), bounds.inverse if near else np.empty(0)
-            taken += sweep_groups(task, theta, inverse, swept, closer * limits, min(max_iter - taken, _FEW_SWEEPS))
+            most = min(max_iter - taken, tuning.FEW_SWEEPS)
+            taken += sweep_groups(task, theta, inverse, swept, closer * limits, most)
             after = task.bounds(theta)
             todo = todo & ~(after.gap <= limits)
             # Badly conditioned groups go on from where they were, if that was better.

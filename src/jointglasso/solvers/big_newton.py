@@ -16,30 +16,17 @@ from functools import partial
 
 import numpy as np
 
-from jointglasso._threads import WORTH_SHARING, Workers, balanced_bounds, single_threaded_blas
+from jointglasso import tuning
+from jointglasso._threads import Workers, balanced_bounds, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
-from jointglasso.certificate import NEAR_IF_BIG, Bounds, gap_of_squares
+from jointglasso.certificate import Bounds, gap_of_squares
 from jointglasso.kernels.pair_types import Entries, GroupPair
 from jointglasso.penalties import ANY_CLASS
 from jointglasso.solvers.base import SolverTask, diagonal_start
 from jointglasso.solvers.columns import ColumnAscent, next_look
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
-
-_ROUNDS = 6
-_THOROUGH_ROUNDS = 12
-_MAX_STEPS = 30
-_STEP_TOLERANCE = 0.03
-_FEW_CROSSINGS = 2e-3
-_ARMIJO = 1e-3
-
-#: Change of W in a sweep over the columns that is hardly more than rounding in single precision; the most sweeps.
-_SETTLED, _SWEEPS = 2e-6, 60
-
-#: From one working set to the next the pairs may become this many times as many; the factor by which the penalties of
-#: newcomers are raised until they are no more.
-_GROWTH, _RAISE = 8.0, 1.05
 
 Product = Callable[[FloatArray], FloatArray]
 
@@ -62,7 +49,7 @@ def solve_big_group(
     work = 0.0
     # With several blocks our own threads take one each; only a single block is left to the threads of BLAS.
     blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
-    workers = Workers(task.n_threads if len(task.system.S) >= WORTH_SHARING else 1)
+    workers = Workers(task.n_threads if len(task.system.S) >= tuning.WORTH_SHARING else 1)
     with blas:
         state, swept = _approach(task, start, workers, strong) if sweeps else (_State.begin(task, start, workers), 0)
         for number in range(swept, task.max_iter + 1):
@@ -99,7 +86,7 @@ def _approach(task: SolverTask, start: FloatArray, workers: Workers, strong: Boo
     if state is not None:
         objective = state.objective
     number, share, wanted, looked, unseen = 0, float(task.share.sum()), np.inf, True, -np.inf
-    while number < min(task.max_iter, _SWEEPS) and _SETTLED < ascent.change < np.inf:
+    while number < min(task.max_iter, tuning.NEWTON_SWEEPS) and tuning.SETTLED < ascent.change < np.inf:
         if task.report(objective, None):
             break
         number += 1
@@ -174,7 +161,7 @@ class _State:
         if factors is None:
             return None
         state._accept(working, x, *factors)
-        state.room = _GROWTH * (np.count_nonzero(nonzero) + len(system.members) / system.n_blocks)
+        state.room = tuning.GROWTH * (np.count_nonzero(nonzero) + len(system.members) / system.n_blocks)
         return state
 
     @property
@@ -206,8 +193,8 @@ class _State:
         if self.expected_gap > limit:
             return None
         per_block = bincount(working.component_block[working.component], squares, len(self.logdet))
-        gap = self.task.system.block_weight @ gap_of_squares(np.clip(per_block, 0.0, NEAR_IF_BIG**2))
-        if (per_block > NEAR_IF_BIG**2).any() or gap > limit:
+        gap = self.task.system.block_weight @ gap_of_squares(np.clip(per_block, 0.0, tuning.NEAR_IF_BIG**2))
+        if (per_block > tuning.NEAR_IF_BIG**2).any() or gap > limit:
             self.found = self.bounds()
             return self.found
         dual = self.W.copy()
@@ -252,9 +239,9 @@ class _State:
             )  # fmt: skip
             if np.count_nonzero(mark) <= self.room:
                 break
-            raised *= _RAISE
+            raised *= tuning.RAISE
         self.complete = raised == 1.0
-        self.room *= _GROWTH
+        self.room *= tuning.GROWTH
         working = build_working_set(system, mark, self.W, self.theta, self.task.penalty.pair)
         self._settle(working)
         return working
@@ -296,7 +283,7 @@ class _State:
                     - logdet
                     + penalty_of(working.start, working.factor, trial, *self.penalties)
                 )
-                if after <= before + _ARMIJO * length * slope + 1e-13 * abs(before):
+                if after <= before + tuning.ARMIJO * length * slope + 1e-13 * abs(before):
                     self._adapt_damping(length, before - after, promised)
                     self._accept(working, trial, *factors)
                     self.idle = self.idle + 1 if before - after <= 1e-14 * abs(before) else 0
@@ -374,7 +361,7 @@ def _direction_by_faces(
     n_entries, (penalty, lambda_d) = working.n_entries, penalties
     face = enter_face(working.start, working.factor, x, gradient, curvature, penalty)
     z, slope, best, change = x.copy(), gradient.copy(), 0.0, 0.0
-    for _ in range(_THOROUGH_ROUNDS if thorough else _ROUNDS):
+    for _ in range(tuning.NEWTON_THOROUGH if thorough else tuning.NEWTON_ROUNDS):
         restrict(face[0] > 0.0)
         residual = face_residual(working.start, working.factor, slope, penalty, lambda_d, face)
         v, product_v, steps = _conjugate_gradients(working, product, residual, face, curvature, best)
@@ -391,7 +378,7 @@ def _direction_by_faces(
         change -= gained
         slope += turned
         z = moved
-        if crossed > _FEW_CROSSINGS * n_entries or (crossed > 0 and steps > 3):
+        if crossed > tuning.FEW_CROSSINGS * n_entries or (crossed > 0 and steps > 3):
             update_face(working.start, working.factor, z, penalty, face)
             continue
         if not thorough:
@@ -400,7 +387,7 @@ def _direction_by_faces(
         restrict(np.ones(len(z), dtype=bool))
         slope = gradient + product(z - x)
         wider = enter_face(working.start, working.factor, z, slope, curvature, penalty)
-        if np.count_nonzero(wider[0] > face[0]) <= _FEW_CROSSINGS * n_entries:
+        if np.count_nonzero(wider[0] > face[0]) <= tuning.FEW_CROSSINGS * n_entries:
             break
         face = wider
     return z - x, change
@@ -442,7 +429,7 @@ def _conjugate_gradients(
     r, p = residual.copy(), residual / diagonal
     rho = inner(n_entries, r, p)
     decrease, steps = 0.0, 0
-    while rho > 0.0 and steps < _MAX_STEPS:
+    while rho > 0.0 and steps < tuning.NEWTON_STEPS:
         product_p = product(p)
         whole = add_group_curvature(working.start, face, p, product_p)
         length = rho / inner(n_entries, p, whole)
@@ -452,7 +439,7 @@ def _conjugate_gradients(
         gained = 0.5 * length * rho
         decrease += gained
         steps += 1
-        if steps > 1 and gained <= _STEP_TOLERANCE * max(decrease, best):
+        if steps > 1 and gained <= tuning.NEWTON_TOLERANCE * max(decrease, best):
             break
         z = r / diagonal
         rho, previous = inner(n_entries, r, z), rho

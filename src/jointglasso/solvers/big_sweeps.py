@@ -12,20 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso import tuning
 from jointglasso._typing import IntArray
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
 from jointglasso.kernels.pair_types import Ascent
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report
 from jointglasso.solvers.column_order import Order, as_columns
-from jointglasso.solvers.columns import WARM_CHANGE, ColumnAscent, next_look
+from jointglasso.solvers.columns import ColumnAscent, next_look
 from jointglasso.solvers.dual_point import DualPoint, inverse, mirror
-
-#: Rows of covariances that are read at a time.
-_ROWS = 256
-
-#: Change of W in a sweep, in single precision, that is hardly more than rounding.
-_SETTLED = 2e-6
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
             break
         ascent.sweep()
         number, unseen = number + 1, unseen + ascent.cost
-        settled, limit = not ascent.change > _SETTLED, task.limit(objective)
+        settled, limit = not ascent.change > tuning.SETTLED, task.limit(objective)
         if ascent.rough_gap <= min(limit, wanted) or unseen > ascent.look_cost or settled:
             best, unseen = _looked(task, ascent, best), 0.0
             objective = min(objective, best.objective)
@@ -124,7 +119,7 @@ def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
     nobody = np.empty(0, dtype=np.int64)
     start = Support(nobody, nobody, np.empty((0, group.n_classes)), 1.0 / variance)
     if near is not None and np.isfinite(near.gap):
-        start, W, ties, change = near.found, near.W, (near.found.i, near.found.j), WARM_CHANGE
+        start, W, ties, change = near.found, near.W, (near.found.i, near.found.j), tuning.WARM_CHANGE
         for block in range(len(group.size)):
             dual = near.dense_dual(block)
             mirror(dual)
@@ -156,8 +151,9 @@ def _read(group: BigGroup) -> NDArray[np.float32]:
     for block, b in enumerate(group.size):
         inside = slice(group.member_start[block], group.member_start[block + 1])
         matrix, variables = S[group.offset[block] : group.offset[block + 1]].reshape(b, b), group.members[inside]
-        for first in range(0, b, _ROWS):
-            matrix[first : first + _ROWS] = group.covariances(block, variables[first : first + _ROWS], variables)
+        for first in range(0, b, tuning.ROWS_AT_ONCE):
+            some = slice(first, first + tuning.ROWS_AT_ONCE)
+            matrix[some] = group.covariances(block, variables[some], variables)
     return S
 
 
@@ -165,8 +161,8 @@ def _strong(group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32]) -> tu
     """Pairs outside the dual ball: the columns of which are better not visited together at first."""
     n, found = len(group.variables), []
     limit = [penalty.threshold(k) for k in range(group.n_classes)]
-    for first in range(0, n, _ROWS):
-        last = min(first + _ROWS, n)
+    for first in range(0, n, tuning.ROWS_AT_ONCE):
+        last = min(first + tuning.ROWS_AT_ONCE, n)
         u, held = np.zeros((group.n_classes, last - first, n)), np.zeros((group.n_classes, last - first, n), dtype=bool)
         for block, (k, b) in enumerate(zip(group.block_class, group.size, strict=True)):
             local = group.local[group.member_start[block] : group.member_start[block + 1]]

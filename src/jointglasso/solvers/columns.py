@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from jointglasso import tuning
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import log_determinants
@@ -28,39 +29,10 @@ from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
 from jointglasso.solvers.column_order import ClassBlocksInStorage, Order, as_columns
 
-#: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last
-#: sweep. Passes over a column cost more where a pair has to find its clusters.
-_FINE, _COARSE = (1e-2, 0.1), (1.0, 1.0)
-
-#: Change that the first sweep is expected to make from a start that carries knowledge.
-WARM_CHANGE = 0.03
-
-#: A batch holds this part of the columns, but not fewer and not more than so many.
-_PART, _FEWEST, _MOST = 40, 32, 256
-
-#: Change of W below which there are no batches any more, unless Newton's method finds what they leave.
-_LAST_SWEEPS = 0.05
-
-#: Batches, in units of those that the last colouring gave, at which the variables are coloured anew.
-_TOO_MANY = 1.5
-
-#: Part of the last estimate of the gap that the next one is at least where pairs inside a batch may be stuck, near the
-#: solution; the change at which it is near.
-_STALLED, _NEAR = 0.5, 1e-3
-
-#: Pieces into which a batch is cut for each thread; columns of a batch from which on its own pairs are shared out, too.
-_PIECES, _WORTH_SHARING = 2, 64
-
-#: Multiplications for each entry of the blocks in a sweep; multiplications of factors that take as long as one of them.
-_OF_A_SWEEP, _OF_A_FACTOR = 10.0, 15.0
-
-#: Part of the gap estimated at one look at Theta at which the next one is worth its price.
-_NEXT_LOOK = 0.7
-
 
 def next_look(rough_gap: float, limit: float, gap: float) -> float:
     """Estimate of the gap at which another look promises one within its limit, given what the last look found."""
-    return _NEXT_LOOK * rough_gap * (limit / max(gap, limit) if np.isfinite(gap) else 1.0)
+    return tuning.NEXT_LOOK * rough_gap * (limit / max(gap, limit) if np.isfinite(gap) else 1.0)
 
 
 def suits_columns(task: SolverTask) -> bool:
@@ -77,8 +49,8 @@ def suits_columns(task: SolverTask) -> bool:
 
 
 def precisions(penalty: PairPenalty) -> tuple[float, float]:
-    """How closely a column is solved: see `_FINE`."""
-    return _FINE if "newton" in penalty.offers else _COARSE
+    """How closely a column is solved: see `tuning.COLUMN_FINE`."""
+    return tuning.COLUMN_FINE if "newton" in penalty.offers else tuning.COLUMN_COARSE
 
 
 @dataclass
@@ -137,7 +109,7 @@ class ColumnAscent:
         blocks = system.compiled
         return cls.over(
             system, task.penalty, local, ascent, (blocks.S.astype(np.float32), blocks.factor), (r, s),
-            1.0 if inverse is None else WARM_CHANGE, task.n_threads,
+            1.0 if inverse is None else tuning.WARM_CHANGE, task.n_threads,
         )  # fmt: skip
 
     @classmethod
@@ -180,12 +152,12 @@ class ColumnAscent:
 
         So it is while the sweeps stall, and at the end where sweeps are all there is.
         """
-        return self.stalled or (self.change < _LAST_SWEEPS and "newton" not in self.penalty.offers)
+        return self.stalled or (self.change < tuning.LAST_BATCHES and "newton" not in self.penalty.offers)
 
     @property
     def _most(self) -> int:
         """Columns of a batch."""
-        return min(max(self.n_variables // _PART, _FEWEST), _MOST)
+        return min(max(self.n_variables // tuning.BATCH_PART, tuning.BATCH_FEWEST), tuning.BATCH_MOST)
 
     @property
     def W(self) -> NDArray[np.float32]:
@@ -233,7 +205,8 @@ class ColumnAscent:
         self.ascent = Ascent(self.ascent.W, self.ascent.precision, columns)
         before = self.rough_gap
         self.change, self.rough_gap = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
-        self.stalled = not self.stalled and self.change < _NEAR and self.rough_gap > _STALLED * before
+        stuck = self.change < tuning.NEAR_CHANGE and self.rough_gap > tuning.STALLED * before
+        self.stalled = not self.stalled and stuck
         return self.change
 
     def theta(self) -> FloatArray:
@@ -263,12 +236,12 @@ class ColumnAscent:
     def cost(self) -> float:
         """Multiplications of a sweep, roughly."""
         size = self.blocks.size.astype(float)
-        return float(np.count_nonzero(self.ascent.columns.value) * size.max() + _OF_A_SWEEP * (size**2).sum())
+        return float(np.count_nonzero(self.ascent.columns.value) * size.max() + tuning.SWEEP_WORK * (size**2).sum())
 
     @property
     def look_cost(self) -> float:
         """Multiplications of a sweep that take as long as a look at the gap, roughly."""
-        return float((self.blocks.size.astype(float) ** 3).sum() / _OF_A_FACTOR)
+        return float((self.blocks.size.astype(float) ** 3).sum() / tuning.FACTOR_WORK)
 
     def class_theta(self, k: int) -> Any:
         """Theta of a class off the diagonal, as a sparse matrix over the variables of the group."""
@@ -297,7 +270,7 @@ class ColumnAscent:
             return
         start, other, _ = self.ascent.columns
         self.cuts = cut_batches(start, other, self._most)
-        if len(self.cuts) > _TOO_MANY * self.n_batches + 1:
+        if len(self.cuts) > tuning.RECOLOUR * self.n_batches + 1:
             shape = self.n_variables, self.n_variables
             self._reorder(sparse.csr_array((np.ones(len(other), dtype=bool), other, start), shape=shape))
             self.n_batches = len(self.cuts)
@@ -341,7 +314,7 @@ class ColumnAscent:
         from jointglasso.kernels.columns import visit_columns
 
         pair, stack, ascent, m = self.penalty.pair, self.stack, self.ascent, batch.end - batch.begin
-        pieces = min(m, _PIECES * self.workers.n_threads)
+        pieces = min(m, tuning.BATCH_PIECES * self.workers.n_threads)
         hands = [self._hands(piece) for piece in range(pieces)]
         # The longest columns first, dealt out like cards; who solves a column makes no difference to it.
         dealt = np.argsort(-np.diff(ascent.columns.start[batch.begin : batch.end + 1]), kind="stable")
@@ -350,7 +323,7 @@ class ColumnAscent:
             which = dealt[piece::pieces].copy()
             visit_columns(pair, which, stack, batch, ascent, tolerance, hands[piece], visited)
 
-        parts = pieces if m >= _WORTH_SHARING else 1
+        parts = pieces if m >= tuning.BATCH_SHARED else 1
 
         def settle(piece: int) -> None:
             first, last = (int(m * np.sqrt(part / parts)) for part in (piece, piece + 1))

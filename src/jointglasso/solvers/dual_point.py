@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso import tuning
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -31,9 +32,6 @@ from jointglasso.rounding import Conditioning, error_of_sums, far_error
 from jointglasso.solvers.column_order import Order
 
 Result = TypeVar("Result")
-
-#: Numbers of a class that are looked at at once.
-_TILE = 4e5
 
 
 class Listed(NamedTuple):
@@ -130,7 +128,7 @@ class DualPoint:
 
     def over_tiles(self, function: Callable[[Tile], Result]) -> list[Result]:
         """Results of a function of all tiles."""
-        step = max(1, int(_TILE // self.n_variables))
+        step = max(1, int(tuning.DUAL_TILE // self.n_variables))
         firsts = range(0, self.n_variables, step)
         return Workers(self.n_threads).map(
             lambda first: function(self.tile(first, min(first + step, self.n_variables))), firsts

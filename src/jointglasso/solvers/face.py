@@ -13,18 +13,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds
 from jointglasso.penalties.tied import TiedPenalty
 from jointglasso.solvers.base import SolverTask
-
-#: Most steps of conjugate gradients for one direction.
-_STEPS = 200
-
-#: A step of Newton's method that leaves more of the gap than this ends it.
-_GAIN = 0.3
 
 
 class Pattern:
@@ -112,7 +107,7 @@ class Face:
         z, rest = np.zeros_like(gradient), -gradient
         search = scaled = rest / curvature
         size = first = float(rest @ scaled)
-        for _ in range(_STEPS):
+        for _ in range(tuning.FACE_STEPS):
             if size <= max(enough, first * min(1e-2, first)):
                 break
             product = self.curved(W, search)
@@ -147,7 +142,7 @@ def newton_on_face(task: SolverTask, theta: FloatArray, bounds: Bounds, most: in
             if there.gap[0] < bounds.gap[0]:
                 theta, bounds = moved, there
                 break
-        if not bounds.gap[0] <= _GAIN * before:
+        if not bounds.gap[0] <= tuning.FACE_GAIN * before:
             break
     return theta, bounds, taken
 

@@ -17,15 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.certificate import gap_radii
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import log_determinant_error, sum_error
-
-#: Iterations between two looks at the gap, over-relaxation, and how far residuals may be out of balance.
-_CHECK, _RELAXATION, _BALANCE = 10, 1.6, 3.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def solve_latent(
     best = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
     for number in range(1, max_iter + 1):
         state.iterate()
-        looked = number % _CHECK == 0 or number == max_iter
+        looked = number % tuning.LATENT_LOOK == 0 or number == max_iter
         if looked:
             found = bound(problem, state.A_flat, state.factors(), state.dual)
             best = found if found.gap < best.gap or not np.isfinite(best.gap) else best
@@ -131,7 +129,7 @@ class _State:
         self.values = np.maximum(e - problem.mu / rho, 0.0)
         L = np.matmul(self.vectors * self.values[:, None, :], np.swapaxes(self.vectors, 1, 2))
         self.X = np.stack([Theta, problem.stack(self.A_flat), L])
-        Z = _RELAXATION * self.X + (1.0 - _RELAXATION) * self.Y + np.stack([V, -V, V])
+        Z = tuning.LATENT_RELAXATION * self.X + (1.0 - tuning.LATENT_RELAXATION) * self.Y + np.stack([V, -V, V])
         self.V = (Z[0] - Z[1] + Z[2]) / 3.0
         self.Y_before, self.Y = self.Y, Z - np.stack([self.V, -self.V, self.V])
 
@@ -153,7 +151,7 @@ class _State:
             return
         primal = _length(self.X - self.Y) / max(_length(self.Y), 1e-300)
         dual = _length(self.Y - self.Y_before) / max(np.sqrt(3.0) * _length(self.V), 1e-300)
-        factor = 2.0 if primal > _BALANCE * dual else 0.5 if dual > _BALANCE * primal else 1.0
+        factor = 2.0 if primal > tuning.LATENT_BALANCE * dual else 0.5 if dual > tuning.LATENT_BALANCE * primal else 1.0
         self.rho *= factor
         self.V = self.V / factor
 

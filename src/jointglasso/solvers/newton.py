@@ -7,11 +7,12 @@ from dataclasses import InitVar, dataclass
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
-from jointglasso.solvers.small_groups import SWEPT_BLOCK, alone, apart
+from jointglasso.solvers.small_groups import alone, apart
 from jointglasso.validation import InputTypeError
 
 #: Improves Theta in place, given its bounds, the groups that are not solved and the iterations taken so far; returns
@@ -95,7 +96,7 @@ def newton_on_groups(
     `sweeps` are swept over first, each by itself; those that cost more than `work_limit` are left as they are.
     """
     sweeps = np.broadcast_to(sweeps, todo.shape)
-    small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= SWEPT_BLOCK))
+    small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= tuning.SWEPT_BLOCK))
     taken = 0
     if len(small) > 1:
         piece, inside = apart(task, theta, small, limits, max_iter)

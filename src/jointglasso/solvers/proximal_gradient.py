@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
@@ -18,8 +19,6 @@ from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import bincount
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.validation import check_count
-
-_MAX_HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class _State:
         pending = self.moving.copy()
         theta, inverse = self.theta.copy(), self.factor.inverse.copy()
         logdet, smooth = self.factor.logdet.copy(), self.smooth.copy()
-        for _ in range(_MAX_HALVINGS):
+        for _ in range(tuning.HALVINGS):
             trial = self._trial(gradient)
             factor = factorize(system, trial, only=pending[system.block_group])
             value, accepted = self._accept(trial, gradient, factor, pending)

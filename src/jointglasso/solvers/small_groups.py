@@ -7,17 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.solvers.base import Report, SolverTask
 from jointglasso.solvers.columns import precisions
-
-#: Groups of blocks up to this size are swept over with all of their matrices at hand.
-SWEPT_BLOCK = 256
-
-#: Below this sum of fourth powers of block sizes, small groups are not worth a second thread.
-_WORTH_THREADS = 1e6
 
 
 def alone(
@@ -73,7 +68,7 @@ def sweep_groups(
 def hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
     """Deal the groups out to the threads, the most expensive first, if there is enough to do for all."""
     cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
-    if n_threads == 1 or cost.sum() < _WORTH_THREADS:
+    if n_threads == 1 or cost.sum() < tuning.WORTH_THREADS_OF_GROUPS:
         return [todo]
     dealt = np.argsort(-cost, kind="stable")
     dealt_to = []

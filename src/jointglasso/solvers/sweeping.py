@@ -13,6 +13,7 @@ from typing import cast
 
 import numpy as np
 
+from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds
@@ -21,28 +22,7 @@ from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.columns import ColumnAscent, suits_columns
 from jointglasso.solvers.face import newton_on_face, snap
-from jointglasso.solvers.small_groups import SWEPT_BLOCK, alone, sweep_groups
-
-#: The gap at which sweeps over small groups end, in units of the one allowed: first, and where that was not enough.
-_CLOSER = (1.0, 1e-2, 1e-5)
-
-#: Sweeps over a small group in one go, and over a big one in all; looks at a big group without a gain.
-_FEW_SWEEPS, _MOST_SWEEPS, _IDLE = 40, 80, 4
-
-#: Groups without a block beyond this size are swept over again rather than left to Newton's method; most steps of it.
-_TINY, _STEPS = 8, 6
-
-#: Diagonals that are given one after another where those of classes are compared.
-_DIAGONALS = 8
-
-#: Rounds of ADMM: one as a rule, more only where the objective fell so far in size that the limits did, too.
-_ADMM_ROUNDS = 5
-
-#: Gap of a group, in units of the one allowed, that many sweeps have left and more will not bring down.
-_FAR = 100.0
-
-#: Change of W, in single precision, that is hardly more than rounding.
-_SETTLED = 2e-6
+from jointglasso.solvers.small_groups import alone, sweep_groups
 
 
 def solve_by_sweeps(task: SolverTask) -> SolverResult:
@@ -55,7 +35,7 @@ def solve_by_sweeps(task: SolverTask) -> SolverResult:
     left = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
     stopped = task.report(state.bounds.total_objective, state.bounds.total_gap)
     before = np.full(task.system.n_groups, np.inf)
-    for _ in range(_ADMM_ROUNDS if left > 0 and not stopped else 0):
+    for _ in range(tuning.ADMM_ROUNDS if left > 0 and not stopped else 0):
         todo = state.unsolved() & (state.limits() < before)
         before = state.limits()
         for group in np.flatnonzero(todo):
@@ -114,7 +94,7 @@ def _sweep(state: _State) -> None:
     """Sweep over the columns of all groups, small ones together and big ones by themselves."""
     if suits_columns(state.task):
         _sweep_small(state, state.task.system.largest_block)
-        for group in np.flatnonzero(state.unsolved() & (state.task.system.largest_block > SWEPT_BLOCK)):
+        for group in np.flatnonzero(state.unsolved() & (state.task.system.largest_block > tuning.SWEPT_BLOCK)):
             _sweep_big(state, int(group))
 
 
@@ -127,7 +107,7 @@ def _sweep_with_diagonals_given(state: _State) -> None:
     """
     task, system = state.task, state.task.system
     penalty = replace(cast(TiedPenalty, task.penalty), fuse_diagonal=False)
-    for _ in range(_DIAGONALS):
+    for _ in range(tuning.DIAGONALS):
         todo = state.unsolved()
         if not todo.any() or state.n_iter >= task.max_iter:
             return
@@ -150,23 +130,24 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
     """
     task, near = state.task, state.task.warm
     slow = np.zeros(len(largest), dtype=bool)
-    for number, closer in enumerate(_CLOSER):
+    for number, closer in enumerate(tuning.CLOSER):
         if task.absolute or number > 0:
-            for group in np.flatnonzero(state.unsolved() & (largest > _TINY) & (largest <= SWEPT_BLOCK)):
+            between = (largest > tuning.TINY_BLOCK) & (largest <= tuning.SWEPT_BLOCK)
+            for group in np.flatnonzero(state.unsolved() & between):
                 _step_on_face(state, int(group))
-        todo, left = state.unsolved() & (largest <= SWEPT_BLOCK) & ~slow, task.max_iter - state.n_iter
+        todo, left = state.unsolved() & (largest <= tuning.SWEPT_BLOCK) & ~slow, task.max_iter - state.n_iter
         if not todo.any() or left <= 0:
             return
         theta = state.theta.copy()
         inverse = state.bounds.inverse if near and state.bounds.factor.definite.all() else np.empty(0)
-        taken = sweep_groups(task, theta, inverse, todo, closer * state.limits(), min(left, _FEW_SWEEPS))
+        taken = sweep_groups(task, theta, inverse, todo, closer * state.limits(), min(left, tuning.COMPARING_SWEEPS))
         state.n_iter += taken
         state.methods[todo] = "columns"
         inverse = task.bounds(theta).inverse
         state.offer(snap(task, theta, inverse), todo)
         near = True
-        if taken == _FEW_SWEEPS:  # more of them would hardly help those that are still far away
-            slow |= state.unsolved() & (state.bounds.gap > _FAR * state.limits())
+        if taken == tuning.COMPARING_SWEEPS:  # more of them would hardly help those that are still far away
+            slow |= state.unsolved() & (state.bounds.gap > tuning.FAR_GAP * state.limits())
 
 
 def _step_on_face(state: _State, group: int) -> None:
@@ -174,7 +155,7 @@ def _step_on_face(state: _State, group: int) -> None:
     piece, inside = alone(state.task, state.theta, group, state.limits(), state.task.max_iter)
     blocks = state.task.system.block_group == group
     start = state.bounds.of_group(group, blocks, inside)
-    theta, bounds, taken = newton_on_face(piece, piece.start, start, _STEPS)
+    theta, bounds, taken = newton_on_face(piece, piece.start, start, tuning.TINY_STEPS)
     state.offer_group(group, inside, theta, bounds)
     state.n_iter += taken
 
@@ -188,12 +169,12 @@ def _sweep_big(state: _State, group: int) -> None:
         known = piece.bounds(piece.start).inverse
     ascent = ColumnAscent.begin(piece, piece.start, known)
     idle, wanted = 0, np.inf
-    for _ in range(min(_MOST_SWEEPS, task.max_iter)):
+    for _ in range(min(tuning.COMPARING_MOST, task.max_iter)):
         ascent.sweep()
         state.n_iter += 1
         if task.report(state.bounds.total_objective, None) or not np.isfinite(ascent.change):
             return
-        settled = ascent.change <= _SETTLED
+        settled = ascent.change <= tuning.SETTLED
         if ascent.rough_gap > min(piece.tol, wanted) and not settled:
             continue
         wanted = 0.3 * ascent.rough_gap
@@ -204,5 +185,5 @@ def _sweep_big(state: _State, group: int) -> None:
         idle = 0 if state.bounds.gap[group] < before else idle + 1
         if state.bounds.gap[group] > piece.tol and (settled or idle == 1):
             _step_on_face(state, group)
-        if state.bounds.gap[group] <= piece.tol or settled or idle == _IDLE:
+        if state.bounds.gap[group] <= piece.tol or settled or idle == tuning.IDLE_LOOKS:
             return

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from jointglasso import tuning
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers, balanced_bounds
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -19,9 +20,6 @@ from jointglasso.kernels.pair_types import GroupPair
 from jointglasso.penalties import UNIFORM
 
 Pattern = tuple[IntArray, IntArray, IntArray]
-
-#: Size from which a component is worth handing to a thread.
-_WORTH_A_THREAD = 64
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ class WorkingSet:
         """The few components worth a thread each, largest first, and the many small ones."""
         size = np.diff(self.component_start)
         order = np.argsort(-size, kind="stable")
-        n_big = int((size >= _WORTH_A_THREAD).sum())
+        n_big = int((size >= tuning.WORTH_A_THREAD).sum())
         return order[:n_big], order[n_big:]
 
     def sparse(self, unknowns: FloatArray) -> Any:
