@@ -35,7 +35,7 @@ def make_task(S, lambda1, lambda2, diagonal_penalty=0.0, weights=None, labels=No
     source = as_source(S)
     labels = np.zeros((len(S), S.shape[1]), dtype=np.int64) if labels is None else labels
     system = build_system(source, class_blocks(labels, smallest=2), np.ones(len(S)) if weights is None else weights)
-    start = diagonal_start(system, diagonal_penalty)
+    start = diagonal_start(system, GroupPenalty(lambda1, lambda2), diagonal_penalty)
     given = {"share": np.ones(system.n_groups), "tol": 1e-6, "rest": 0.0, "max_iter": 100} | options
     return SolverTask(system, GroupPenalty(lambda1, lambda2), diagonal_penalty, start=start, **given)
 
