@@ -11,6 +11,7 @@ import pytest
 import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.certificate import bound_groups
+from jointglasso.penalties import make_penalty
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
 
@@ -167,6 +168,29 @@ def test_every_route_agrees_with_an_interior_point_method(seed):
             assert not (certified & (np.abs(matrices) < 1e-6)).any()
     assert partitions["dynamic"].refines(partitions["hybrid"])
     assert partitions["hybrid"].refines(partitions["global"])
+
+
+@pytest.mark.parametrize("name", ["fused", "chain"])
+def test_the_hybrid_partition_is_that_of_merging_pair_by_pair(name):
+    """Whoever may not be cut beside the classes that are joined is merged, pair after pair, until none is left."""
+    rng, rounds = np.random.default_rng(7), []
+    for _ in range(40):
+        n_classes, p = int(rng.integers(2, 5)), 7
+        S = np.stack([np.corrcoef(rng.standard_normal((9, p)), rowvar=False) for _ in range(n_classes)])
+        lambda1, lambda2 = float(rng.uniform(0.35, 0.6)), float(rng.uniform(0.02, 0.2))
+        penalty = make_penalty(name, lambda1, lambda2, None, [str(k) for k in range(n_classes)])
+        labels, merged = np.tile(np.arange(p), (n_classes, 1)), [True]
+        while merged[-1]:
+            merged.append(False)
+            for i, j in zip(*np.triu_indices(p, 1), strict=True):
+                joined = labels[:, i] == labels[:, j]
+                for k in np.flatnonzero(penalty.closure(S[:, i, j][None], joined[None])[0] & ~joined):
+                    labels[k][labels[k] == labels[k, i]] = labels[k, j]
+                    merged[-1] = True
+        rounds.append(len(merged))
+        found = jgl.solve(S, lambda1, lambda2, penalty=name, screening="hybrid", tol=0.1).partition
+        assert found == Partition(labels)
+    assert max(rounds) > 3
 
 
 def test_a_chain_is_gglassos_fused_problem():
