@@ -38,8 +38,9 @@ class House:
 
 
 def is_compiled(function: ast.FunctionDef) -> bool:
-    """Whether numba compiles it: a decorator whose name speaks of njit, jit or overload."""
-    return any(word in ast.unparse(d) for d in function.decorator_list for word in ("njit", "overload", "vectorize"))
+    """Whether numba compiles it: a decorator whose name speaks of njit, of a helper of kernels, or of overload."""
+    words = "njit", "helper", "overload", "vectorize"
+    return any(word in ast.unparse(decorator) for decorator in function.decorator_list for word in words)
 
 
 def is_public_face(function: ast.FunctionDef) -> bool:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.column_face import ActivePairs, step_on_face
 from jointglasso.kernels.column_parts import Own, make_room
 from jointglasso.problem import make_problem
@@ -39,6 +40,11 @@ def objective(penalty, pairs, own, x):
     return total + penalty.value(rows, entries).sum()
 
 
+@njit
+def step(penalty, pairs, own, x, product, n_room):
+    return step_on_face(penalty, pairs, own, 1e-12, x, product, make_room(x.shape[0], n_room))
+
+
 @pytest.mark.parametrize("name", PENALTIES)
 @pytest.mark.parametrize("seed", range(3))
 def test_steps_reach_the_minimum_on_the_face(name, seed):
@@ -51,10 +57,9 @@ def test_steps_reach_the_minimum_on_the_face(name, seed):
     x[:, 5], x[1, 7] = 0.0, 0.0
     x[~pairs.held] = 0.0
     product = np.einsum("kab,kb->ka", pairs.gram, x)
-    room = make_room(K, penalty.room(K))
     face, value = x != 0.0, objective(penalty, pairs, own, x)
     for _ in range(12):
-        moved = step_on_face(penalty.pair, pairs, own, 1e-12, x, product, room)
+        moved = step(penalty.pair, pairs, own, x, product, penalty.room(K))
         assert not (x[~face]).any()
         after = objective(penalty, pairs, own, x)
         assert after <= value + 1e-12

@@ -7,7 +7,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso import tuning
-from jointglasso.engine import cluster as cluster_module, first_use, screen
+from jointglasso.engine import cluster as cluster_module, screen
 from jointglasso.engine.executors import Work, check_executor, map_work
 from jointglasso.screening import pairs
 
@@ -261,27 +260,6 @@ def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(S, tmp_path, 
     saved = len(list((tmp_path / "kept").glob("*.npz")))
     assert_same_bits(jgl.solve(S, *LAMBDAS), jgl.solve(S, *LAMBDAS, checkpoint=tmp_path / "kept"))
     assert 2 <= saved < len(list((tmp_path / "kept").glob("*.npz")))
-
-
-def test_kernels_are_compiled_by_one_process_at_a_time(monkeypatch, tmp_path):
-    compiled = []
-
-    def compile_slowly():
-        compiled.append(threading.get_ident())
-        time.sleep(0.2)
-
-    monkeypatch.setattr(first_use, "_solve_small_problems", compile_slowly)
-    monkeypatch.setattr("jointglasso.kernels.cache.private_folder", lambda: tmp_path)
-    monkeypatch.setattr(first_use, "_ready", False)
-    workers = [threading.Thread(target=first_use.compile_once) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert len(compiled) == 1
-    monkeypatch.setattr(first_use, "_ready", False)  # the next process finds the mark
-    first_use.compile_once()
-    assert len(compiled) == 1
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import jointglasso
-from jointglasso.kernels import cache
+from jointglasso import warm
+from jointglasso.kernels import cache, group_state, small_columns, support
 
 #: Compiles one small kernel, and says where numba keeps it.
 ONE_KERNEL = (
@@ -104,4 +106,42 @@ def test_errors_that_are_not_about_the_cache_are_passed_on():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache.numba, "njit", boom)
         with pytest.raises(RuntimeError, match="something else"):
-            cache.njit(cache=True)(len)
+            cache.njit(len)
+
+
+def test_processes_that_need_a_kernel_at_once_compile_it_once(tmp_path):
+    code = ONE_KERNEL + "\nprint(sum(components.components.stats.cache_misses.values()))"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    misses = [int(process.communicate(timeout=120)[0].split()[-1]) for process in processes]
+    assert sorted(misses) == [0, 0, 1]
+
+
+def test_what_is_compiled_ahead_is_what_a_solve_needs():
+    draw = np.random.default_rng(0)
+    S = np.stack([np.corrcoef(draw.normal(size=(30, 8)) + draw.normal(size=(30, 1)), rowvar=False) for _ in range(2)])
+    jointglasso.refit(S, jointglasso.solve(S, 0.2, 0.05))
+    kernels = small_columns.ascend_small_groups, support.sweep_support
+    needed = [set(kernel.overloads) for kernel in kernels]
+    warm._compile_last()
+    assert all(needed) and needed == [set(kernel.overloads) for kernel in kernels]
+
+
+def test_a_helper_called_from_python_is_an_error():
+    with pytest.raises(TypeError, match="not callable"):
+        group_state.copy_row(np.zeros(2), np.zeros(2))
+
+
+def test_constants_are_no_reason_to_compile_a_helper_again():
+    @cache.helper
+    def twice(n):
+        return 2 * n
+
+    @cache.numba.njit
+    def both(n):
+        return twice(n) + twice(3)
+
+    assert both(2) == 10 and len(twice.overloads) == 1

@@ -14,6 +14,7 @@ from jointglasso._threads import Workers, balanced_bounds
 from jointglasso.blocks import build_system
 from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.kernels import faces, group_pair, group_state
+from jointglasso.kernels.cache import njit
 from jointglasso.kernels.pair_types import GroupPair
 from jointglasso.kernels.working_set import mark_active
 from jointglasso.penalties import UNIFORM
@@ -53,23 +54,38 @@ def state(request):
     )
 
 
+@njit
+def cholesky(A, L):
+    return group_state.cholesky(A, L)
+
+
+@njit
+def invert(L, W, scratch):
+    group_state.invert(L, W, scratch)
+
+
+@njit
+def update(penalty, a, b, cls, n, v, out, room, iroom):
+    group_pair.update(penalty, a, b, cls, n, v, out, room, iroom)
+
+
 def test_cholesky_and_inverse_agree_with_lapack():
     A = np.cov(np.random.default_rng(0).standard_normal((6, 30)))
     L, W = np.zeros((6, 6)), np.zeros((6, 6))
-    assert group_state.cholesky(A, L) == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-13)
+    assert cholesky(A, L) == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-13)
     np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=1e-14)
-    group_state.invert(L, W, np.zeros((6, 6)))
+    invert(L, W, np.zeros((6, 6)))
     np.testing.assert_allclose(W, np.linalg.inv(A), rtol=1e-11)
 
 
 def test_cholesky_of_an_indefinite_matrix_is_infinite():
-    assert group_state.cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros((2, 2))) == np.inf
+    assert cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros((2, 2))) == np.inf
 
 
 def test_update_of_a_pair_with_one_class_is_soft_thresholding():
     x = np.zeros(1)
     none = np.empty(0, dtype=np.int64)
-    group_pair.update(GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), none, 1, 1.0, x, x, none)
+    update(GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), none, 1, 1.0, x, x, none)
     assert x[0] == pytest.approx((8.0 - 1.0 - 3.0) / 4.0)
 
 

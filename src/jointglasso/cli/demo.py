@@ -30,7 +30,7 @@ def demo(session: Session, out: Path) -> int:
     """Try it on protein data of six cancers.
 
     The data are inside the package. Chooses the penalties on a small grid, solves with proof, and writes a folder with
-    a report. Takes less than a minute, and once per machine another minute for compiling.
+    a report. Takes less than half a minute, and once per machine a little longer for compiling.
 
     \b
     Example:

@@ -73,9 +73,9 @@ def _kernels(session: Session) -> dict[str, Any]:
     cache = kernel_cache()
     where = "kept nowhere" if cache.folder is None else f"in {cache.folder}"
     session.say(f"Compiled kernels: {cache.n_ready} of {cache.n_kernels}, {where}")
-    if cache.n_ready < cache.n_kernels / 2:
+    if not cache.sweeps:
         warm = ": jointglasso doctor --warm compiles them now" if cache.folder else " in every process"
-        session.say(f"The first solve will take a minute or two longer{warm}.")
+        session.say(f"The first solve will take half a minute longer{warm}.")
     return {"ready": cache.n_ready, "all": cache.n_kernels, "folder": cache.folder, "lasting": cache.lasting}
 
 

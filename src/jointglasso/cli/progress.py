@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from jointglasso.cli.session import Session
 
 if TYPE_CHECKING:
@@ -13,13 +15,14 @@ if TYPE_CHECKING:
 
 
 def say_if_compiling(session: Session) -> None:
-    """Explain the wait before the first solve on a machine."""
-    from jointglasso.warm import kernel_cache
+    """Explain the wait before the first solve on a machine, and have another process share the work."""
+    from jointglasso.warm import compile_ahead, kernel_cache
 
     cache = kernel_cache()
-    if cache.n_ready < cache.n_kernels / 2:
-        often = "First use on this machine: compiling takes a minute or two, once."
-        session.note(often if cache.lasting else "Compiling takes a minute or two.")
+    if not cache.sweeps:
+        often = "First use on this machine: compiling takes half a minute, once."
+        session.note(often if cache.lasting else "Compiling takes half a minute.")
+        click.get_current_context().with_resource(compile_ahead())
 
 
 def bar_options(session: Session) -> dict[str, Any]:

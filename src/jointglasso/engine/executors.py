@@ -20,7 +20,6 @@ from typing import Any, Protocol
 from jointglasso import tuning
 from jointglasso._threads import Workers, single_threaded_blas, work_alone
 from jointglasso.engine.cluster import Cluster, is_client
-from jointglasso.engine.first_use import compile_once
 from jointglasso.validation import InputTypeError
 
 #: Says something, and hears whether to stop.
@@ -109,7 +108,6 @@ class _Report:
 def _do_elsewhere(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any) -> _Report:
     """Run in a worker, which has the core that it runs on and no other."""
     work_alone()
-    compile_once()
     said: list[tuple[Any, ...]] = []
 
     def tell(*facts: Any) -> bool:

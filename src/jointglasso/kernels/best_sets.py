@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper
 from jointglasso.kernels.pair_types import FusedPair
 
 #: Shapes of the graph of classes: any graph, all classes tied by ``mass_k mass_l``, a forest.
@@ -42,7 +42,7 @@ class Graph(NamedTuple):
     chosen: IntArray
 
 
-@njit(cache=True, nogil=True)
+@helper
 def graph_of(penalty: FusedPair, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray) -> Graph:
     """The graph of the classes ``cls[:n]``."""
     K = penalty.l1.shape[0]
@@ -69,7 +69,7 @@ def graph_of(penalty: FusedPair, cls: IntArray, n: int, v: float, room: FloatArr
     return graph
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _restrict(penalty: FusedPair, cls: IntArray, n: int, v: float, graph: Graph, place: IntArray) -> None:
     K = penalty.l1.shape[0]
     for k in range(K):
@@ -98,7 +98,7 @@ def _restrict(penalty: FusedPair, cls: IntArray, n: int, v: float, graph: Graph,
                 graph.mass[at] = v * penalty.ties[cls[at], up] if up >= 0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@helper
 def held_l1(penalty: FusedPair, cls: IntArray, n: int, at: int) -> float:
     """Weight of |t| in the class ``cls[at]``: its own, and its ties to the classes that are cut."""
     k = cls[at]
@@ -113,7 +113,7 @@ def held_l1(penalty: FusedPair, cls: IntArray, n: int, at: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def best(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     """Mark in ``graph.chosen`` the smallest set of the classes labelled `piece` that maximises its gain less its cut.
 
@@ -128,7 +128,7 @@ def best(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     return _best_by_flow(graph, gain, piece, slack)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _best_by_sorting(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     """All classes tied by products of masses: the best set is a beginning of the order by gain per mass."""
     count = 0
@@ -164,7 +164,7 @@ def _best_by_sorting(graph: Graph, gain: FloatArray, piece: int, slack: float) -
     return highest
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _best_in_forest(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     """Forests: the best value of each subtree without and with its root, from the leaves up; then the choice down."""
     out = graph.first
@@ -193,7 +193,7 @@ def _best_in_forest(graph: Graph, gain: FloatArray, piece: int, slack: float) ->
     return value
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _best_by_flow(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     """Any graph: the classes that a maximal flow from positive to negative gains leaves within reach of a source."""
     left = graph.first
@@ -225,7 +225,7 @@ def _best_by_flow(graph: Graph, gain: FloatArray, piece: int, slack: float) -> f
     return value
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _reach(graph: Graph, piece: int, tiny: float) -> int:
     """First class in reach of a source that wants flow, or -1; ``previous`` is -2 out of reach and -1 at a source."""
     head = 0
@@ -249,7 +249,7 @@ def _reach(graph: Graph, piece: int, tiny: float) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _push(graph: Graph, end: int) -> None:
     """Send as much as the path that `_reach` found to `end` takes."""
     amount = graph.second[end]
@@ -267,7 +267,7 @@ def _push(graph: Graph, end: int) -> None:
         at = graph.previous[at]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def part(graph: Graph, piece: int, values: FloatArray) -> None:
     """Add to `values` the pull of the ties between the chosen classes of a piece, which lie higher, and its others."""
     if graph.shape == COMPLETE:

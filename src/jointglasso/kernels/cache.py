@@ -7,17 +7,23 @@ without that the kernels are compiled anew in every process.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import stat
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba._dynfunc import make_function
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
 
 #: What to do where compiled code cannot be kept.
 REMEDY = "set the environment variable NUMBA_CACHE_DIR to a folder that can be written and stays"
@@ -27,45 +33,123 @@ class CacheWarning(UserWarning):
     """Compiled code cannot be kept where it should be."""
 
 
-def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile like `numba.njit`, and keep the code wherever a folder can be written; the kernels use this alone.
+def njit(function: Callable[..., Any]) -> Any:
+    """Compile like `numba.njit`, and keep the code wherever a folder can be written: what Python calls."""
+    try:
+        return _kept(numba.njit(cache=True, **_OPTIONS)(function))
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+    folder = temporary_folder()
+    if folder is None:
+        return numba.njit(**_OPTIONS)(function)
+    usual = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)  # read when a function is decorated, and of no concern to others
+    try:
+        return _kept(numba.njit(cache=True, **_OPTIONS)(function))
+    finally:
+        numba.config.CACHE_DIR = usual
 
-    A function whose name begins with an underscore is called by other kernels only: it gets no door to Python, which
-    takes as long to compile as many a kernel; nor does any get one to C.
+
+def helper(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function that only kernels call: Python cannot."""
+    if function is None:
+        return lambda function: helper(function, **options)
+    compiled = numba.njit(**HELPER, **options)(function)
+    choose = compiled.get_call_template
+
+    def choose_one(types: Any, keywords: Any) -> Any:
+        """A constant among the arguments is a number like others: no code of its own for it."""
+        return choose(tuple(numba.types.unliteral(given) for given in types), keywords)
+
+    compiled.get_call_template = choose_one
+    return compiled
+
+
+class _Helper(Compiler):  # type: ignore[misc]
+    """Compiles a function as a part of those that call it.
+
+    numba optimises every function and makes machine code of it, and does both again with its code inside each function
+    that calls it, level by level. Functions that Python never calls are spared all but the last.
     """
-    options = {"no_cfunc_wrapper": True, **options}
 
-    def decorate(function: Callable[..., Any]) -> Any:
-        if function.__name__.startswith("_"):
-            options["no_cpython_wrapper"] = True
-        try:
-            return _stamped(numba.njit(**options)(function))
-        except RuntimeError as error:
-            if "cannot cache" not in str(error):
-                raise
-        folder = temporary_folder()
-        if folder is None:
-            return numba.njit(**{**options, "cache": False})(function)
-        usual = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder)  # read when a function is decorated, and of no concern to others
-        try:
-            return _stamped(numba.njit(**options)(function))
-        finally:
-            numba.config.CACHE_DIR = usual
-
-    return decorate
+    def define_pipelines(self) -> Any:
+        state = self.state
+        state.flags.no_cpython_wrapper = True
+        state.library = _HelperLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.targetctx = state.targetctx.subtarget(get_executable=_no_door)
+        return super().define_pipelines()
 
 
-def _stamped(kernel: Any) -> Any:
-    """Make the cached code of a kernel stand or fall with the sources of all kernels.
+class _HelperLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Code to be linked to other code."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+def _no_door(library: Any, fndesc: Any, env: Any) -> Any:
+    """What numba knows a function by, and Python is given to call: this one says that it cannot be called."""
+    refusal = ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value
+    return make_function(fndesc.lookup_module(), fndesc.qualname, "", refusal, env, (library,))
+
+
+#: The same for all, as far as possible: numba compiles its own functions anew for each set of options. The door to C
+#: would take as long to compile as many a kernel.
+_OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+HELPER = {**_OPTIONS, "pipeline_class": _Helper}
+
+
+def _kept(kernel: Any) -> Any:
+    """Make the cached code of a kernel stand or fall with the sources of all kernels, and let one process compile it.
 
     numba looks at the file of a kernel alone, but code from other files, such as the functions of a penalty, is
-    compiled into it: an edit there would leave stale code behind.
+    compiled into it: an edit there would leave stale code behind. Processes that need a kernel that another one is just
+    compiling wait for it; kernels call one another in one direction only, so that they never wait in a circle.
     """
     cached: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     if hasattr(cached, "_source_stamp"):
         cached._source_stamp = sources_digest()
+        compile_, path = kernel.compile, Path(kernel.stats.cache_path, f"{cached._index_name}.lock")
+
+        def compile_once(signature: Any) -> Any:
+            with global_compiler_lock, _alone_on_this_machine(path):
+                return compile_(signature)
+
+        kernel.compile = compile_once
     return kernel
+
+
+@contextmanager
+def _alone_on_this_machine(path: Path) -> Iterator[None]:
+    """Hold a lock that ends with this process at the latest; without one where the system or the folder has none."""
+    try:
+        import fcntl
+
+        file = path.open("a")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        yield
+        return
+    with file:
+        yield
+
+
+def is_kernel(item: Any) -> bool:
+    """Whether this is a compiled function that Python calls."""
+    return hasattr(item, "py_func") and item._compiler.pipeline_class is not _Helper
+
+
+def compile_for(kernel: Any, *examples: Any) -> None:
+    """Compile a kernel for arguments of such types."""
+    kernel.compile(tuple(numba.typeof(example) for example in examples))
 
 
 @cache

@@ -13,17 +13,21 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
-from jointglasso.kernels.columns import Batch, Hands, Visited, visit_columns
+from jointglasso.kernels.cache import helper, njit
+from jointglasso.kernels.column_parts import add_multiple
+from jointglasso.kernels.columns import Batch, Hands, Sweep, Visited, visit_columns
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_inside, pair_subgradient, pair_threshold
-from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
+from jointglasso.kernels.pair_types import Stack
 
 #: Most that the scaled sum of a row off the diagonal of the Schur complement may be, its diagonal being 1.
 _DOMINATED = 0.9
 
+#: The steps of a batch, and all of them.
+OPEN, VISIT, MIRROR, SETTLE, CLOSE, EVERY = range(6)
 
-@njit(cache=True, nogil=True)
+
+@njit
 def colours(start: IntArray, other: IntArray, order: IntArray, most: int) -> IntArray:
     """Colours of the variables of a symmetric graph, no two neighbours alike, at most `most` of each: first fit."""
     n = start.shape[0] - 1
@@ -45,7 +49,7 @@ def colours(start: IntArray, other: IntArray, order: IntArray, most: int) -> Int
     return colour
 
 
-@njit(cache=True, nogil=True)
+@njit
 def cut_batches(start: IntArray, other: IntArray, most: int) -> IntArray:
     """Where batches begin, and the end: at most `most` consecutive variables, no two of them tied."""
     n = start.shape[0] - 1
@@ -68,12 +72,13 @@ def cut_batches(start: IntArray, other: IntArray, most: int) -> IntArray:
     return cuts[: count + 1].copy()
 
 
-@njit(cache=True, nogil=True)
-def batch_places(stack: Stack, begin: int, end: int, lo: IntArray, hi: IntArray) -> None:
-    """Places lo..hi-1 of the variables begin..end-1 in each block."""
+@helper
+def _find_places(stack: Stack, batch: Batch) -> None:
+    """Places lo..hi-1 of the variables of a batch in each block."""
+    lo, hi = batch.lo, batch.hi
     lo[:] = 0
     hi[:] = 0
-    for j in range(begin, end):
+    for j in range(batch.begin, batch.end):
         for k in range(stack.block_of.shape[0]):
             block = stack.block_of[k, j]
             if block >= 0:
@@ -82,23 +87,15 @@ def batch_places(stack: Stack, begin: int, end: int, lo: IntArray, hi: IntArray)
                 hi[block] = stack.slot_of[k, j] + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def settle_columns(
-    penalty: Penalty,
-    first: int,
-    last: int,
-    stack: Stack,
-    batch: Batch,
-    ascent: Ascent,
-    hands: Hands,
-    visited: Visited,
-) -> None:
+@helper
+def _settle_columns(penalty: Penalty, first: int, last: int, batch: Batch, hands: Hands, sweep: Sweep) -> None:
     """Give the pairs of the columns first..last-1 of a batch with those before them their values, in both rows.
 
     The columns of the batch must be in all other rows.
     """
+    stack, visited, W = sweep.stack, sweep.visited, sweep.ascent.W
     n_classes = stack.block_of.shape[0]
-    W, zero, one = ascent.W, np.zeros(n_classes), np.ones(n_classes)
+    zero, one = np.zeros(n_classes), np.ones(n_classes)
     for d in range(first, last):
         visited.shifted[d] = False
         if visited.n_pairs[d] < 0:
@@ -115,28 +112,22 @@ def settle_columns(
                         _subtract(x / visited.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
         for c in range(d):
             if visited.n_pairs[c] >= 0:
-                _settle_pair(penalty, c, d, stack, batch, W, (hands, zero, one), visited)
+                _settle_pair(penalty, c, d, batch, (hands, zero, one), sweep)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _subtract(factor: float, row: FloatArray, out: FloatArray) -> None:
     for i in range(out.shape[0]):
         out[i] -= factor * row[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _settle_pair(
-    penalty: Penalty,
-    c: int,
-    d: int,
-    stack: Stack,
-    batch: Batch,
-    W: FloatArray,
-    room: tuple[Hands, FloatArray, FloatArray],
-    visited: Visited,
+    penalty: Penalty, c: int, d: int, batch: Batch, room: tuple[Hands, FloatArray, FloatArray], sweep: Sweep
 ) -> None:
     """Write a pair inside the batch into both of its rows, and note how far it was drawn."""
     i, j, (hands, zero, one) = batch.begin + c, batch.begin + d, room
+    stack, visited, W = sweep.stack, sweep.visited, sweep.ascent.W
     u, new, cls = hands.room.a, hands.room.new, hands.room.cls
     held = 0
     v = 1.0
@@ -168,7 +159,7 @@ def _settle_pair(
         W[base + stack.slot_of[k, j] * b + stack.slot_of[k, i]] = value
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _outweigh(stack: Stack, batch: Batch, W: FloatArray, visited: Visited) -> None:
     """Take back a part of what pairs were drawn where it could outweigh the diagonal of the Schur complement."""
     n_classes, m = stack.block_of.shape[0], batch.end - batch.begin
@@ -191,8 +182,8 @@ def _outweigh(stack: Stack, batch: Batch, W: FloatArray, visited: Visited) -> No
                     W[base + stack.slot_of[k, j] * b + stack.slot_of[k, i]] -= back
 
 
-@njit(cache=True, nogil=True)
-def mirror_rows(first: int, last: int, stack: Stack, batch: Batch, W: FloatArray) -> None:
+@helper
+def _mirror_rows(first: int, last: int, stack: Stack, batch: Batch, W: FloatArray) -> None:
     """Copy the rows of a batch into its columns, for the members first..last-1 of all blocks."""
     for block in range(stack.size.shape[0]):
         lo, hi, b = batch.lo[block], batch.hi[block], stack.size[block]
@@ -203,21 +194,24 @@ def mirror_rows(first: int, last: int, stack: Stack, batch: Batch, W: FloatArray
                     copy_row(rows[lo:hi, i], rows[i, lo:hi])
 
 
-@njit(cache=True, nogil=True)
-def close_batch(
-    stack: Stack, batch: Batch, ascent: Ascent, visited: Visited, new: SparseColumns, sums: FloatArray
-) -> None:
-    """Make sure of W, give Theta its new diagonal, append the columns to the sparse ones, add up the changes."""
+@helper
+def _close_batch(batch: Batch, sweep: Sweep) -> bool:
+    """Make sure of W, give Theta its new diagonal, append the columns to the sparse ones, add up the changes.
+
+    False, and nothing done, if there is no room for the columns.
+    """
+    stack, ascent, visited, old, new = sweep.stack, sweep.ascent, sweep.visited, sweep.ascent.columns, sweep.new
+    n = new.start[batch.begin]
+    if n + _batch_pairs(batch, sweep) > new.other.shape[0]:
+        return False
     m = batch.end - batch.begin
     if visited.shifted[:m].any():
         _outweigh(stack, batch, ascent.W, visited)
-    old = ascent.columns
-    n = new.start[batch.begin]
     for c in range(m):
         j = batch.begin + c
         count = visited.n_pairs[c]
         if count >= 0:
-            sums += visited.sums[c]
+            add_multiple(1.0, visited.sums[c], sweep.sums)
             copy_row(visited.other[c, :count], new.other[n:])
             copy_row(visited.value[c, :count], new.value[n:])
             for k in range(stack.block_of.shape[0]):
@@ -230,46 +224,50 @@ def close_batch(
             copy_row(old.value[old.start[j] : old.start[j + 1]], new.value[n:])
         n += count
         new.start[j + 1] = n
+    return True
 
 
-@njit(cache=True, nogil=True)
-def batch_pairs(batch: Batch, old: SparseColumns, visited: Visited) -> int:
+@helper
+def _batch_pairs(batch: Batch, sweep: Sweep) -> int:
     """Pairs of the columns of a batch."""
+    old, n_pairs = sweep.ascent.columns, sweep.visited.n_pairs
     n = 0
     for c in range(batch.end - batch.begin):
         j = batch.begin + c
-        n += visited.n_pairs[c] if visited.n_pairs[c] >= 0 else old.start[j + 1] - old.start[j]
+        n += n_pairs[c] if n_pairs[c] >= 0 else old.start[j + 1] - old.start[j]
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def sweep_alone(
-    penalty: Penalty,
-    cuts: IntArray,
-    stack: Stack,
-    ascent: Ascent,
-    tolerance: float,
-    visiting: tuple[Hands, Visited],
-    new: SparseColumns,
-    sums: FloatArray,
-) -> int:
-    """A sweep on one thread, batch by batch as on several; the batch for which there was no room, or the end."""
-    hands, visited = visiting
-    lo, hi = np.zeros_like(stack.size), np.zeros_like(stack.size)
-    for n in range(cuts.shape[0] - 1):
-        batch_places(stack, cuts[n], cuts[n + 1], lo, hi)
-        batch = Batch(cuts[n], cuts[n + 1], lo, hi)
-        m = cuts[n + 1] - cuts[n]
-        visit_columns(penalty, np.arange(m), stack, batch, ascent, tolerance, hands, visited)
-        mirror_rows(0, stack.variable.shape[0], stack, batch, ascent.W)
-        settle_columns(penalty, 0, m, stack, batch, ascent, hands, visited)
-        if new.start[cuts[n]] + batch_pairs(batch, ascent.columns, visited) > new.other.shape[0]:
+@njit
+def sweep_columns(penalty: Penalty, step: int, which: IntArray, batch: Batch, hands: Hands, sweep: Sweep) -> int:
+    """A step of a batch, or with EVERY all steps of the batches between the cuts `which`; how many batches were closed.
+
+    `which`: the columns to VISIT; the range of columns to SETTLE, or of members of the blocks to MIRROR. A batch for
+    whose columns there is no room is not closed, and ends it. One kernel for all steps: what several threads do and
+    what a single one does is the same code, compiled once.
+    """
+    every = step == EVERY
+    for n in range(which.shape[0] - 1 if every else 1):
+        first, last, columns = which[0], which[-1], which
+        if every:
+            batch = Batch(which[n], which[n + 1], batch.lo, batch.hi)
+            first, last, columns = 0, batch.end - batch.begin, np.arange(batch.end - batch.begin)
+        if every or step == OPEN:
+            _find_places(sweep.stack, batch)
+        if every or step == VISIT:
+            visit_columns(penalty, columns, batch, hands, sweep)
+        if every:
+            _mirror_rows(0, sweep.stack.variable.shape[0], sweep.stack, batch, sweep.ascent.W)
+        elif step == MIRROR:
+            _mirror_rows(first, last, sweep.stack, batch, sweep.ascent.W)
+        if every or step == SETTLE:
+            _settle_columns(penalty, first, last, batch, hands, sweep)
+        if (every or step == CLOSE) and not _close_batch(batch, sweep):
             return n
-        close_batch(stack, batch, ascent, visited, new, sums)
-    return cuts.shape[0] - 1
+    return which.shape[0] - 1 if every else 1
 
 
-@njit(cache=True, nogil=True)
+@njit
 def reorder_block(block: FloatArray, order: IntArray, out: FloatArray) -> None:
     """``out = block[order][:, order]``."""
     for i in range(order.shape[0]):

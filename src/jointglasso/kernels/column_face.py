@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper
 from jointglasso.kernels.column_parts import Own, Room, add_multiple
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_bend, pair_clusters, pair_slope, pair_value
@@ -53,7 +53,7 @@ class Face(NamedTuple):
     """(K, n): one over the diagonal of the second derivative, zero off the face."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def step_on_face(
     penalty: Penalty, pairs: ActivePairs, own: Own, tolerance: float, x: FloatArray, product: FloatArray, room: Room
 ) -> bool:
@@ -81,7 +81,7 @@ def step_on_face(
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _face_of(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, product: FloatArray, room: Room) -> Face:
     """The face of x."""
     n_classes, n = x.shape
@@ -120,7 +120,7 @@ def _face_of(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, prod
     return Face(leader, merged, left, inverse)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _conjugate_gradients(
     penalty: Penalty, pairs: ActivePairs, own: Own, tolerance: float, x: FloatArray, face: Face, room: Room
 ) -> FloatArray:
@@ -153,7 +153,7 @@ def _conjugate_gradients(
     return step
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _bend(
     penalty: Penalty,
     pairs: ActivePairs,
@@ -185,7 +185,7 @@ def _bend(
         _average(face.leader, out)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _value(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, product: FloatArray, room: Room) -> float:
     """Objective of the column for this tau, but for a constant."""
     total = 0.0
@@ -198,7 +198,7 @@ def _value(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, produc
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _gather(held: BoolArray, a: int, given: FloatArray, out: FloatArray, cls: IntArray) -> int:
     """Numbers of one pair in the classes that hold it, one after another, and these classes; how many."""
     m = 0
@@ -210,7 +210,7 @@ def _gather(held: BoolArray, a: int, given: FloatArray, out: FloatArray, cls: In
     return m
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _average(leader: IntArray, values: FloatArray) -> None:
     """Give all members of a cluster their mean."""
     n_classes, n = values.shape
@@ -227,7 +227,7 @@ def _average(leader: IntArray, values: FloatArray) -> None:
                 values[k, a] = total[leader[k, a]] / count[leader[k, a]]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _turn(kept: float, inverse: FloatArray, left: FloatArray, direction: FloatArray) -> float:
     """Make the direction ``inverse * left`` plus a part of itself; its product with `left`."""
     along = 0.0

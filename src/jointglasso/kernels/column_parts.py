@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper
 from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_homogeneous
 from jointglasso.kernels.pair_types import Blocks, Columns
@@ -32,7 +32,7 @@ class Own(NamedTuple):
     tau: FloatArray
 
 
-@njit(cache=True, nogil=True)
+@helper
 def make_room(n_classes: int, n_room: int) -> Room:
     """Room for the pairs of `n_classes` classes, with as much for the penalty as it asks for."""
     real, whole = np.empty(n_room), np.empty(n_room, np.int64)
@@ -40,13 +40,13 @@ def make_room(n_classes: int, n_room: int) -> Room:
     return Room(a, b, new, cls, real, whole)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def own_step(variance: float, square: float) -> float:
     """The diagonal entry tau that goes with ``square = t' W_11 t``."""
     return (1.0 + np.sqrt(1.0 + 4.0 * variance * square)) / (2.0 * variance)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def rescale(penalty: Penalty, blocks: IntArray, own: Own, square: FloatArray, scale: FloatArray) -> None:
     """Numbers by which t and tau of each class are to be multiplied, t being solved for this tau.
 
@@ -67,7 +67,7 @@ def rescale(penalty: Penalty, blocks: IntArray, own: Own, square: FloatArray, sc
         scale[:] = weight / total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def add_multiple(factor: float, row: FloatArray, out: FloatArray) -> None:
     """Add a multiple of a row."""
     if factor != 0.0:
@@ -75,7 +75,7 @@ def add_multiple(factor: float, row: FloatArray, out: FloatArray) -> None:
             out[c] += factor * row[c]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def columns_of(blocks: Blocks, chosen: IntArray, theta: FloatArray, columns: Columns) -> None:
     """Write the columns of theta of the chosen blocks, zero before, and its diagonal."""
     for block in chosen:

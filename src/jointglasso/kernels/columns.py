@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.column_face import ActivePairs, step_on_face
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, make_room, own_step, rescale
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
-from jointglasso.kernels.pair_types import Ascent, Stack
+from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 300, 20
@@ -64,6 +64,20 @@ class Visited(NamedTuple):
     """(m,): whether a pair of a column with one before it was."""
 
 
+class Sweep(NamedTuple):
+    """What a sweep is over, and what it finds."""
+
+    stack: Stack
+    ascent: Ascent
+    tolerance: float
+    """Change of x within a column at which it is left."""
+    visited: Visited
+    new: SparseColumns
+    """The columns of the batches that are done."""
+    sums: FloatArray
+    """(3,): of `Visited.sums`, over these batches."""
+
+
 class Hands(NamedTuple):
     """Room in which one thread visits columns."""
 
@@ -81,7 +95,7 @@ class Hands(NamedTuple):
     square: FloatArray
 
 
-@njit(cache=True, nogil=True)
+@njit
 def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Hands:
     """Room for columns of `n_variables` pairs in blocks of at most `widest` variables."""
     own = Own(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
@@ -92,32 +106,24 @@ def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Ha
     return Hands(y, is_active, found, excess, own, make_room(n_classes, n_room), whole[0], whole[1], real[0], real[1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def visit_columns(
-    penalty: Penalty,
-    which: IntArray,
-    stack: Stack,
-    batch: Batch,
-    ascent: Ascent,
-    tolerance: float,
-    hands: Hands,
-    visited: Visited,
-) -> None:
+@helper
+def visit_columns(penalty: Penalty, which: IntArray, batch: Batch, hands: Hands, sweep: Sweep) -> None:
     """Solve some columns of a batch and write them into their own rows, but for the places inside the batch.
 
     No pair inside the batch may join: it would tie two columns that do not see each other.
     """
+    stack, ascent, visited = sweep.stack, sweep.ascent, sweep.visited
     hands.is_active[batch.begin : batch.end] = True
     for c in which:
         _enter(batch.begin + c, stack, ascent, hands)
-        active, slot, x = _solve(penalty, batch.begin + c, stack, ascent, tolerance, hands)
+        active, slot, x = _solve(penalty, batch.begin + c, stack, ascent, sweep.tolerance, hands)
         _leave(penalty, c, active, slot, x, hands, visited)
         if visited.n_pairs[c] >= 0:
             _store(c, stack, batch, ascent, hands, visited)
     hands.is_active[batch.begin : batch.end] = False
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _enter(j: int, stack: Stack, ascent: Ascent, hands: Hands) -> None:
     """Look up what column j has of its own."""
     own, here = hands.own, hands.here
@@ -132,7 +138,7 @@ def _enter(j: int, stack: Stack, ascent: Ascent, hands: Hands) -> None:
             hands.y[k, : stack.size[here[k]]] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _solve(
     penalty: Penalty, j: int, stack: Stack, ascent: Ascent, tolerance: float, hands: Hands
 ) -> tuple[IntArray, IntArray, FloatArray]:
@@ -172,7 +178,7 @@ def _solve(
     return active, slot, x
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _leave(
     penalty: Penalty, c: int, active: IntArray, slot: IntArray, x: FloatArray, hands: Hands, visited: Visited
 ) -> None:
@@ -206,7 +212,7 @@ def _leave(
     visited.n_pairs[c] = m
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _store(c: int, stack: Stack, batch: Batch, ascent: Ascent, hands: Hands, visited: Visited) -> None:
     """Write a column into its row, and sum up the change."""
     visited.sums[c, :] = 0.0
@@ -226,7 +232,7 @@ def _store(c: int, stack: Stack, batch: Batch, ascent: Ascent, hands: Hands, vis
                 visited.sums[c, 2] += 0.5 * hands.own.weight[k] * squares * tau
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+@helper(fastmath={"contract", "reassoc"})
 def _store_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatArray) -> tuple[float, float, float]:
     """Write ``factor * y``; the sums of the changes, of the sizes, and of the squared changes times `precision`."""
     changed = 0.0
@@ -242,7 +248,7 @@ def _store_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatA
     return changed, total, square
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _violators(penalty: Penalty, stack: Stack, hands: Hands) -> int:
     """List the variables whose pair with the column lies outside the dual ball although it is zero, and mark them."""
     own, here, found, excess, room, y = hands.own, hands.here, hands.found, hands.excess, hands.room, hands.y
@@ -287,7 +293,7 @@ def _violators(penalty: Penalty, stack: Stack, hands: Hands) -> int:
     return n
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _slots(active: IntArray, here: IntArray, stack: Stack) -> IntArray:
     """Place of each active variable in the block that the column has in each class; -1 where it is not there."""
     slot = np.full((here.shape[0], active.shape[0]), -1)
@@ -299,7 +305,7 @@ def _slots(active: IntArray, here: IntArray, stack: Stack) -> IntArray:
     return slot
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _widened(x: FloatArray, width: int) -> FloatArray:
     """With zeros for the pairs that are new."""
     out = np.zeros((x.shape[0], width))
@@ -309,7 +315,7 @@ def _widened(x: FloatArray, width: int) -> FloatArray:
     return out
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _grown_gram(known: FloatArray, slot: IntArray, stack: Stack, hands: Hands, W: FloatArray) -> FloatArray:
     """The active part of W in each class, given its first rows and columns; zero where a class lacks a variable."""
     n_classes, n = slot.shape
@@ -330,7 +336,7 @@ def _grown_gram(known: FloatArray, slot: IntArray, stack: Stack, hands: Hands, W
     return gram
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@helper(fastmath={"contract"})
 def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, block: FloatArray, y: FloatArray) -> None:
     """Make ``y = sum of x[a] block[slot[a]]`` of what was that sum for x as it was before."""
     factor = np.zeros(slot.shape[0] + 3)
@@ -353,7 +359,7 @@ def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, bloc
             y[i] += factor0 * row0[i] + factor1 * row1[i] + factor2 * row2[i] + factor3 * row3[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _descend(
     penalty: Penalty, gram: FloatArray, slot: IntArray, stack: Stack, tolerance: float, x: FloatArray, hands: Hands
 ) -> None:
@@ -403,7 +409,7 @@ def _descend(
             step_on_face(penalty, pairs, own, tolerance, x, product, room)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _move_own(penalty: Penalty, settled: bool, x: FloatArray, product: FloatArray, hands: Hands) -> float:
     """Bring tau of each class to where it belongs, given the product W_11 x; the largest change of the column w_12.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _find(parent: IntArray, node: int) -> int:
     while parent[node] != node:
         parent[node] = parent[parent[node]]
@@ -16,7 +16,7 @@ def _find(parent: IntArray, node: int) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _label(parent: IntArray, labels: IntArray) -> None:
     """Write labels 0, 1, ... of the components in the order of their smallest member."""
     n = parent.shape[0]
@@ -30,7 +30,7 @@ def _label(parent: IntArray, labels: IntArray) -> None:
         labels[node] = label_of_root[root]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
     """Label the connected components of the graph with edges ``rows[e] - columns[e]``."""
     parent = np.arange(n_nodes)
@@ -44,7 +44,7 @@ def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
     return labels
 
 
-@njit(cache=True, nogil=True)
+@njit
 def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_class: BoolArray) -> IntArray:
     """Label the components of each class; pair e is an edge of class k where ``in_class[e, k]``."""
     n_classes = in_class.shape[1]
@@ -61,7 +61,7 @@ def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_cla
     return labels
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, pending: BoolArray) -> tuple[IntArray, IntArray]:
     """CSR lists of the pending pairs incident to each variable."""
     start = np.zeros(n_variables + 1, np.int64)
@@ -82,7 +82,7 @@ def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, pending: Boo
     return start, incident
 
 
-@njit(cache=True, nogil=True)
+@njit
 def hybrid_closure(
     n_variables: int, rows: IntArray, columns: IntArray, above: BoolArray, strong: BoolArray
 ) -> IntArray:
@@ -147,7 +147,7 @@ def hybrid_closure(
     return labels
 
 
-@njit(cache=True, nogil=True)
+@njit
 def couple_blocks(
     labels: IntArray, block_start: IntArray, members: IntArray, block_class: IntArray, coupled: BoolArray
 ) -> IntArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.pair import (
     Penalty,
     pair_clusters,
@@ -24,20 +24,20 @@ from jointglasso.kernels.pair import (
 from jointglasso.kernels.pair_types import Entries
 
 
-@njit(cache=True, nogil=True)
+@helper
 def of_pair(factor: FloatArray, pair: int) -> float:
     """Weight of one pair."""
     return 1.0 if factor.shape[0] == 0 else factor[pair]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _copy_classes(entries: Entries, first: int, n: int, cls: IntArray) -> None:
     if entries.cls.shape[0] > 0:
         for k in range(n):
             cls[k] = entries.cls[first + k]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
     """Write the penalty of each pair."""
     t, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
@@ -55,7 +55,7 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
             out[pair] = pair_value(penalty, t, cls, n, of_pair(entries.factor, pair))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def prox(
     penalty: Penalty,
     values: FloatArray,
@@ -84,7 +84,7 @@ def prox(
             out[first + k] = x[k]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def nearest_subgradient(
     penalty: Penalty,
     theta: FloatArray,
@@ -122,7 +122,7 @@ def nearest_subgradient(
                 out[first + k] = u[k]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def update(
     penalty: Penalty,
     curvature: FloatArray,
@@ -152,7 +152,7 @@ def update(
             out[first + k] = x[k]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def inside(
     penalty: Penalty, values: FloatArray, entries: Entries, room: FloatArray, iroom: IntArray, out: BoolArray
 ) -> None:
@@ -167,7 +167,7 @@ def inside(
         out[pair] = pair_inside(penalty, u, cls, n, of_pair(entries.factor, pair), room, iroom)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def gauge(
     penalty: Penalty, values: FloatArray, entries: Entries, room: FloatArray, iroom: IntArray, out: FloatArray
 ) -> None:
@@ -182,7 +182,7 @@ def gauge(
         out[pair] = pair_gauge(penalty, u, cls, n, of_pair(entries.factor, pair), room, iroom)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArray, slope: FloatArray) -> None:
     """Write the number of the cluster of each entry, counted through all pairs, -1 at zeros, and the slope there."""
     K = entries.n_classes

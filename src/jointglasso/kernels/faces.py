@@ -16,7 +16,7 @@ from jointglasso.kernels.group_pair import of_pair, update
 from jointglasso.kernels.pair_types import GroupPair
 
 
-@njit(cache=True, nogil=True)
+@njit
 def inner(n_entries: int, a: FloatArray, b: FloatArray) -> float:
     """Inner product of two symmetric matrices: the off-diagonal unknowns count twice."""
     off_diagonal = 0.0
@@ -28,7 +28,7 @@ def inner(n_entries: int, a: FloatArray, b: FloatArray) -> float:
     return 2.0 * off_diagonal + diagonal
 
 
-@njit(cache=True, nogil=True)
+@njit
 def penalty_of(start: IntArray, factor: FloatArray, x: FloatArray, penalty: GroupPair, lambda_d: float) -> float:
     """Penalty of all unknowns, each pair counted twice."""
     total = 0.0
@@ -45,7 +45,7 @@ def penalty_of(start: IntArray, factor: FloatArray, x: FloatArray, penalty: Grou
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit
 def curvature_of(weight: FloatArray, end_i: IntArray, end_j: IntArray, w: FloatArray) -> FloatArray:
     """Diagonal of the Hessian, ``weight (W_ij^2 + W_ii W_jj)`` and ``weight W_ii^2``, from W on the unknowns."""
     n_entries = end_i.shape[0]
@@ -57,7 +57,7 @@ def curvature_of(weight: FloatArray, end_i: IntArray, end_j: IntArray, w: FloatA
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit
 def enter_face(
     start: IntArray,
     factor: FloatArray,
@@ -106,7 +106,7 @@ def enter_face(
     return face
 
 
-@njit(cache=True, nogil=True)
+@njit
 def update_face(start: IntArray, factor: FloatArray, z: FloatArray, penalty: GroupPair, face: FloatArray) -> None:
     """Unit vectors and curvatures at z; pairs still at zero keep those they entered with."""
     for pair in range(start.shape[0] - 1):
@@ -124,7 +124,7 @@ def update_face(start: IntArray, factor: FloatArray, z: FloatArray, penalty: Gro
                 face[3, e] = l2 / norm
 
 
-@njit(cache=True, nogil=True)
+@njit
 def face_residual(
     start: IntArray,
     factor: FloatArray,
@@ -144,7 +144,7 @@ def face_residual(
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit
 def add_group_curvature(start: IntArray, face: FloatArray, v: FloatArray, product: FloatArray) -> FloatArray:
     """Product with the whole second derivative on the face: ``free (product + curve (I - u u') v)``."""
     out = np.empty_like(v)
@@ -159,7 +159,7 @@ def add_group_curvature(start: IntArray, face: FloatArray, v: FloatArray, produc
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit
 def step_on_face(n_entries: int, z: FloatArray, v: FloatArray, face: FloatArray) -> tuple[FloatArray, int]:
     """``z + v``; entries whose sign would change stop at zero and leave the face. Also their number."""
     out = np.empty_like(z)

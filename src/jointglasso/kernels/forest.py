@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.components import _find
 from jointglasso.kernels.group_pair import of_pair
 from jointglasso.kernels.pair_types import GroupPair
 
 
-@njit(cache=True, nogil=True)
+@njit
 def spanning_forest(
     order: IntArray, edge: BoolArray, row: IntArray, column: IntArray, n_nodes: int
 ) -> tuple[BoolArray, BoolArray]:
@@ -31,7 +31,7 @@ def spanning_forest(
     return taken, closes_cycle
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: float) -> float:
     """Root m in [0, c] of ``m (1 + a / (d - m^2)) = c`` with a = lambda2 / (weight r), d = product.
 
@@ -52,7 +52,7 @@ def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: f
     return max(m, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _norm_ratio(
     r: float, c: FloatArray, weight: FloatArray, product: FloatArray, lambda2: float, m: FloatArray
 ) -> float:
@@ -65,7 +65,7 @@ def _norm_ratio(
     return np.sqrt(squares) / r - 1.0
 
 
-@njit(cache=True, nogil=True)
+@helper
 def pair_covariance(
     S: FloatArray, weight: FloatArray, product: FloatArray, lambda1: float, lambda2: float
 ) -> FloatArray:
@@ -120,7 +120,7 @@ def pair_covariance(
     return m
 
 
-@njit(cache=True, nogil=True)
+@njit
 def forest_covariances(
     first: int,
     last: int,

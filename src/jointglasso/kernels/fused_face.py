@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.best_sets import COMPLETE, FOREST, GENERAL, Graph, best, graph_of, held_l1
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper
 from jointglasso.kernels.pair_types import FusedPair
 
 
-@njit(cache=True, nogil=True)
+@helper
 def stays_on_face(
     penalty: FusedPair,
     a: FloatArray,
@@ -63,7 +63,7 @@ def stays_on_face(
     return held
 
 
-@njit(cache=True, nogil=True)
+@helper
 def stays_zero(
     penalty: FusedPair,
     u: FloatArray,
@@ -97,7 +97,7 @@ def stays_zero(
     return True
 
 
-@njit(cache=True, nogil=True)
+@helper
 def held_weights(penalty: FusedPair, cls: IntArray, n: int, v: float, room: FloatArray) -> FloatArray:
     """l1 weights of the classes that hold the pair, the pull of the others included, at the end of `room`."""
     l1 = room[room.shape[0] - n :]
@@ -106,7 +106,7 @@ def held_weights(penalty: FusedPair, cls: IntArray, n: int, v: float, room: Floa
     return l1
 
 
-@njit(cache=True, nogil=True)
+@helper
 def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
     """Whether some set has ``factor * |u(Q)| > l1(Q) + cut(Q)``; the worst one found is then chosen."""
     for half in range(2):
@@ -119,7 +119,7 @@ def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _find_places(cls: IntArray, n: int, place: IntArray) -> None:
     """Where each class is among those that hold the pair, or -1."""
     place[:] = -1
@@ -127,7 +127,7 @@ def _find_places(cls: IntArray, n: int, place: IntArray) -> None:
         place[cls[at]] = at
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _pull_in_forest(
     penalty: FusedPair, v: float, x: FloatArray, place: IntArray, rest: FloatArray, root: IntArray
 ) -> None:
@@ -145,7 +145,7 @@ def _pull_in_forest(
                 rest[up] += pull
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _held_in_forest(
     penalty: FusedPair,
     v: float,
@@ -187,7 +187,7 @@ def _held_in_forest(
     return True
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _pull_in_graph(
     penalty: FusedPair, cls: IntArray, n: int, v: float, x: FloatArray, rest: FloatArray, root: IntArray
 ) -> None:
@@ -203,7 +203,7 @@ def _pull_in_graph(
                 rest[other] += pull
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _held_in_graph(
     penalty: FusedPair,
     cls: IntArray,
@@ -245,7 +245,7 @@ def _held_in_graph(
     return True
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _beginnings_held(
     penalty: FusedPair,
     cls: IntArray,

@@ -11,7 +11,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.best_sets import Graph, best, graph_of, held_l1, part
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper
 from jointglasso.kernels.fused_face import held_weights, outside, stays_on_face, stays_zero
 from jointglasso.kernels.pair_types import FusedPair
 
@@ -27,7 +27,7 @@ def room(n_classes: int) -> int:
     return 2 * n_classes * n_classes + 9 * n_classes
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _split(graph: Graph, a: FloatArray, sign: float, slack: float, x: FloatArray) -> None:
     """Minimise ``sum a x^2 / 2 - shifted x`` plus the ties over the classes labelled 1; write `sign` times that.
 
@@ -64,7 +64,7 @@ def _split(graph: Graph, a: FloatArray, sign: float, slack: float, x: FloatArray
                     graph.label[at] = n_pieces
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _minimise(graph: Graph, a: FloatArray, b: FloatArray, slack: float, x: FloatArray) -> None:
     """Minimise ``sum a x^2 / 2 - b x + phi`` over the classes labelled 1: those above zero, those below, the rest zero.
 
@@ -88,7 +88,7 @@ def _minimise(graph: Graph, a: FloatArray, b: FloatArray, slack: float, x: Float
         graph.label[at] = 1 if graph.label[at] != 0 else 0
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _soft(value: float, threshold: float) -> float:
     if value > threshold:
         return value - threshold
@@ -97,7 +97,7 @@ def _soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@njit(cache=True, nogil=True)
+@helper
 def update(
     penalty: FusedPair,
     a: FloatArray,
@@ -133,7 +133,7 @@ def update(
         _minimise(graph, a, b, SLACK * scale, out)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _update_two(penalty: FusedPair, a: FloatArray, b: FloatArray, cls: IntArray, v: float, out: FloatArray) -> None:
     """Two classes: the first above, the second above, or both alike."""
     l1 = v * held_l1(penalty, cls, 2, 0)
@@ -154,7 +154,7 @@ def _update_two(penalty: FusedPair, a: FloatArray, b: FloatArray, cls: IntArray,
 # The penalty, its dual ball and its subgradients
 
 
-@njit(cache=True, nogil=True)
+@helper
 def value(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float) -> float:
     """``v phi`` of the values in the classes that hold the pair, zero in the others."""
     total = 0.0
@@ -165,14 +165,14 @@ def value(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float
     return v * total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def threshold(penalty: FusedPair, k: int) -> float:
     """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@njit(cache=True, nogil=True)
+@helper
 def inside(
     penalty: FusedPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
 ) -> bool:
@@ -188,7 +188,7 @@ def inside(
     return stays_zero(penalty, u, l1, cls, n, v, SLACK * scale, room, iroom)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def gauge(
     penalty: FusedPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
 ) -> float:
@@ -216,7 +216,7 @@ def gauge(
     return ratio
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _ratio(graph: Graph, u: FloatArray) -> float:
     """``|u(Q)| / (l1(Q) + cut(Q))`` of the chosen set."""
     total = 0.0
@@ -233,7 +233,7 @@ def _ratio(graph: Graph, u: FloatArray) -> float:
     return abs(total) / weight if weight > 0.0 else np.inf
 
 
-@njit(cache=True, nogil=True)
+@helper
 def subgradient(
     penalty: FusedPair,
     theta: FloatArray,
@@ -286,7 +286,7 @@ def subgradient(
                 out[other] += rest[other] - a[other] * x[other]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def slope(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
     """Write the part of the subgradients at `theta` that is the same in all: the signs of values and differences.
 
@@ -299,7 +299,7 @@ def slope(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float
                 out[at] += v * penalty.ties[cls[at], cls[other]] * np.sign(theta[at] - theta[other])
 
 
-@njit(cache=True, nogil=True)
+@helper
 def clusters(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
     """Number the non-zero clusters of a pair, tied classes of equal value, and return how many; -1 at zeros."""
     count = 0
@@ -323,7 +323,7 @@ def clusters(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, out: 
     return count
 
 
-@njit(cache=True, nogil=True)
+@helper
 def bend(
     penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
 ) -> None:

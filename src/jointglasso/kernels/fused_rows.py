@@ -10,7 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.best_sets import COMPLETE, GENERAL, Graph, best, graph_of
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.fused_face import held_weights, outside, stays_zero
 from jointglasso.kernels.fused_pair import SLACK
 from jointglasso.kernels.pair_types import Entries, FusedPair
@@ -18,7 +18,7 @@ from jointglasso.kernels.pair_types import Entries, FusedPair
 _MARGIN = 1e-12
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _size(row: FloatArray) -> float:
     total = 0.0
     for k in range(row.shape[0]):
@@ -26,7 +26,7 @@ def _size(row: FloatArray) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit
 def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, room: FloatArray, iroom: IntArray) -> IntArray:
     """Signs of theta, were each pair of variables alone; `rows` are weighted covariances.
 
@@ -57,7 +57,7 @@ def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, room: Floa
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit
 def closure(
     penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: FloatArray, room: FloatArray, iroom: IntArray
 ) -> BoolArray:
@@ -92,7 +92,7 @@ def closure(
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit
 def proves(
     penalty: FusedPair,
     u: FloatArray,
@@ -141,7 +141,7 @@ def proves(
     return zero, equal
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _all_loose(
     penalty: FusedPair,
     u: FloatArray,
@@ -169,7 +169,7 @@ def _all_loose(
     return not outside(graph, u, 1.0, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _may_be_tight(graph: Graph, u: FloatArray, reach: FloatArray, margin: float, member: int, stranger: int) -> bool:
     """Whether a set with `member`, but without `stranger` (if not negative), may be tight."""
     for half in range(2):
@@ -189,7 +189,7 @@ def _may_be_tight(graph: Graph, u: FloatArray, reach: FloatArray, margin: float,
     return False
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _total_ties(graph: Graph) -> float:
     """At least the sum of all ties."""
     total = 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper
 from jointglasso.kernels.pair_types import GroupPair
 
 #: Twice the argument costs twice as much.
@@ -20,7 +20,7 @@ def room(n_classes: int) -> int:
     return n_classes
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@helper(forceinline=True)
 def soft(value: float, threshold: float) -> float:
     """Soft-threshold one number."""
     if value > threshold:
@@ -30,7 +30,7 @@ def soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@helper(forceinline=True)
 def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, float]:
     """The two penalties of one pair; an empty `factor` stands for ones."""
     if factor.shape[0] == 0:
@@ -38,13 +38,13 @@ def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, f
     return factor[pair] * penalty.lambda1, factor[pair] * penalty.lambda2
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@helper(forceinline=True)
 def threshold(penalty: GroupPair, k: int) -> float:
     """A pair below this in every class is inside the dual ball."""
     return penalty.lambda1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@helper(forceinline=True)
 def value(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float) -> float:
     """Penalty of the pair."""
     absolute = 0.0
@@ -55,7 +55,7 @@ def value(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float
     return v * (penalty.lambda1 * absolute + penalty.lambda2 * np.sqrt(squares))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+@helper(forceinline=True)
 def update(
     penalty: GroupPair,
     a: FloatArray,
@@ -107,7 +107,7 @@ def update(
         out[k] *= r / (a[k] * r + lambda2)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@helper(forceinline=True)
 def inside(
     penalty: GroupPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
 ) -> bool:
@@ -121,7 +121,7 @@ def inside(
     return used <= lambda2 * lambda2
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@helper(forceinline=True)
 def subgradient(
     penalty: GroupPair,
     theta: FloatArray,
@@ -157,7 +157,7 @@ def subgradient(
         out[k] = wanted[k] - outside * soft(wanted[k], lambda1)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@helper(forceinline=True)
 def gauge(
     penalty: GroupPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
 ) -> float:
@@ -194,7 +194,7 @@ def gauge(
     return root
 
 
-@njit(cache=True, nogil=True)
+@helper
 def slope(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
     """Write the slope of the penalty on the face of `theta`; zero where that is."""
     squares = 0.0
@@ -207,7 +207,7 @@ def slope(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float
             out[k] = v * (penalty.lambda1 * np.sign(theta[k]) + penalty.lambda2 * theta[k] / norm)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def clusters(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
     """Number the non-zero entries of a pair and return how many; -1 at zeros. Nothing makes values equal."""
     count = 0
@@ -219,7 +219,7 @@ def clusters(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, out: 
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def bend(
     penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
 ) -> None:

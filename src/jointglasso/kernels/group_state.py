@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper
 
 
-@njit(cache=True, nogil=True)
+@helper
 def cholesky(A: FloatArray, L: FloatArray) -> float:
     """Lower factor of A into L; the log-determinant, or infinity if A is not positive definite."""
     logdet = 0.0
@@ -27,7 +27,7 @@ def cholesky(A: FloatArray, L: FloatArray) -> float:
     return logdet
 
 
-@njit(cache=True, nogil=True)
+@helper
 def invert(L: FloatArray, W: FloatArray, scratch: FloatArray) -> None:
     """Inverse of L L' into W."""
     b = L.shape[0]
@@ -47,14 +47,14 @@ def invert(L: FloatArray, W: FloatArray, scratch: FloatArray) -> None:
             W[j, i] = total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def block_of(flat: FloatArray, offset: IntArray, size: IntArray, block: int) -> FloatArray:
     """View of one block of a flat vector as a matrix."""
     b = size[block]
     return flat[offset[block] : offset[block] + b * b].reshape(b, b)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def copy_row(row: FloatArray, out: FloatArray) -> None:
     """Copy a row into the beginning of another: an assignment would compile messages about shapes that do not fit."""
     for i in range(row.shape[0]):

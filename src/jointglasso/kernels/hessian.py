@@ -15,7 +15,7 @@ from jointglasso.kernels.lanes import ROW, add_four_dots, add_one_dot, add_rows,
 TILE = ROW
 
 
-@njit(cache=True, nogil=True)
+@njit
 def pack_tiles(
     first: int,
     last: int,
@@ -52,7 +52,7 @@ def pack_tiles(
                 packed[out + i * TILE + j] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def multiply_tiles(
     first: int,
     last: int,
@@ -90,7 +90,7 @@ def multiply_tiles(
                         product[out + j * TILE + m] = square[m * TILE + j]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def sample_tiles(
     first: int,
     last: int,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper
 from jointglasso.kernels.pair_types import LaplacianPair
 
 #: Sweeps over the classes of a pair before its support is solved for directly, and how often that is tried.
@@ -24,7 +24,7 @@ def room(n_classes: int) -> int:
     return n_classes * n_classes + 3 * n_classes
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _degree(penalty: LaplacianPair, k: int) -> float:
     """Sum of the ties of a class, to cut classes too."""
     total = 0.0
@@ -33,7 +33,7 @@ def _degree(penalty: LaplacianPair, k: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def value(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float) -> float:
     """``v phi`` of the values in the classes that hold the pair, zero in the others."""
     total = 0.0
@@ -50,7 +50,7 @@ def value(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: f
     return v * total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def update(
     penalty: LaplacianPair,
     a: FloatArray,
@@ -84,7 +84,7 @@ def update(
             return
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _pull(penalty: LaplacianPair, x: FloatArray, cls: IntArray, n: int, v: float, at: int) -> float:
     """``2 v sum_l ties_kl x_l`` over the classes that hold the pair."""
     total = 0.0
@@ -93,7 +93,7 @@ def _pull(penalty: LaplacianPair, x: FloatArray, cls: IntArray, n: int, v: float
     return 2.0 * v * total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _soft(value: float, threshold: float) -> float:
     if value > threshold:
         return value - threshold
@@ -102,7 +102,7 @@ def _soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _solve_on_support(
     penalty: LaplacianPair,
     b: FloatArray,
@@ -147,7 +147,7 @@ def _solve_on_support(
     return True
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _solve(matrix: FloatArray, right: FloatArray, size: int) -> None:
     """Solve by Cholesky's method in place; only the lower triangle is given. Diagonally dominant, so definite."""
     for row in range(size):
@@ -166,14 +166,14 @@ def _solve(matrix: FloatArray, right: FloatArray, size: int) -> None:
         right[row] /= matrix[row, row]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def threshold(penalty: LaplacianPair, k: int) -> float:
     """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@njit(cache=True, nogil=True)
+@helper
 def inside(
     penalty: LaplacianPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
 ) -> bool:
@@ -184,7 +184,7 @@ def inside(
     return small
 
 
-@njit(cache=True, nogil=True)
+@helper
 def gauge(
     penalty: LaplacianPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
 ) -> float:
@@ -197,7 +197,7 @@ def gauge(
     return ratio
 
 
-@njit(cache=True, nogil=True)
+@helper
 def subgradient(
     penalty: LaplacianPair,
     theta: FloatArray,
@@ -218,7 +218,7 @@ def subgradient(
             out[at] += min(max(wanted[at] - out[at], -limit), limit)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def slope(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
     """Write the part of the subgradients at `theta` that is the same in all: the slope of ``v phi`` on its face."""
     for at in range(n):
@@ -226,7 +226,7 @@ def slope(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: f
         out[at] = pull + v * penalty.l1[cls[at]] * np.sign(theta[at])
 
 
-@njit(cache=True, nogil=True)
+@helper
 def clusters(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
     """Number the non-zero entries of a pair and return how many; -1 at zeros. Values are equal by chance only."""
     count = 0
@@ -238,7 +238,7 @@ def clusters(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, o
     return count
 
 
-@njit(cache=True, nogil=True)
+@helper
 def bend(
     penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
 ) -> None:

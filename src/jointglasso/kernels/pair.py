@@ -17,9 +17,12 @@ from numba.extending import overload
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels import fused_pair, group_pair, laplacian_pair
+from jointglasso.kernels.cache import HELPER
 from jointglasso.kernels.pair_types import FusedPair, GroupPair, LaplacianPair
 
 _MODULES: dict[type, ModuleType] = {GroupPair: group_pair, FusedPair: fused_pair, LaplacianPair: laplacian_pair}
+
+_INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True}
 
 Penalty = Any
 """One of the named tuples above."""
@@ -118,43 +121,43 @@ def pair_bend(
     raise NotImplementedError
 
 
-@overload(pair_homogeneous, strict=False, jit_options={"forceinline": True})
+@overload(pair_homogeneous, strict=False, jit_options=_INLINE)
 def _homogeneous(penalty: Any) -> Any:
     answer = bool(_MODULES[penalty.instance_class].HOMOGENEOUS)
     return lambda penalty: answer
 
 
-@overload(pair_apart, strict=False, jit_options={"forceinline": True})
+@overload(pair_apart, strict=False, jit_options=_INLINE)
 def _apart(penalty: Any) -> Any:
     answer = _MODULES[penalty.instance_class] is group_pair
     return lambda penalty: answer
 
 
-@overload(pair_threshold, strict=False, jit_options={"forceinline": True})
+@overload(pair_threshold, strict=False, jit_options=_INLINE)
 def _threshold(penalty: Any, k: Any) -> Any:
     chosen = _function(penalty, "threshold")
     return lambda penalty, k: chosen(penalty, k)
 
 
-@overload(pair_value, strict=False, jit_options={"forceinline": True})
+@overload(pair_value, strict=False, jit_options=_INLINE)
 def _value(penalty: Any, theta: Any, cls: Any, n: Any, v: Any) -> Any:
     chosen = _function(penalty, "value")
     return lambda penalty, theta, cls, n, v: chosen(penalty, theta, cls, n, v)
 
 
-@overload(pair_update, strict=False, jit_options={"forceinline": True})
+@overload(pair_update, strict=False, jit_options=_INLINE)
 def _update(penalty: Any, a: Any, b: Any, cls: Any, n: Any, v: Any, out: Any, room: Any, iroom: Any) -> Any:
     chosen = _function(penalty, "update")
     return lambda penalty, a, b, cls, n, v, out, room, iroom: chosen(penalty, a, b, cls, n, v, out, room, iroom)
 
 
-@overload(pair_inside, strict=False, jit_options={"forceinline": True})
+@overload(pair_inside, strict=False, jit_options=_INLINE)
 def _inside(penalty: Any, u: Any, cls: Any, n: Any, v: Any, room: Any, iroom: Any) -> Any:
     chosen = _function(penalty, "inside")
     return lambda penalty, u, cls, n, v, room, iroom: chosen(penalty, u, cls, n, v, room, iroom)
 
 
-@overload(pair_subgradient, strict=False, jit_options={"forceinline": True})
+@overload(pair_subgradient, strict=False, jit_options=_INLINE)
 def _subgradient(
     penalty: Any, theta: Any, wanted: Any, a: Any, cls: Any, n: Any, v: Any, out: Any, room: Any, iroom: Any
 ) -> Any:
@@ -164,25 +167,25 @@ def _subgradient(
     )
 
 
-@overload(pair_gauge, strict=False, jit_options={"forceinline": True})
+@overload(pair_gauge, strict=False, jit_options=_INLINE)
 def _gauge(penalty: Any, u: Any, cls: Any, n: Any, v: Any, room: Any, iroom: Any) -> Any:
     chosen = _function(penalty, "gauge")
     return lambda penalty, u, cls, n, v, room, iroom: chosen(penalty, u, cls, n, v, room, iroom)
 
 
-@overload(pair_slope, strict=False, jit_options={"forceinline": True})
+@overload(pair_slope, strict=False, jit_options=_INLINE)
 def _slope(penalty: Any, theta: Any, cls: Any, n: Any, v: Any, out: Any) -> Any:
     chosen = _function(penalty, "slope")
     return lambda penalty, theta, cls, n, v, out: chosen(penalty, theta, cls, n, v, out)
 
 
-@overload(pair_clusters, strict=False, jit_options={"forceinline": True})
+@overload(pair_clusters, strict=False, jit_options=_INLINE)
 def _clusters(penalty: Any, theta: Any, cls: Any, n: Any, out: Any) -> Any:
     chosen = _function(penalty, "clusters")
     return lambda penalty, theta, cls, n, out: chosen(penalty, theta, cls, n, out)
 
 
-@overload(pair_bend, strict=False, jit_options={"forceinline": True})
+@overload(pair_bend, strict=False, jit_options=_INLINE)
 def _bend(penalty: Any, theta: Any, cls: Any, n: Any, v: Any, step: Any, out: Any) -> Any:
     chosen = _function(penalty, "bend")
     return lambda penalty, theta, cls, n, v, step, out: chosen(penalty, theta, cls, n, v, step, out)

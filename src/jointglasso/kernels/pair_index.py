@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 
 
-@njit(cache=True, nogil=True)
+@njit
 def index_pairs(
     block_of: IntArray,
     slot_of: IntArray,
@@ -70,7 +70,7 @@ def index_pairs(
     return n_pairs
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _row_of(within: int, size: int) -> int:
     """Row of a place in a block; short integers are divided several times faster."""
     if size < 65536:
@@ -78,7 +78,7 @@ def _row_of(within: int, size: int) -> int:
     return within // size
 
 
-@njit(cache=True, nogil=True)
+@njit
 def members_of_entries(
     position: IntArray,
     block: IntArray,
@@ -97,7 +97,7 @@ def members_of_entries(
         column[entry] = member_start[b] + within - r * size[b]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def products_of_members(
     position: IntArray,
     block: IntArray,
@@ -117,7 +117,7 @@ def products_of_members(
         out[entry] = of_block[b] * of_member[first + r] * of_member[first + within - r * size[b]]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def find_pairs(
     i: IntArray,
     j: IntArray,
@@ -151,14 +151,14 @@ def find_pairs(
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mirror_blocks(flat: FloatArray, offset: IntArray, size: IntArray) -> None:
     """Copy the upper triangle of every block onto the lower one, in place."""
     for block in range(size.shape[0]):
         mirror_upper(flat[offset[block] : offset[block + 1]].reshape((size[block], size[block])))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mirror_upper(matrix: FloatArray) -> None:
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile, in place."""
     n = matrix.shape[0]

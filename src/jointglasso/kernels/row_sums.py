@@ -9,7 +9,7 @@ from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_state import block_of
 
 
-@njit(cache=True, nogil=True)
+@njit
 def scaled_row_sums(
     flat: FloatArray, offset: IntArray, size: IntArray, member_start: IntArray, scale: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -32,7 +32,7 @@ def scaled_row_sums(
     return largest, sums
 
 
-@njit(cache=True, nogil=True)
+@njit
 def product_row_sums(
     left: FloatArray, right: FloatArray, offset: IntArray, size: IntArray
 ) -> tuple[FloatArray, FloatArray]:

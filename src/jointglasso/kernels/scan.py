@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 
 #: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are looked at one by one.
 _RUN = 128
@@ -14,7 +14,7 @@ _RUN = 128
 _SIDE = 128
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mark_above(
     tile: FloatArray,
     weight: float,
@@ -47,7 +47,7 @@ def mark_above(
     return n_hits
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mark_possibly_above(
     tile: FloatArray,
     row_scale: FloatArray,
@@ -94,7 +94,7 @@ def mark_possibly_above(
     return n_hits
 
 
-@njit(cache=True, nogil=True)
+@njit
 def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, int]:
     """Where a square matrix is first not finite (code 1) or not symmetric (code 2); code 0: nowhere.
 
@@ -123,7 +123,7 @@ def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, in
     return 0, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _first_fault(matrix: FloatArray, scale: FloatArray, top: int, left: int) -> tuple[int, int, int]:
     """The first fault of a tile that has one."""
     p = matrix.shape[0]

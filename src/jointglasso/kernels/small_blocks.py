@@ -20,7 +20,7 @@ SMALL = 32
 FORGIVEN, FORGIVEN_EACH = 1e-8, 1e-7
 
 
-@njit(cache=True, nogil=True)
+@njit
 def factor_and_invert(
     flat: FloatArray,
     offset: IntArray,
@@ -48,7 +48,7 @@ def factor_and_invert(
             invert(L, block_of(inverse, offset, size, block), scratch)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def semidefinite_blocks(flat: FloatArray, offset: IntArray, size: IntArray, n_blocks: int) -> BoolArray:
     """Which of the first blocks have no eigenvalue below zero beyond rounding, on the scale of correlations."""
     semidefinite = np.empty(n_blocks, np.bool_)
@@ -65,7 +65,7 @@ def semidefinite_blocks(flat: FloatArray, offset: IntArray, size: IntArray, n_bl
     return semidefinite
 
 
-@njit(cache=True, nogil=True)
+@njit
 def trace_and_squares(
     R: FloatArray, Theta: FloatArray, offset: IntArray, size: IntArray, trace: FloatArray, squares: FloatArray
 ) -> None:

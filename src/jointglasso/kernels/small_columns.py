@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, columns_of, make_room, own_step, rescale
 from jointglasso.kernels.group_state import block_of, cholesky, copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
@@ -80,7 +80,7 @@ class Visit(NamedTuple):
     active: IntArray
 
 
-@njit(cache=True, nogil=True)
+@njit
 def ascend_small_groups(
     penalty: Penalty,
     groups: Groups,
@@ -127,7 +127,7 @@ def ascend_small_groups(
     return sweeps
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _make_visit(n_classes: int, side: int, n_variables: int) -> Visit:
     rows, numbers, whole = np.empty((2, n_classes, side)), np.ones((5, n_classes)), np.empty((3, n_classes), np.int64)
     own = Own(numbers[0], numbers[1], numbers[2])
@@ -135,7 +135,7 @@ def _make_visit(n_classes: int, side: int, n_variables: int) -> Visit:
     return Visit(rows[0], rows[1], own, numbers[3], numbers[4], whole[0], whole[1], whole[2], mark, active)
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _places(chosen: IntArray, groups: Groups, blocks: Blocks, local: IntArray, column_of: IntArray) -> Places:
     """Where a group's variables, counted within the group, are in each class.
 
@@ -162,7 +162,7 @@ def _places(chosen: IntArray, groups: Groups, blocks: Blocks, local: IntArray, c
     return Places(block_at, slot_at, column_of)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _begin_near_inverse(
     chosen: IntArray, blocks: Blocks, inverse: FloatArray, diagonal_penalty: float, W: FloatArray
 ) -> None:
@@ -180,7 +180,7 @@ def _begin_near_inverse(
                 B[i, j] = given[i, j] * scale[i] * scale[j]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _begin_near_covariance(
     chosen: IntArray, blocks: Blocks, reach: float, diagonal_penalty: float, W: FloatArray
 ) -> None:
@@ -203,7 +203,7 @@ def _begin_near_covariance(
             B[i, i] = A[i, i] + diagonal_penalty / blocks.weight[block]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _sweep(
     penalty: Penalty,
     places: Places,
@@ -255,7 +255,7 @@ def _sweep(
     return changed / total if total > 0.0 else 0.0, gap
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _solve_column(
     penalty: Penalty,
     j: int,
@@ -319,7 +319,7 @@ def _solve_column(
             joins += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@helper
 def _move_own(penalty: Penalty, j: int, places: Places, blocks: Blocks, settled: bool, visit: Visit) -> float:
     """Bring tau of each class to where it belongs; the largest change of the column w_12.
 
@@ -354,10 +354,8 @@ def _move_own(penalty: Penalty, j: int, places: Places, blocks: Blocks, settled:
     return biggest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _find_active(
-    penalty: Penalty, j: int, places: Places, blocks: Blocks, visit: Visit, room: Room
-) -> tuple[int, int]:
+@helper
+def _find_active(penalty: Penalty, j: int, places: Places, blocks: Blocks, visit: Visit, room: Room) -> tuple[int, int]:
     """List the variables whose pairs with j are not zero, or may not stay so; their number, and that of the latter.
 
     Each class looks at its own block alone: a group of many small blocks has far more variables than a column has
@@ -410,7 +408,7 @@ def _find_active(
     return n_active, n_new
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _store(
     own: int, tau: float, product: FloatArray, precision: FloatArray, W: FloatArray
 ) -> tuple[float, float, float]:
@@ -433,7 +431,7 @@ def _store(
     return changed, total, square
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _take_over(chosen: IntArray, blocks: Blocks, columns: Columns, theta: FloatArray) -> None:
     """Make theta of its columns, the mean of what two of them say of an entry, if that is definite."""
     offset, size = blocks.offset, blocks.size

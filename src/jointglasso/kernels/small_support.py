@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.group_pair import update
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair_types import GroupPair
@@ -26,7 +26,7 @@ _SWEEPS, _REFIT_SWEEPS = 100, 400
 _DIVERGED = 1e6
 
 
-@njit(cache=True, nogil=True)
+@njit
 def fit_supports(
     S: FloatArray,
     weight: FloatArray,
@@ -66,7 +66,7 @@ def fit_supports(
                     theta[problem, k, i, j] = theta[problem, k, j, i] = value
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _penalised(
     S: FloatArray,
     weight: FloatArray,
@@ -105,7 +105,7 @@ def _penalised(
     return False
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _begin(S: FloatArray, weight: FloatArray, reach: float, W: FloatArray) -> None:
     """W from S, shrunk towards its diagonal as far as the penalty allows."""
     n_classes, p, _ = S.shape
@@ -121,7 +121,7 @@ def _begin(S: FloatArray, weight: FloatArray, reach: float, W: FloatArray) -> No
                 W[k, i, j] = S[k, i, j] if i == j else shrink * S[k, i, j]
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _solve_column(
     j: int,
     weight: FloatArray,
@@ -159,7 +159,7 @@ def _solve_column(
         every = biggest <= tolerance
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _concerned(
     i: int,
     j: int,
@@ -180,7 +180,7 @@ def _concerned(
     return every and total > lambda2 * lambda2
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _store(
     j: int, covariance: FloatArray, slope: FloatArray, W: FloatArray, x: FloatArray, precision: FloatArray
 ) -> float:
@@ -200,7 +200,7 @@ def _store(
     return change
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _refitted(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, theta: FloatArray) -> bool:
     """Maximum likelihood on the support of beta, class by class.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.cache import helper, njit
 
 
-@njit(cache=True, nogil=True)
+@njit
 def sweep_support(
     S: FloatArray,
     first: IntArray,
@@ -78,7 +78,7 @@ def sweep_support(
     return False
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor: FloatArray, x: FloatArray) -> bool:
     """Solve ``W x = covariance`` among the neighbours; False if that is not definite."""
     n = neighbours.shape[0]
@@ -106,7 +106,7 @@ def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit
 def newton_direction(
     rows: IntArray, columns: IntArray, W: FloatArray, Theta: FloatArray, gradient: FloatArray, n_steps: int
 ) -> FloatArray:
@@ -140,7 +140,7 @@ def newton_direction(
     return D
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _inner(rows: IntArray, columns: IntArray, first: FloatArray, second: FloatArray) -> float:
     total = 0.0
     for e in range(len(rows)):
@@ -148,7 +148,7 @@ def _inner(rows: IntArray, columns: IntArray, first: FloatArray, second: FloatAr
     return total
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _on_support(
     rows: IntArray, columns: IntArray, W: FloatArray, entries: FloatArray, half: FloatArray, product: FloatArray
 ) -> None:
@@ -173,13 +173,13 @@ def _on_support(
         product[e] = np.dot(W[rows[e]], turned[columns[e]])
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _add(row: FloatArray, factor: float, other: FloatArray) -> None:
     for i in range(len(row)):
         row[i] += factor * other[i]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def sandwiched(rows: IntArray, columns: IntArray, W: FloatArray, entries: FloatArray) -> FloatArray:
     """Entries of ``W D W`` on the support, for a symmetric W."""
     product = np.empty(len(rows))

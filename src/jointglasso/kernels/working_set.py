@@ -15,7 +15,7 @@ from jointglasso.kernels.group_pair import of_pair
 from jointglasso.kernels.pair_types import GroupPair
 
 
-@njit(cache=True, nogil=True)
+@njit
 def mark_active(
     first: int,
     last: int,
@@ -49,7 +49,7 @@ def mark_active(
         mark[pair] = nonzero or used > l2 * l2
 
 
-@njit(cache=True, nogil=True)
+@njit
 def active_entries(
     mark: BoolArray,
     start: IntArray,
@@ -89,7 +89,7 @@ def active_entries(
     return kept_start, kept[:n].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit
 def number_nodes(n_members: int, row: IntArray, column: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Components of at least two members: member of each node, start of each component, node of each member.
 
@@ -132,7 +132,7 @@ def number_nodes(n_members: int, row: IntArray, column: IntArray) -> tuple[IntAr
     return members, start, node
 
 
-@njit(cache=True, nogil=True)
+@njit
 def symmetric_pattern(
     n_nodes: int, end_i: IntArray, end_j: IntArray, local: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
@@ -165,7 +165,7 @@ def symmetric_pattern(
     return start, column, unknown
 
 
-@njit(cache=True, nogil=True)
+@njit
 def restrict_pattern(
     start: IntArray, column: IntArray, unknown: IntArray, keep: BoolArray
 ) -> tuple[IntArray, IntArray, IntArray]:
@@ -185,7 +185,7 @@ def restrict_pattern(
     return kept_start, kept_column[:n].copy(), kept_unknown[:n].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit
 def fill_components(
     component_start: IntArray,
     area: IntArray,
@@ -207,7 +207,7 @@ def fill_components(
                     dense[base + column[place]] = x[unknown[place]]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def scatter_component(matrix: FloatArray, slots: IntArray, base: int, block_size: int, W: FloatArray) -> None:
     """Copy the upper triangle of a component's matrix into both triangles of its block, in cache-sized squares."""
     n = matrix.shape[0]
@@ -224,7 +224,7 @@ def scatter_component(matrix: FloatArray, slots: IntArray, base: int, block_size
                     W[at + slots[i]] = matrix[i, j]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def factor_components(which: IntArray, component_start: IntArray, area: IntArray, dense: FloatArray) -> FloatArray:
     """Replace the upper triangles of small components by their Cholesky factors U, ``A = U' U``; log-determinants.
 
@@ -251,7 +251,7 @@ def factor_components(which: IntArray, component_start: IntArray, area: IntArray
     return logdet
 
 
-@njit(cache=True, nogil=True)
+@njit
 def invert_components(
     which: IntArray,
     component_start: IntArray,

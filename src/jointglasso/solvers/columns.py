@@ -29,6 +29,9 @@ from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
 from jointglasso.solvers.column_order import ClassBlocksInStorage, Order, as_columns
 
+#: What a step of a batch is given that asks for no columns.
+_ANY = np.zeros(1, dtype=np.int64)
+
 
 def next_look(rough_gap: float, limit: float, gap: float) -> float:
     """Estimate of the gap at which another look promises one within its limit, given what the last look found."""
@@ -175,7 +178,8 @@ class ColumnAscent:
 
     def sweep(self) -> float:
         """Visit every column once; the relative change of W."""
-        from jointglasso.kernels.column_batches import close_batch, sweep_alone
+        from jointglasso.kernels.column_batches import CLOSE, EVERY, sweep_columns
+        from jointglasso.kernels.columns import Sweep
 
         self._arrange_batches()
         unit = self.penalty.scale / float(self.blocks.block_weight.max())
@@ -184,22 +188,20 @@ class ColumnAscent:
         old, n_classes, sums = self.ascent.columns, self.blocks.n_classes, np.zeros(3)
         room = 2 * len(old.other) + 16 * self.n_variables
         new = SparseColumns(np.zeros_like(old.start), np.empty(room, dtype=np.int64), np.empty((room, n_classes)))
-        visited, done = self._visited(), 0
+        sweep, pair, done = Sweep(self.stack, self.ascent, tolerance, self._visited(), new, sums), self.penalty.pair, 0
         while done < len(self.cuts) - 1:
+            batch = self._batch(done)
             if self.workers.n_threads == 1 or self._one_by_one:
-                visiting = self._hands(0), visited
-                done += sweep_alone(
-                    self.penalty.pair, self.cuts[done:], self.stack, self.ascent, tolerance, visiting, new, sums
-                )
+                done += sweep_columns(pair, EVERY, self.cuts[done:], batch, self._hands(0), sweep)
                 if done == len(self.cuts) - 1:
                     break
-                batch = self._batch(done)
+                batch = self._batch(done)  # which is visited, but there was no room for it
             else:
-                batch = self._batch(done)
-                self._visit(batch, tolerance, visited)
-            new = _with_room(new, batch, old, visited)
-            close_batch(self.stack, batch, self.ascent, visited, new, sums)
+                self._visit(batch, sweep)
+            while not sweep_columns(pair, CLOSE, _ANY, batch, self._hands(0), sweep):
+                sweep = sweep._replace(new=_with_room(sweep.new, int(sweep.new.start[batch.begin])))
             done += 1
+        new = sweep.new
         n = new.start[-1]
         columns = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
         self.ascent = Ascent(self.ascent.W, self.ascent.precision, columns)
@@ -308,30 +310,25 @@ class ColumnAscent:
 
         self.workers.map(one, range(len(flats) * len(slots)))
 
-    def _visit(self, batch: Any, tolerance: float, visited: Any) -> None:
+    def _visit(self, batch: Any, sweep: Any) -> None:
         """Visit the columns of a batch, on threads, and make one matrix of them."""
-        from jointglasso.kernels.column_batches import mirror_rows, settle_columns
-        from jointglasso.kernels.columns import visit_columns
+        from jointglasso.kernels.column_batches import MIRROR, OPEN, SETTLE, VISIT, sweep_columns
 
-        pair, stack, ascent, m = self.penalty.pair, self.stack, self.ascent, batch.end - batch.begin
+        pair, m = self.penalty.pair, batch.end - batch.begin
         pieces = min(m, tuning.BATCH_PIECES * self.workers.n_threads)
-        hands = [self._hands(piece) for piece in range(pieces)]
+        hands = [self._hands(piece) for piece in range(tuning.BATCH_PIECES * self.workers.n_threads)]
         # The longest columns first, dealt out like cards; who solves a column makes no difference to it.
-        dealt = np.argsort(-np.diff(ascent.columns.start[batch.begin : batch.end + 1]), kind="stable")
-
-        def visit(piece: int) -> None:
-            which = dealt[piece::pieces].copy()
-            visit_columns(pair, which, stack, batch, ascent, tolerance, hands[piece], visited)
-
+        dealt = np.argsort(-np.diff(self.ascent.columns.start[batch.begin : batch.end + 1]), kind="stable")
         parts = pieces if m >= tuning.BATCH_SHARED else 1
+        settled = (m * np.sqrt(np.arange(parts + 1) / parts)).astype(np.int64)
 
-        def settle(piece: int) -> None:
-            first, last = (int(m * np.sqrt(part / parts)) for part in (piece, piece + 1))
-            settle_columns(pair, first, last, stack, batch, ascent, hands[piece], visited)
+        def do(step: int, shares: list[IntArray]) -> None:
+            self.workers.map(lambda n: sweep_columns(pair, step, shares[n], batch, hands[n], sweep), range(len(shares)))
 
-        self.workers.map(visit, range(pieces))
-        self.workers.run(mirror_rows, self._shares, stack, batch, ascent.W)
-        self.workers.map(settle, range(parts))
+        do(OPEN, [_ANY])
+        do(VISIT, [dealt[piece::pieces].copy() for piece in range(pieces)])
+        do(MIRROR, [self._shares[part : part + 2] for part in range(self.workers.n_threads)])
+        do(SETTLE, [settled[part : part + 2] for part in range(parts)])
 
     @cached_property
     def _shares(self) -> IntArray:
@@ -339,13 +336,10 @@ class ColumnAscent:
         return np.linspace(0, len(self.blocks.members), self.workers.n_threads + 1).astype(np.int64)
 
     def _batch(self, number: int) -> Any:
-        from jointglasso.kernels.column_batches import batch_places
         from jointglasso.kernels.columns import Batch
 
-        begin, end = int(self.cuts[number]), int(self.cuts[number + 1])
         lo, hi = (np.empty(len(self.blocks.size), dtype=np.int64) for _ in range(2))
-        batch_places(self.stack, begin, end, lo, hi)
-        return Batch(begin, end, lo, hi)
+        return Batch(int(self.cuts[number]), int(self.cuts[number + 1]), lo, hi)
 
     def _visited(self) -> Any:
         """Room for what is found out about the columns of a batch."""
@@ -370,17 +364,12 @@ class ColumnAscent:
         return self._room[number]
 
 
-def _with_room(new: SparseColumns, batch: Any, old: SparseColumns, visited: Any) -> SparseColumns:
-    """With room for the columns of a batch."""
-    from jointglasso.kernels.column_batches import batch_pairs
-
-    needed = int(new.start[batch.begin]) + batch_pairs(batch, old, visited)
-    if needed <= len(new.other):
-        return new
-    n = new.start[batch.begin]
-    other, value = np.empty(2 * needed, dtype=np.int64), np.empty((2 * needed, new.value.shape[1]))
-    other[:n], value[:n] = new.other[:n], new.value[:n]
-    return SparseColumns(new.start, other, value)
+def _with_room(columns: SparseColumns, n: int) -> SparseColumns:
+    """The first n pairs of the columns, with twice the room."""
+    room = 2 * len(columns.other)
+    other, value = np.empty(room, dtype=np.int64), np.empty((room, columns.value.shape[1]))
+    other[:n], value[:n] = columns.other[:n], columns.value[:n]
+    return SparseColumns(columns.start, other, value)
 
 
 def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
