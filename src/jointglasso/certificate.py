@@ -90,11 +90,6 @@ class CertainEdges:
     absent: BoolArray
     """Proved to be zero in the exact solution."""
 
-    @property
-    def n_undetermined(self) -> int:
-        """Entries that the gap is too wide to decide."""
-        return len(self.present) - int(self.present.sum()) - int(self.absent.sum())
-
 
 def bound_groups(
     system: BlockSystem,

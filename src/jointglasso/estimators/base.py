@@ -31,6 +31,10 @@ SOLVE = (
 class JointModel(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators; see `JointGraphicalLasso` for the attributes."""
 
+    def _keep_arguments(self, given: dict[str, Any]) -> None:
+        """Keep what the constructor was given, under the names it has there, as scikit-learn wants it."""
+        self.__dict__.update({name: value for name, value in given.items() if name not in ("self", "__class__")})
+
     def _preparation(self) -> Preparation:
         return Preparation(**{name: getattr(self, name) for name in PREPARATION}).checked()
 

@@ -92,35 +92,7 @@ class JointGraphicalLassoCV(JointModel):
         variables: str = "same",
         pair_weights: Any = None,
     ) -> None:
-        self.criterion = criterion
-        self.grid = grid
-        self.n_lambdas = n_lambdas
-        self.ratios = ratios
-        self.min_ratio = min_ratio
-        self.gamma = gamma
-        self.relaxed = relaxed
-        self.patience = patience
-        self.cv = cv
-        self.beta = beta
-        self.n_subsamples = n_subsamples
-        self.random_state = random_state
-        self.penalty = penalty
-        self.class_graph = class_graph
-        self.scale = scale
-        self.assume_centered = assume_centered
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.fuse_diagonal = fuse_diagonal
-        self.screening = screening
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.missing = missing
-        self.association = association
-        self.constant = constant
-        self.variables = variables
-        self.pair_weights = pair_weights
+        self._keep_arguments(locals())
 
     def fit(self, X: Any, y: Any = None) -> JointGraphicalLassoCV:
         """Choose the penalties and estimate the precision matrices there.

@@ -131,26 +131,7 @@ class JointGraphicalLasso(JointModel):
         pair_weights: Any = None,
         latent: float | None = None,
     ) -> None:
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.penalty = penalty
-        self.class_graph = class_graph
-        self.scale = scale
-        self.assume_centered = assume_centered
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.fuse_diagonal = fuse_diagonal
-        self.screening = screening
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.missing = missing
-        self.association = association
-        self.constant = constant
-        self.variables = variables
-        self.pair_weights = pair_weights
-        self.latent = latent
+        self._keep_arguments(locals())
 
     def fit(self, X: Any, y: Any = None) -> JointGraphicalLasso:
         """Estimate the precision matrices.

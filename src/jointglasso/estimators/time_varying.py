@@ -106,29 +106,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         constant: str = "refuse",
         pair_weights: Any = None,
     ) -> None:
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.penalty = penalty
-        self.windows = windows
-        self.width = width
-        self.overlap = overlap
-        self.criterion = criterion
-        self.gamma = gamma
-        self.random_state = random_state
-        self.scale = scale
-        self.assume_centered = assume_centered
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.fuse_diagonal = fuse_diagonal
-        self.screening = screening
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.missing = missing
-        self.association = association
-        self.constant = constant
-        self.pair_weights = pair_weights
+        self._keep_arguments(locals())
 
     def fit(self, X: Any, y: Any = None) -> TimeVaryingGraphicalLasso:
         """Estimate the precision matrix of each window.

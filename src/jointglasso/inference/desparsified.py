@@ -50,7 +50,6 @@ class Residuals:
         upper = sparse.triu(self.Theta, 1).tocoo()
         self.rows, self.columns = upper.row.astype(np.int64), upper.col.astype(np.int64)
         self.theta: FloatArray = upper.data
-        self.on_support: FloatArray = -upper.data / np.sqrt(theta[self.rows] * theta[self.columns])
         """Partial correlations of Theta at the pairs `rows`, `columns` of the support."""
 
     @cached_property
