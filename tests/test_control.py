@@ -234,3 +234,30 @@ def test_asymmetry_is_judged_on_the_scale_of_the_two_variables():
     T[1, 2], T[2, 1] = 0.5, -0.5
     with pytest.raises(ValueError, match="not symmetric"):
         jgl.solve(T, 0.1, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("holds", "why"),
+    [
+        ({"solved": True, "stuck": True, "stop": True, "last": True}, "tolerance"),
+        ({"solved": False, "stuck": True, "stop": True, "last": True}, "rounding"),
+        ({"solved": False, "stop": True, "last": True}, "callback"),
+        ({"solved": False, "stop": False, "last": True}, "max_iter"),
+        ({"solved": False, "stop": False, "last": False}, ""),
+    ],
+)
+def test_the_first_reason_to_end_is_told(holds, why):
+    from jointglasso.solvers.base import reason_to_end
+
+    assert reason_to_end(**holds) == why
+
+
+@pytest.mark.parametrize("solver", ["admm", "proximal_gradient", "newton"])
+def test_a_wish_to_stop_that_comes_with_the_solution_is_no_reason(solver):
+    S = np.array([[[1.0, 0.4, 0.2], [0.4, 1.0, 0.3], [0.2, 0.3, 1.0]]] * 2)
+    allowed = jgl.solve(S, 0.1, 0.1, solver=solver, tol=1e-6).certificate.gap
+
+    def stop(iteration):
+        return iteration.gap is not None and iteration.gap <= allowed
+
+    assert jgl.solve(S, 0.1, 0.1, solver=solver, tol=1e-6, callback=stop).status.code == "converged"

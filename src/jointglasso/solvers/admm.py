@@ -25,7 +25,7 @@ from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.certificate import Bounds
-from jointglasso.solvers.base import SolverResult, SolverTask
+from jointglasso.solvers.base import SolverResult, SolverTask, reason_to_end
 from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 
 #: The paper's own stopping rule: both residuals, summed over the classes, below this.
@@ -106,14 +106,11 @@ class ADMM:
             state.update_u()
             bounds = best.offer(state.Y) if self._check_due(number, task.max_iter) else None
             stop = task.report(objective, None if bounds is None else bounds.total_gap)
+            solved = bounds is not None and bounds.total_gap <= task.limits(bounds).sum()
+            stopped_by = reason_to_end(solved=solved, stop=stop, last=number == task.max_iter)
             if self.stopping == "paper" and state.paper_residual() < PAPER_TOLERANCE:
                 stopped_by = "paper's rule"
-                break
-            if self.stopping == "gap" and bounds is not None and bounds.total_gap <= task.limits(bounds).sum():
-                stopped_by = "tolerance"
-                break
-            if stop:
-                stopped_by = "callback"
+            if stopped_by:
                 break
             if self.adapt_rho:
                 state.balance(number)

@@ -81,6 +81,12 @@ class SolverResult:
     """How each group was solved."""
 
 
+def reason_to_end(*, solved: bool, stop: bool, last: bool, stuck: bool = False) -> str:
+    """What ends an iteration, the first that holds: the gap, rounding, somebody's wish, the limit; empty if nothing."""
+    reasons = {"tolerance": solved, "rounding": stuck, "callback": stop, "max_iter": last}
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
 class GroupSolver(Protocol):
     """A method that solves a system of class blocks."""
 

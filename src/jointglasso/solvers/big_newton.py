@@ -24,7 +24,7 @@ from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds, gap_of_squares
 from jointglasso.kernels.pair_types import Entries, GroupPair
 from jointglasso.penalties import ANY_CLASS
-from jointglasso.solvers.base import SolverTask, diagonal_start
+from jointglasso.solvers.base import SolverTask, diagonal_start, reason_to_end
 from jointglasso.solvers.columns import ColumnAscent, next_look
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
 
@@ -56,12 +56,11 @@ def solve_big_group(
             working = state.working_set()
             bounds = state.near_bounds(working)
             stop = task.report(state.objective, None if bounds is None else bounds.total_gap)
-            if bounds is not None and not task.unsolved(bounds).any():
-                return state.theta, bounds, number, "tolerance"
-            if work > allowed:
-                return state.theta, state.bounds(), number, "work"
-            if stop or number == task.max_iter:
-                return state.theta, state.bounds(), number, "callback" if stop else "max_iter"
+            solved = bounds is not None and not task.unsolved(bounds).any()
+            why = reason_to_end(solved=solved, stop=stop, last=number == task.max_iter)
+            if why or work > allowed:
+                why = "work" if work > allowed and not solved else why
+                return state.theta, bounds if bounds is not None and solved else state.bounds(), number, why
             product = HessianProduct(working, state.W, workers)
             direction, promised = state.direction(working, product)
             work += product.work

@@ -17,7 +17,7 @@ from jointglasso._typing import IntArray
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
 from jointglasso.kernels.pair_types import Ascent
 from jointglasso.penalties import UNIFORM, PairPenalty
-from jointglasso.solvers.base import Report
+from jointglasso.solvers.base import Report, reason_to_end
 from jointglasso.solvers.column_order import Order, as_columns
 from jointglasso.solvers.columns import ColumnAscent, next_look
 from jointglasso.solvers.dual_point import DualPoint, inverse, mirror
@@ -59,8 +59,9 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
         if ascent.rough_gap <= min(limit, wanted) or unseen > ascent.look_cost or settled:
             best, unseen = _looked(task, ascent, best), 0.0
             objective = min(objective, best.objective)
-            if best.gap <= task.limit(objective) or settled:
-                why = "rounding" if best.gap > task.limit(objective) else "tolerance"
+            solved = best.gap <= task.limit(objective)
+            if ended := reason_to_end(solved=solved, stuck=settled, stop=False, last=number == task.max_iter):
+                why = ended
                 break
             wanted = next_look(ascent.rough_gap, limit, best.gap)
         else:

@@ -24,6 +24,7 @@ from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.certificate import gap_radii
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import log_determinant_error, sum_error
+from jointglasso.solvers.base import reason_to_end
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,12 @@ def solve_latent(
         if looked:
             found = bound(problem, state.A_flat, state.factors(), state.dual)
             best = found if found.gap < best.gap or not np.isfinite(best.gap) else best
-        if report(best.objective, best.gap if looked else None):
-            return best, number, "callback"
-        if looked and best.gap <= allowed(best.objective):
-            return best, number, "tolerance"
+        stop = report(best.objective, best.gap if looked else None)
+        solved = looked and best.gap <= allowed(best.objective)
+        if why := reason_to_end(solved=solved, stop=stop, last=number == max_iter):
+            return best, number, why
         state.balance(number)
-    return best, max_iter, "max_iter"
+    return best, 0, "max_iter"
 
 
 class _State:

@@ -17,7 +17,7 @@ from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import bincount
-from jointglasso.solvers.base import SolverResult, SolverTask
+from jointglasso.solvers.base import SolverResult, SolverTask, reason_to_end
 from jointglasso.validation import check_count
 
 
@@ -60,15 +60,12 @@ class ProximalGradient:
                 bounds = task.bounds(state.theta, factor=state.factor)
                 state.moving = task.unsolved(bounds) & ~state.stuck
                 stop = task.report(bounds.total_objective, bounds.total_gap)
-                if not state.moving.any():
-                    stopped_by = "rounding" if task.unsolved(bounds).any() else "tolerance"
+                stuck, solved = not state.moving.any(), not task.unsolved(bounds).any()
+                stopped_by = reason_to_end(solved=solved, stuck=stuck, stop=stop, last=number == task.max_iter)
+                if stopped_by:
                     break
-                if stop:
-                    stopped_by = "callback"
-                    break
-            if number < task.max_iter:
-                state.step()
-                task.keep(lambda: state.theta)
+            state.step()
+            task.keep(lambda: state.theta)
         if np.isinf(bounds.gap).any():
             bounds = task.bounds(state.theta, factor=state.factor, rescue=True)
         return SolverResult(state.theta, bounds, number, stopped_by, [self.name] * task.system.n_groups)
