@@ -261,7 +261,9 @@ def test_demo_writes_a_report_and_says_what_was_found(tmp_path, monkeypatch):
     for figures in (True, False):  # a second demo replaces the first
         if not figures:
             monkeypatch.setattr("jointglasso.cli.results.find_spec", lambda package: None)
-        shown = invoke("demo").stdout
+        result = invoke("demo")
+        shown = result.stdout
+        assert "Warning" not in result.output and "on a small grid" in shown
         for words in ("2,498 samples", "BLCA", "joined in all classes", "Certificate: ", "report.html"):
             assert words in shown
         assert (tmp_path / "jointglasso-demo" / "figures").exists() == figures
