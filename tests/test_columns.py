@@ -384,3 +384,27 @@ def test_a_pair_inside_a_batch_can_join(monkeypatch):
         ascent.sweep()
     bounds = task.bounds(ascent.theta())
     assert bounds.total_gap <= 1e-5 * abs(bounds.total_objective)
+
+
+def test_what_a_batch_leaves_behind_does_not_reach_the_next(monkeypatch):
+    """Pairs that lie in two blocks of a class are nobody's there, whatever the room says of earlier pairs."""
+    monkeypatch.setattr(tuning, "BATCH_FEWEST", 45)
+    labels = np.array([[0] * 90, [0] * 40 + [1] * 50, [0] * 50 + [1] * 40])
+
+    def swept(left_behind):
+        make = ColumnAscent._visited
+
+        def used(ascent):
+            visited = make(ascent)
+            visited.shift[:] = left_behind
+            return visited
+
+        task = make_task(correlated(p=90, strength=0.95), 0.05, 0.02, 0.05, labels=labels)
+        ascent = ColumnAscent.begin(task, task.start, strong=np.zeros(task.system.n_pairs, dtype=bool))
+        with monkeypatch.context() as patch:
+            patch.setattr(ColumnAscent, "_visited", used)
+            for _ in range(3):
+                ascent.sweep()
+        return ascent.W
+
+    np.testing.assert_array_equal(swept(0.0), swept(50.0))

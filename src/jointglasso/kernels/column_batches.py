@@ -98,6 +98,7 @@ def _settle_columns(penalty: Penalty, first: int, last: int, batch: Batch, hands
     zero, one = np.zeros(n_classes), np.ones(n_classes)
     for d in range(first, last):
         visited.shifted[d] = False
+        visited.shift[:, d, :d] = 0.0  # what an earlier batch left there is not of these pairs
         if visited.n_pairs[d] < 0:
             continue
         for k in range(n_classes):
