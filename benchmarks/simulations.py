@@ -1,6 +1,6 @@
 """The statistics of `select`, `infer` and `network_test`, on data with a known truth and beside other ways.
 
-    python benchmarks/simulations.py [selection | inference | tails | missing | permutation | real | all]
+    python benchmarks/simulations.py [selection | inference | tails | ordinal | missing | permutation | real | all]
         [--repetitions 40] [--seed 0] [--jobs 1] [--data FOLDER]
 
 `selection`: Matthews correlation with the true edges, false edges on noise and seconds, of `select` (default, and as in
@@ -8,6 +8,7 @@ version 0.1), of each class by itself, of all as one, and of scikit-learn and GG
 `inference`: 95 % intervals of edges and non-edges, level of tests at 0.05 and 0.001, false discovery rate at 0.1 and
 power, by design; edges within classes, differences between the first two, heterogeneity of all.
 `tails`: the same for data that are not Gaussian, by standard error and association.
+`ordinal`: the same for answers in categories, `association="mixed"` beside normal scores of the codes.
 `missing`: the same with values missing at random, `missing="em"`.
 `permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
 `real`: one class of real data is halved at random; a difference that is found is false.
@@ -281,6 +282,25 @@ def tails_table(repetitions: int, seed: int) -> None:
             print_row(str(design), se, association, *edges.row(), f"{np.mean(differences.false):.3f}")
 
 
+def ordinal_table(repetitions: int, seed: int) -> None:
+    """Intervals, levels and false discoveries of answers in categories, all alike or beside numbers."""
+    print_header("design", "categories", "association", *COLUMNS, "FDR .1 of differences")
+    design = Design("scale-free", 12, (250, 250))
+    for words, kinds in (("5", [5]), ("3", [3]), ("2", [2]), ("numbers, 5, 3, 2", [0, 5, 3, 2])):
+        counts = {association: (Count(), Count(), Count()) for association in ("nonparanormal", "mixed")}
+        for number, (truth, samples) in enumerate(repeat(design, repetitions, seed)):
+            rng = np.random.default_rng([seed, number])
+            cuts = [np.sort(rng.normal(scale=0.8, size=max(kinds[j % len(kinds)] - 1, 0))) for j in range(design.p)]
+            given = {}
+            for name, X in samples.items():
+                answers = [np.searchsorted(cut, x) if len(cut) else x for cut, x in zip(cuts, X.T, strict=True)]
+                given[name] = np.column_stack(answers)
+            for association, count in counts.items():
+                score(truth, jgl.infer(given, association=association), *count)
+        for association, (edges, differences, _) in counts.items():
+            print_row(str(design), words, association, *edges.row(), f"{np.mean(differences.false):.3f}")
+
+
 def missing_table(repetitions: int, seed: int) -> None:
     """Intervals, levels and false discoveries where values are missing at random."""
     print_header("design", "missing", "what", *COLUMNS)
@@ -362,6 +382,7 @@ def main() -> None:
         "selection": lambda o: selection_table(o.repetitions, o.seed, o.jobs),
         "inference": lambda o: inference_table(o.repetitions, o.seed),
         "tails": lambda o: tails_table(o.repetitions, o.seed),
+        "ordinal": lambda o: ordinal_table(o.repetitions, o.seed),
         "missing": lambda o: missing_table(o.repetitions, o.seed),
         "permutation": lambda o: permutation_table(o.repetitions, o.seed),
         "real": lambda o: real_table(o.repetitions, o.seed, o.data),

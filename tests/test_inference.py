@@ -15,7 +15,7 @@ from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import estimate
 from jointglasso.inference.fdr import q_values
-from jointglasso.inference.standard_errors import all_factors, factors, influence
+from jointglasso.inference.standard_errors import all_factors, factors, influence, resampled_factors
 from jointglasso.inference.support import OMEGA, find_support, refitted
 
 
@@ -325,6 +325,42 @@ def test_normal_scores_do_not_see_the_margins(table):
 # Subjects, batches, missing values
 
 
+def test_resampled_factors_are_those_of_the_influence_of_samples(data, residuals):
+    """Both are the variance of the same estimate, one from resamples and one from single samples."""
+    rng = np.random.default_rng(0)
+    for Z, part in zip(data.scores, residuals, strict=True):
+        R = np.array([np.corrcoef(Z[rng.integers(0, len(Z), len(Z))].T) for _ in range(400)])
+        rho = part.all_pairs()
+        np.fill_diagonal(rho, 0.0)
+        found = resampled_factors(part, rho, R - R.mean(axis=0), float(len(Z)))
+        off = ~np.eye(len(rho), dtype=bool)
+        ratio = found[off] / all_factors(part, rho)[off]
+        assert ratio.mean() == pytest.approx(1.0, abs=0.06)
+        assert np.abs(ratio - 1.0).max() < 0.4
+
+
+def test_answers_in_categories_are_traced_back_to_what_lies_behind_them():
+    """Codes of two categories have partial correlations of half the size; the latent ones are found, less surely."""
+    rng = np.random.default_rng(1)
+    Theta = np.eye(6) + 0.45 * (np.eye(6, k=1) + np.eye(6, k=-1))
+    latent = {name: rng.normal(size=(700, 6)) @ np.linalg.cholesky(np.linalg.inv(Theta)).T for name in "ab"}
+    answers = {name: (X > 0.3).astype(float) for name, X in latent.items()}
+    found, codes = jgl.infer(answers, association="mixed"), jgl.infer(answers)
+    on = found.estimates.columns - found.estimates.rows == 1
+    assert np.tanh(found.estimates.z)[on].mean() == pytest.approx(-0.45, abs=0.06)
+    assert np.tanh(codes.estimates.z)[on].mean() > -0.35
+    assert (found.estimates.error > 1.3 * codes.estimates.error).all()
+    assert (found.estimates.degrees < 0.6 * codes.estimates.degrees).all()
+    low, high = found.intervals()[1:]
+    assert ((low[on] <= -0.45) & (high[on] >= -0.45)).mean() >= 0.8
+    assert "6 of 6 variables are taken as ordinal" in found.notes[0]
+    assert "resamples" in found.method() and "Polychoric" in str(found)
+    again = jgl.infer(answers, association="mixed", groups={name: np.arange(700) // 2 for name in "ab"})
+    np.testing.assert_array_equal(again.estimates.degrees, 349.0)
+    few = jgl.infer({name: X[:90] for name, X in answers.items()}, association="mixed")
+    assert any("are worth" in note for note in few.notes)
+
+
 def test_a_batch_that_shifts_some_variables_is_taken_out():
     X = chain(0.0, 120, seed=5)
     batch = np.repeat(["m", "t", "w"], 40)
@@ -372,8 +408,10 @@ def test_a_support_that_is_too_dense_for_the_samples_gets_a_ridge_and_a_word():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"association": "spearman"}, "take 'nonparanormal'"),
-        ({"association": "mixed"}, "'mixed' has no standard errors"),
+        ({"association": "spearman"}, "'spearman' has no standard errors"),
+        ({"association": "mixed", "covariates": np.zeros(250)}, "does not go with association='mixed'"),
+        ({"association": "mixed", "missing": "em"}, "does not go with association='mixed'"),
+        ({"association": "mixed", "se": "gaussian"}, "does not hold for answers in categories"),
         ({"missing": "pairwise"}, "take 'complete' or 'em'"),
         ({"se": "robust"}, "choose one of 'moderated', 'gaussian'"),
         ({"groups": [1, 2]}, "groups has 2 rows, but there are 250 samples"),

@@ -127,6 +127,12 @@ def test_pairing_is_checked_by_name(chains):
         jgl.network_test(samples, paired={**subject, "c0": [3, 3, *range(18)]}, n_permutations=9)
 
 
+def test_categories_are_for_infer():
+    for function in (jgl.network_test, jgl.bootstrap_network):
+        with pytest.raises(ValueError, match="no standard errors here \\(infer has them\\)"):
+            function({"a": np.eye(9), "b": np.eye(9)}, association="mixed")
+
+
 def test_one_class_cannot_be_compared():
     with pytest.raises(ValueError, match="only one"):
         jgl.network_test(np.random.default_rng(0).normal(size=(30, 4)))

@@ -106,6 +106,8 @@ def infer(session: Session, /, **options: Any) -> int:
 def _check(options: dict[str, Any]) -> None:
     if options["scale"] == "covariance":
         raise click.UsageError("--scale covariance: partial correlations are the same on either scale; leave it out.")
+    if options["association"] == "mixed" and options["n_resamples"]:
+        raise click.UsageError("--bootstrap does not go with --association mixed: leave one of them out.")
     if options["missing"] == "pairwise":
         raise click.UsageError("--missing pairwise has no standard errors: take complete, em or drop-variables.")
 

@@ -18,7 +18,7 @@ from jointglasso._display import Shown
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.inference.batch import Estimator
-from jointglasso.inference.data import InferenceData, read_inference_data
+from jointglasso.inference.data import read_inference_data, resample
 from jointglasso.inference.front import infer
 from jointglasso.inference.result import check_rate
 from jointglasso.inference.support import class_weights
@@ -224,9 +224,9 @@ def bootstrap_network(
     options: dict[str, Any] = {
         "association": association, "covariates": covariates, "missing": missing, "groups": groups,
     }  # fmt: skip
+    data = read_inference_data(X, y, **options)
     observed = infer(X, y, weights=weights, strength=strength, keep="all", **options)
     edge = observed.q_values <= check_rate(fdr)
-    data = read_inference_data(X, y, **options)
     kept = np.flatnonzero(edge.any(axis=1))
     estimates = observed.estimates
     # A resample finds an edge again where its p-value would have been a discovery in the data.
@@ -235,7 +235,7 @@ def bootstrap_network(
 
     def draw(number: int) -> list[FloatArray]:
         rng = np.random.default_rng(seeds[number])
-        return [Z[_resample(data, k, len(Z), rng)] for k, Z in enumerate(data.scores)]
+        return [Z[resample(data, k, len(Z), rng)] for k, Z in enumerate(data.scores)]
 
     def summary(z: FloatArray) -> tuple[FloatArray, BoolArray]:
         p = edge_p_values(z[kept], estimates.error[kept], estimates.degrees, gaussian=False)
@@ -254,13 +254,3 @@ def bootstrap_network(
         class_names=data.class_names,
         variable_names=data.source.variable_names,
     )
-
-
-def _resample(data: InferenceData, k: int, n: int, rng: np.random.Generator) -> IntArray:
-    """Rows of class k drawn with replacement, whole subjects where they are known."""
-    if data.subjects is None:
-        return rng.integers(0, n, n)
-    subjects = data.subjects[k]
-    drawn = rng.integers(0, subjects.max() + 1, subjects.max() + 1)
-    rows: IntArray = np.concatenate([np.flatnonzero(subjects == subject) for subject in drawn])
-    return rows

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import helmert
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
@@ -19,11 +20,15 @@ from jointglasso.errors import argument
 from jointglasso.selection.em import imputed
 from jointglasso.validation import InputError, check_choice
 
-#: Kinds of correlation that have standard errors here.
-ASSOCIATIONS = ("pearson", "nonparanormal")
+#: Kinds of correlation that have standard errors here; the last one by resamples, and in `infer` alone.
+ASSOCIATIONS = ("pearson", "nonparanormal", "mixed")
 
 #: Fewest samples of a class, covariates taken off, and fewest subjects: below it a standard error means nothing.
 FEWEST = 8
+
+#: Resamples behind the standard errors of polychoric and polyserial correlations, and variables that they are
+#: affordable for: their time grows with the number of pairs.
+RESAMPLES, MOST_ORDINAL = 60, 150
 
 #: Draws of the missing values of each sample.
 COPIES = 20
@@ -43,6 +48,24 @@ class InferenceData:
     """Subject of each sample; None where all samples are independent."""
     gain: list[FloatArray] | None = None
     """(p, p) of each class: samples for each that has both values of a pair; None where none is missing."""
+    changes: list[FloatArray] | None = None
+    """(B, p, p) of each class: correlations of resamples, less their mean; None where scores tell standard errors."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of the correlations."""
+
+    @cached_property
+    def worth(self) -> FloatArray:
+        """(K,): samples of complete Gaussian data that say as much about the correlations."""
+        if self.gain is not None:
+            return np.asarray(self.sizes / [factor.mean() for factor in self.gain])
+        if self.changes is None:
+            return self.sizes
+        i, j = np.triu_indices(self.n_variables, 1)
+        inflation = []
+        for k, change in enumerate(self.changes):
+            gaussian = (1.0 - self.source.entries(k, i, j) ** 2) ** 2 / self.sizes[k]
+            inflation.append(float(np.mean((change[:, i, j] ** 2).mean(axis=0) / gaussian)))
+        return np.asarray(self.sizes / np.maximum(1.0, inflation))
 
     @cached_property
     def subjects(self) -> list[IntArray] | None:
@@ -72,13 +95,24 @@ class InferenceData:
 def read_inference_data(
     X: Any, y: Any, *, association: str, missing: str, groups: Any, covariates: Any, em: bool = False
 ) -> InferenceData:
-    """Read samples, take the covariates out of every class, and standardise; `em` says that EM will do."""
-    if association in ("spearman", "mixed"):
+    """Read samples, take the covariates out of every class, and standardise.
+
+    `em` says that EM will do, and standard errors from resamples: that is so in `infer`.
+    """
+    if association == "spearman" or (association == "mixed" and not em):
+        where = "" if association == "spearman" else " here (infer has them)"
         raise InputError(
-            f"{argument('association', association)} has no standard errors: take 'nonparanormal', which sees ranks.",
+            f"{argument('association', association)} has no standard errors{where}: take 'nonparanormal', which sees "
+            "ranks.",
             "association",
         )
     check_choice("association", association, ASSOCIATIONS)
+    if association == "mixed" and (covariates is not None or missing == "em"):
+        what = argument("covariates") if covariates is not None else argument("missing", "em")
+        raise InputError(
+            f"{what} does not go with {argument('association', 'mixed')}, whose answers are categories: leave one out.",
+            "association",
+        )
     if missing == "pairwise":
         other = "'complete' or 'em'" if em else "'complete'"
         raise InputError(
@@ -96,6 +130,8 @@ def read_inference_data(
         sizes = sizes - lost
     _require_varying(given, samples)
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
+    if association == "mixed":
+        return _resampled(samples, sizes, beside[0])
     if any(np.isnan(X).any() for X in samples.matrices):
         return _imputed(samples, sizes, beside[0], association)
     source: Any = Preparation(association=association)(samples).source
@@ -105,6 +141,49 @@ def read_inference_data(
     if data.subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
     return data
+
+
+def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) -> InferenceData:
+    """Correlations of latent variables, as scores that have them, with those of resamples beside."""
+    p = samples.n_variables
+    if p > MOST_ORDINAL:
+        raise InputError(
+            f"{argument('association', 'mixed')} takes too long for {p} variables, since standard errors come from "
+            f"resamples: choose at most {MOST_ORDINAL} of them.",
+            "association",
+        )
+    how = Preparation(association="mixed")
+    prepared = how(samples)
+    data = InferenceData(prepared.source, [], sizes, subjects, notes=prepared.notes)
+    if subjects is not None:
+        _require_enough(data.units, samples.class_names, "subjects (groups)")
+    drawn: list[list[FloatArray]] = [[] for _ in sizes]
+    for number in range(RESAMPLES):
+        rng = np.random.default_rng(number)
+        rows = [resample(data, k, n, rng) for k, n in enumerate(samples.sizes.tolist())]
+        source = how.for_resamples()(samples.take(rows)).source
+        for k, matrices in enumerate(drawn):
+            matrices.append(source.tile(k, slice(0, p), slice(0, p)))
+    scores = [_scores_with(prepared.source.tile(k, slice(0, p), slice(0, p))) for k in range(len(sizes))]
+    changes = [np.array(matrices) - np.mean(matrices, axis=0) for matrices in drawn]
+    return replace(data, scores=scores, changes=changes)
+
+
+def _scores_with(R: FloatArray) -> FloatArray:
+    """(p + 1, p): centred columns whose correlations are `R`."""
+    values, vectors = np.linalg.eigh(R)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.asarray(np.sqrt(len(R) + 1.0) * helmert(len(R) + 1).T @ root)
+
+
+def resample(data: InferenceData, k: int, n: int, rng: np.random.Generator) -> IntArray:
+    """Rows of class k drawn with replacement, whole subjects where they are known."""
+    if data.subjects is None:
+        return rng.integers(0, n, n)
+    subjects = data.subjects[k]
+    drawn = rng.integers(0, subjects.max() + 1, subjects.max() + 1)
+    rows: IntArray = np.concatenate([np.flatnonzero(subjects == subject) for subject in drawn])
+    return rows
 
 
 def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, association: str) -> InferenceData:

@@ -12,7 +12,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.data import InferenceData
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.scan import pairs_beyond, sampled_pairs
-from jointglasso.inference.standard_errors import all_factors, factors, moderated
+from jointglasso.inference.standard_errors import all_factors, factors, moderated, resampled_factors
 
 #: Pairs up to which all of them are kept.
 ALL_PAIRS = 2_000_000
@@ -61,10 +61,15 @@ def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: flo
 
 
 def degrees_of_freedom(data: InferenceData, se: str) -> FloatArray:
-    """Of each class: n - 2 for Gaussian standard errors, n / 2 for moderated ones, subjects less 1 where given."""
+    """Of each class: n - 2 for Gaussian standard errors, n / 2 for moderated ones, subjects less 1 where given.
+
+    Where answers are categories n is what they are worth.
+    """
     if data.subjects is not None and data.gain is None:
         return data.units - 1.0
-    return data.sizes - 2.0 if se == "gaussian" else data.sizes / 2.0
+    if se == "gaussian":
+        return data.sizes - 2.0
+    return (data.sizes if data.changes is None else data.worth) / 2.0
 
 
 def mean_factor(residuals: Residuals, subjects: IntArray | None) -> float:
@@ -102,7 +107,10 @@ def _whole_class(data: InferenceData, residuals: Residuals, k: int, se: str) -> 
     least = np.ones_like(rho) if residuals.gain is None else residuals.gain
     if se == "gaussian":
         return rho, least, 1.0
-    g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
+    if data.changes is not None:
+        g = resampled_factors(residuals, rho, data.changes[k], data.sizes[k])
+    else:
+        g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
     p = len(g)
     mean = float((g.sum() - np.trace(g)) / max(1, p * (p - 1)))
     return rho, moderated(g, mean) * least, mean

@@ -18,6 +18,9 @@ from jointglasso.validation import InputError, check_choice, check_positive
 #: Excess kurtosis of a variable beyond which Pearson's correlations are called unsafe; that of a t with 5 degrees is 6.
 HEAVY = 5.0
 
+#: Samples that answers in few categories should be worth.
+ENOUGH = 100
+
 STANDARD_ERRORS = ("moderated", "gaussian")
 
 _MISSING = (
@@ -53,9 +56,11 @@ def infer(
         Samples in rows, as a NumPy array or a pandas, polars or pyarrow table.
     y : sequence of n labels, optional
         Class of each row; one class without it.
-    association : {"nonparanormal", "pearson"}
+    association : {"nonparanormal", "pearson", "mixed"}
         Correlations of normal scores, which hold for skewed and heavy-tailed margins and cost 4 % of the power on
-        Gaussian data, or Pearson's, which outliers can mislead: a note then names them.
+        Gaussian data, or Pearson's, which outliers can mislead: a note then names them. "mixed" is for answers in few
+        categories, such as questionnaires: polychoric and polyserial correlations of the latent Gaussian variables,
+        with standard errors from resamples.
     se : {"moderated", "gaussian"}
         Standard errors estimated from the data, or those of Gaussian data, which are too small for heavy tails.
     groups : sequence of n labels, or dict by class, optional
@@ -109,12 +114,15 @@ def infer(
     check_choice("se", se, STANDARD_ERRORS)
     if groups is not None and se == "gaussian":
         raise InputError("se='gaussian' holds for independent samples only: leave it out where groups are given.", "se")
+    if association == "mixed" and se == "gaussian":
+        raise InputError("se='gaussian' does not hold for answers in categories: leave it out.", "se")
     limit = _check_keep(keep)
     data = read_inference_data(
         X, y, association=association, missing=missing, groups=groups, covariates=covariates, em=True
     )
-    if data.gain is not None and isinstance(limit, float):
-        raise InputError(f"keep: with {argument('missing', 'em')} the tables hold all pairs; leave it out.", "keep")
+    if (data.gain is not None or data.changes is not None) and isinstance(limit, float):
+        why = argument("missing", "em") if data.changes is None else argument("association", "mixed")
+        raise InputError(f"keep: with {why} the tables hold all pairs; leave it out.", "keep")
     if data.n_variables < 2:
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
@@ -137,24 +145,25 @@ def infer(
         estimates=estimates,
         solution=found.solution,
         notes=(
+            *data.notes,
             *found.notes,
             *_floored(data, residuals),
             *(_heavy_tails(data) if association == "pearson" else ()),
             *([] if data.gain is None else [_MISSING]),
+            *(() if data.changes is None else _worth(data)),
         ),
     )
 
 
 def _find_support(data: InferenceData, strength: float | None, weights: Any, options: dict[str, Any]) -> Support:
     """Support step, done again where samples depend on each other, with the number of samples they are worth."""
-    sizes = data.sizes if data.gain is None else data.sizes / [factor.mean() for factor in data.gain]
-    found = find_support(data.source, sizes, strength=strength, weights=weights, options=options)
-    if data.subjects is None:
+    found = find_support(data.source, data.worth, strength=strength, weights=weights, options=options)
+    if data.subjects is None or data.changes is not None:
         return found
     inflation = [
         mean_factor(part, subjects) for part, subjects in zip(_residuals(data, found), data.subjects, strict=True)
     ]
-    worth = sizes / np.maximum(1.0, inflation)
+    worth = data.worth / np.maximum(1.0, inflation)
     return find_support(data.source, worth, strength=strength, weights=weights, options=options)
 
 
@@ -186,6 +195,16 @@ def _heavy_tails(data: InferenceData) -> list[str]:
                 f"{worst!r}): {argument('association', 'nonparanormal')} is safer."
             )
     return out
+
+
+def _worth(data: InferenceData) -> list[str]:
+    """Say where answers in few categories tell too little."""
+    return [
+        f"Class {name!r}: {size:g} samples of answers in so few categories are worth {worth:.0f} of numbers; below "
+        f"{ENOUGH} intervals of strong edges cover less than they should (two categories, worth 75: 0.90)."
+        for name, size, worth in zip(data.class_names, data.sizes, data.worth, strict=True)
+        if worth < min(ENOUGH, 0.5 * size)
+    ]
 
 
 def _floored(data: InferenceData, residuals: list[Residuals]) -> list[str]:

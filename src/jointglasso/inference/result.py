@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _KINDS = {
     "nonparanormal": "Correlations of normal scores (association='nonparanormal')",
     "pearson": "Pearson's correlations of the values as they are",
+    "mixed": "Polychoric and polyserial correlations (association='mixed')",
 }
 
 
@@ -44,7 +45,7 @@ class Inference(Shown):
     se : str
         "moderated" or "gaussian"; "by subject" where samples belong to subjects.
     association : str
-        "nonparanormal" or "pearson".
+        "nonparanormal", "pearson" or "mixed".
     support_edges : tuple of int
         Pairs of the support step in each class.
     diagonals : list of arrays (p,)
@@ -228,13 +229,16 @@ class Inference(Shown):
 
     def method(self, fdr: float = 0.1) -> str:
         """What was done, in sentences that can go into a paper."""
-        scores = " of normal scores" if self.association == "nonparanormal" else ""
+        kinds = {"nonparanormal": " of normal scores", "mixed": " of the Gaussian variables behind ordinal answers"}
+        scores = kinds.get(self.association, "")
         sizes = ", ".join(f"{name}: n = {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
         errors = {
             "moderated": "standard errors estimated from the influence of single samples and moderated across pairs",
             "gaussian": "standard errors of Gaussian data",
             "by subject": "standard errors from the influence of whole subjects, moderated across pairs",
         }[self.se]
+        if self.association == "mixed":
+            errors = "standard errors from resamples, moderated across pairs"
         classes = f"{self.n_classes} classes ({sizes})" if self.n_classes > 1 else f"one class (n = {self.sizes[0]:g})"
         between = ", differences between classes by Welch's test of Fisher-transformed partial correlations"
         return (

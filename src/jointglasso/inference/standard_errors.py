@@ -29,6 +29,19 @@ def all_factors(residuals: Residuals, rho: FloatArray, subjects: IntArray | None
     return g
 
 
+def resampled_factors(residuals: Residuals, rho: FloatArray, changes: FloatArray, n: float) -> FloatArray:
+    """Factor g of every pair from correlations (B, p, p) of resamples, less their mean, of `n` samples.
+
+    T moves by ``-Theta dR Theta`` where the correlations move by dR; that Theta moves too is of second order.
+    """
+    Theta, scale = residuals.Theta.toarray(), 1.0 / np.sqrt(residuals.diagonal)
+    moved = -(Theta @ changes @ Theta) * np.outer(scale, scale)
+    own = np.einsum("bii->bi", moved)
+    moved = -moved - 0.5 * rho * (own[:, :, None] + own[:, None, :])
+    g: FloatArray = n * (moved**2).sum(axis=0) / (len(changes) - 1.0) / (1.0 - rho**2) ** 2
+    return g
+
+
 def factors(
     residuals: Residuals, rows: IntArray, columns: IntArray, rho: FloatArray, subjects: IntArray | None = None
 ) -> FloatArray:
