@@ -17,7 +17,7 @@ from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_group
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers.base import SolverTask, diagonal_start
-from jointglasso.solvers.columns import ColumnAscent, precisions, suits_columns
+from jointglasso.solvers.columns import ColumnAscent, suits_columns
 
 UNKNOWN = np.empty(0)
 LAMBDAS = [(0.2, 0.1), (0.3, 0.0), (0.0, 0.4)]
@@ -205,7 +205,7 @@ def ascend(task, theta, todo, limits, max_sweeps, inverse=UNKNOWN):
     start = np.searchsorted(system.block_group[order], np.arange(system.n_groups + 1))
     groups = Groups(start, order, system.block_class, system.members, int(system.members.max()) + 1, system.n_classes)
     room, reach = penalty.room(system.n_classes), penalty.reach(system.n_classes)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room, *precisions(penalty))
+    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room, *tuning.COLUMN_PRECISION)
     return ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, todo)
 
 

@@ -99,17 +99,14 @@ HOPE = 1e-10
 # --- Sweeps over the columns of big groups (solvers/columns.py, solvers/big_sweeps.py) ---
 
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last
-#: sweep. Passes over a column cost more where a pair has to find its clusters.
-COLUMN_FINE, COLUMN_COARSE = (1e-2, 0.1), (1.0, 1.0)
+#: sweep. Columns solved ten times as roughly make three times as many sweeps.
+COLUMN_PRECISION = (1e-2, 0.1)
 
 #: Change that the first sweep is expected to make from a start that carries knowledge.
 WARM_CHANGE = 0.03
 
 #: A batch holds this part of the columns, but not fewer and not more than so many.
 BATCH_PART, BATCH_FEWEST, BATCH_MOST = 40, 32, 256
-
-#: Change of W below which there are no batches any more, unless Newton's method finds what they leave.
-LAST_BATCHES = 0.05
 
 #: Batches, in units of those that the last colouring gave, at which the variables are coloured anew.
 RECOLOUR = 1.5
@@ -124,8 +121,9 @@ BATCH_PIECES, BATCH_SHARED = 2, 64
 #: Multiplications for each entry of the blocks in a sweep; multiplications of factors that take as long as one of them.
 SWEEP_WORK, FACTOR_WORK = 10.0, 15.0
 
-#: Part of the gap estimated at one look at Theta at which the next one is worth its price.
-NEXT_LOOK = 0.7
+#: Part of the gap estimated at one look at Theta at which the next one is worth its price; of the gap allowed, at which
+#: the first one is where classes are compared.
+NEXT_LOOK, FIRST_LOOK = 0.7, 0.5
 
 #: Rows of covariances that are read at a time; numbers of a class that the dual point looks at at once.
 ROWS_AT_ONCE, DUAL_TILE = 256, 4e5

@@ -177,6 +177,8 @@ class BlockSystem:
 
     def only_groups(self, groups: IntArray) -> tuple[BlockSystem, IntArray]:
         """Some groups, made one, as a system of their own, and the flat positions of their blocks in this one."""
+        if self.n_groups == 1:
+            return self, np.arange(len(self.S))
         wanted = np.zeros(self.n_groups, dtype=bool)
         wanted[groups] = True
         blocks = np.flatnonzero(wanted[self.block_group])

@@ -124,7 +124,10 @@ class Cuts:
             largest = np.maximum(np.abs(u), np.abs(self._subgradient(bounds.inverse, entries))) + reach
             matters = ~(largest < factor * threshold[system.entry_class[entries]])
             matters |= theta[system.upper[entries]] != 0.0
-            pairs = np.union1d(pairs[np.logical_or.reduceat(matters, start[:-1])], self.waiting)
+            looked_at = np.zeros(system.n_pairs, dtype=bool)
+            looked_at[self.waiting] = True
+            looked_at[pairs] |= np.logical_or.reduceat(matters, start[:-1])
+            pairs = np.flatnonzero(looked_at)
         return self._as_rows(pairs, theta)
 
     def _as_rows(self, pairs: IntArray, theta: FloatArray) -> Rows:

@@ -21,19 +21,42 @@ A penalty is added by a class derived from `PairPenalty`, a module of compiled f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import sparse
 
+from jointglasso._threads import WORTH_SHARING, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries
+
+Result = TypeVar("Result")
+
+#: Parts into which many pairs are cut, for as many threads as there are.
+_PARTS = 16
 
 #: No weights: every pair has the penalty as it is.
 UNIFORM: FloatArray = np.empty(0)
 
 #: Classes of the entries, for penalties that treat all classes alike.
 ANY_CLASS: IntArray = np.empty(0, dtype=np.int64)
+
+
+def on_cores(function: Callable[[slice, Entries], Result], entries: Entries) -> list[Result]:
+    """Apply a function that releases the interpreter lock to parts of the pairs, on all cores: places, and entries."""
+    start, cls, factor, n_classes = entries
+    if start[-1] < WORTH_SHARING:
+        return [function(slice(0, int(start[-1])), entries)]
+    bounds = np.linspace(0, len(start) - 1, _PARTS + 1).astype(np.int64)
+
+    def one(number: int) -> Result:
+        first, last = bounds[number], bounds[number + 1]
+        at = slice(int(start[first]), int(start[last]))
+        labels, weights = cls[at] if len(cls) else cls, factor[first:last] if len(factor) else factor
+        return function(at, Entries(start[first : last + 1] - at.start, labels, weights, n_classes))
+
+    return map_on_cores(one, range(_PARTS))
 
 
 class Coupling(NamedTuple):
@@ -163,7 +186,11 @@ class PairPenalty(ABC):
         from jointglasso.kernels import entries as kernels
 
         out = np.empty_like(linear)
-        kernels.update(self.pair, curvature, linear, entries, *self._room(entries), out)
+
+        def one(at: slice, part: Entries) -> None:
+            kernels.update(self.pair, curvature[at], linear[at], part, *self._room(part), out[at])
+
+        on_cores(one, entries)
         return out
 
     def nearest_subgradient(self, theta: FloatArray, wanted: FloatArray, entries: Entries) -> FloatArray:
@@ -171,7 +198,11 @@ class PairPenalty(ABC):
         from jointglasso.kernels import entries as kernels
 
         out = np.empty_like(wanted)
-        kernels.nearest_subgradient(self.pair, theta, wanted, entries, *self._room(entries), out)
+
+        def one(at: slice, part: Entries) -> None:
+            kernels.nearest_subgradient(self.pair, theta[at], wanted[at], part, *self._room(part), out[at])
+
+        on_cores(one, entries)
         return out
 
     def inside(self, u: FloatArray, entries: Entries) -> BoolArray:

@@ -51,11 +51,6 @@ def suits_columns(task: SolverTask) -> bool:
     return bool((system.pair_factor > 0.0).all())
 
 
-def precisions(penalty: PairPenalty) -> tuple[float, float]:
-    """How closely a column is solved: see `tuning.COLUMN_FINE`."""
-    return tuning.COLUMN_FINE if "newton" in penalty.offers else tuning.COLUMN_COARSE
-
-
 @dataclass
 class ColumnAscent:
     """W, positive definite and dual feasible, with the columns that it gives Theta.
@@ -80,7 +75,8 @@ class ColumnAscent:
     n_batches: int = 0
     """As the last colouring by pairs that are not zero gave them."""
     stalled: bool = False
-    """Whether the last sweep, in batches, gained little over the one before."""
+    """Whether the last sweep, in batches, gained little over the one before: columns of a batch do not see each other,
+    and the next sweep visits one by one."""
     _room: list[Any] = field(default_factory=list)
 
     @classmethod
@@ -102,7 +98,9 @@ class ColumnAscent:
         if inverse is None:
             if strong is None:
                 strong = ~task.penalty.inside(system.weigh(system.gather(system.S)), system.entries(task.penalty))
-            ties = np.union1d(pairs, np.flatnonzero(strong))
+            tied = strong.copy()
+            tied[pairs] = True
+            ties = np.flatnonzero(tied)
         (i, j), (r, s) = ([local[m] for m in system.entry_members(system.pair_start[some])] for some in (pairs, ties))
         W = _point_near_covariance(task) if inverse is None else _point_near_inverse(task, inverse)
         columns = as_columns(
@@ -150,14 +148,6 @@ class ColumnAscent:
         return len(self.order)
 
     @property
-    def _one_by_one(self) -> bool:
-        """Whether columns are visited one by one: those of a batch do not see each other.
-
-        So it is while the sweeps stall, and at the end where sweeps are all there is.
-        """
-        return self.stalled or (self.change < tuning.LAST_BATCHES and "newton" not in self.penalty.offers)
-
-    @property
     def _most(self) -> int:
         """Columns of a batch."""
         return min(max(self.n_variables // tuning.BATCH_PART, tuning.BATCH_FEWEST), tuning.BATCH_MOST)
@@ -183,7 +173,7 @@ class ColumnAscent:
 
         self._arrange_batches()
         unit = self.penalty.scale / float(self.blocks.block_weight.max())
-        roughest, precision = precisions(self.penalty)
+        roughest, precision = tuning.COLUMN_PRECISION
         tolerance = min(roughest, precision * self.change) * unit
         old, n_classes, sums = self.ascent.columns, self.blocks.n_classes, np.zeros(3)
         room = 2 * len(old.other) + 16 * self.n_variables
@@ -191,7 +181,7 @@ class ColumnAscent:
         sweep, pair, done = Sweep(self.stack, self.ascent, tolerance, self._visited(), new, sums), self.penalty.pair, 0
         while done < len(self.cuts) - 1:
             batch = self._batch(done)
-            if self.workers.n_threads == 1 or self._one_by_one:
+            if self.workers.n_threads == 1 or self.stalled:
                 done += sweep_columns(pair, EVERY, self.cuts[done:], batch, self._hands(0), sweep)
                 if done == len(self.cuts) - 1:
                     break
@@ -264,7 +254,7 @@ class ColumnAscent:
         """Cut the columns into batches; colour them anew where that promises fewer of them."""
         from jointglasso.kernels.column_batches import cut_batches
 
-        if self._one_by_one:
+        if self.stalled:
             self.cuts = np.arange(self.n_variables + 1)
             return
         if len(self.cuts) and self.n_batches == 0:  # just coloured by pairs of which many will be zero

@@ -12,7 +12,6 @@ from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.solvers.base import Report, SolverTask
-from jointglasso.solvers.columns import precisions
 
 
 def alone(
@@ -56,7 +55,7 @@ def sweep_groups(
     groups = Groups(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
     reach = penalty.reach(system.n_classes)
     room = penalty.room(system.n_classes)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room, *precisions(penalty))
+    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room, *tuning.COLUMN_PRECISION)
 
     def sweep(some: BoolArray) -> int:
         sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, some)

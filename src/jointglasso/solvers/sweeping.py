@@ -1,9 +1,10 @@
 """Sweeps over the columns as the whole method, for penalties that Newton's method does not know.
 
-The two columns of an entry agree only in the limit, and their mean has neither the zeros nor the equal values of the
-solution. One step of the proximal operator gives it both (`snap`); the certificate looks at that point. Where more is
-wanted, Newton's method on the face of that point has it in a few steps. Groups that do not come within their gap are
-left to ADMM.
+The two columns of an entry agree on its zeros and equal values long before they agree on its value, so that their mean
+has both, but for a few pairs. The certificate looks at that point, and where it is not good enough at what one step of
+the proximal operator makes of it (`snap`): that repairs these pairs, but in big groups, where pairs pull at each other,
+it is a step too far for many others. Where more is wanted, Newton's method on the face has it in a few steps. Groups
+that do not come within their gap are left to ADMM.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import numpy as np
 from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import Factorization
+from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds
 from jointglasso.penalties.tied import TiedPenalty
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.solvers.columns import ColumnAscent, suits_columns
+from jointglasso.solvers.columns import ColumnAscent, next_look, suits_columns
 from jointglasso.solvers.face import newton_on_face, snap
 from jointglasso.solvers.small_groups import alone, sweep_groups
 
 
 def solve_by_sweeps(task: SolverTask) -> SolverResult:
     """Sweep over the columns of all groups that are not within their gap, then leave the rest to ADMM."""
+    if task.system.n_groups > 1 and task.system.size.max(initial=0) > tuning.SWEPT_BLOCK:
+        return _solve_one_by_one(task)
     state = _State(task)
     if task.penalty.of_diagonal is None:
         _sweep(state)
@@ -52,12 +56,59 @@ def solve_by_sweeps(task: SolverTask) -> SolverResult:
     return SolverResult(state.theta, bounds, state.n_iter, why, list(state.methods))
 
 
+def _solve_one_by_one(task: SolverTask) -> SolverResult:
+    """Groups of which one is big, each by itself: nobody else waits for a look at it."""
+    system, theta = task.system, task.start.copy()
+    bounds = task.bounds(theta) if task.warm else _bounds_of_diagonal(task)
+    n_iter, why, methods = 0, "tolerance", np.full(system.n_groups, "start", dtype=object)
+    before = np.full(system.n_groups, np.inf)
+    while why == "tolerance":
+        # Again only where the objective fell so far in size that the limits did, too.
+        todo = np.flatnonzero(task.unsolved(bounds) & (task.limits(bounds) < 0.99 * before))
+        before = task.limits(bounds)
+        if not len(todo):
+            break
+        for group in todo.tolist():
+            piece, inside = alone(task, theta, group, before, task.max_iter)
+            result = solve_by_sweeps(replace(piece, warm=task.warm or methods[group] != "start"))
+            blocks = system.block_group == group
+            theta[inside], (methods[group],) = result.theta, result.methods
+            bounds = bounds.with_group(group, blocks, inside, result.bounds)
+            n_iter, why = max(n_iter, result.n_iter), why if result.stopped_by == "tolerance" else result.stopped_by
+            task.keep(lambda: theta)
+            if task.report(bounds.total_objective, None):
+                why = "callback"
+                break
+    return SolverResult(theta, bounds, n_iter, why, list(methods))
+
+
+def _bounds_of_diagonal(task: SolverTask) -> Bounds:
+    """The objective of a diagonal start, which bounds nothing: no look at a big group is worth that."""
+    system, diagonal = task.system, task.start[task.system.diagonal]
+    inverse = np.zeros_like(task.start)
+    inverse[system.diagonal] = 1.0 / diagonal
+
+    def per_block(values: FloatArray) -> FloatArray:
+        return bincount(system.diagonal_block, values, system.n_blocks)
+
+    logdet = per_block(np.log(diagonal))
+    likelihood = system.block_weight * (per_block(system.S[system.diagonal] * diagonal) - logdet)
+    objective = system.sum_per_group(likelihood + task.diagonal_penalty * per_block(diagonal))
+    factor = Factorization(inverse, logdet, np.ones(system.n_blocks, dtype=bool))
+    return Bounds(objective, np.full(system.n_groups, np.inf), inverse.copy(), factor)
+
+
 class _State:
     """The best point of each group so far."""
 
     def __init__(self, task: SolverTask) -> None:
         self.task, self.theta, self.n_iter = task, task.start.copy(), 0
-        self.bounds = task.known if task.known is not None and task.absolute else task.bounds(self.theta)
+        if task.known is not None and task.absolute:
+            self.bounds = task.known
+        elif task.warm or task.system.size.max(initial=0) <= tuning.SWEPT_BLOCK:
+            self.bounds = task.bounds(self.theta)
+        else:
+            self.bounds = _bounds_of_diagonal(task)
         start = "warm start" if task.warm else "start"
         self.methods = np.full(task.system.n_groups, start, dtype=object)
 
@@ -67,8 +118,8 @@ class _State:
     def unsolved(self) -> BoolArray:
         return self.task.unsolved(self.bounds)
 
-    def offer(self, theta: FloatArray, groups: BoolArray) -> None:
-        """Take over another point wherever its gap is smaller."""
+    def offer(self, theta: FloatArray, groups: BoolArray) -> Bounds:
+        """Take over another point wherever its gap is smaller; its bounds."""
         system, new, old = self.task.system, self.task.bounds(theta), self.bounds
         better = groups & (new.gap < old.gap)
         blocks = better[system.block_group]
@@ -81,6 +132,7 @@ class _State:
         )
         objective, gap = np.where(better, new.objective, old.objective), np.where(better, new.gap, old.gap)
         self.bounds = Bounds(objective, gap, np.where(inside, new.dual, old.dual), factor)
+        return new
 
     def offer_group(self, group: int, inside: IntArray, theta: FloatArray, bounds: Bounds) -> None:
         """Take over another point of one group if its gap is smaller."""
@@ -131,7 +183,7 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
     task, near = state.task, state.task.warm
     slow = np.zeros(len(largest), dtype=bool)
     for number, closer in enumerate(tuning.CLOSER):
-        if task.absolute or number > 0:
+        if (task.absolute and task.warm) or number > 0:
             between = (largest > tuning.TINY_BLOCK) & (largest <= tuning.SWEPT_BLOCK)
             for group in np.flatnonzero(state.unsolved() & between):
                 _step_on_face(state, int(group))
@@ -143,8 +195,10 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
         taken = sweep_groups(task, theta, inverse, todo, closer * state.limits(), min(left, tuning.COMPARING_SWEEPS))
         state.n_iter += taken
         state.methods[todo] = "columns"
-        inverse = task.bounds(theta).inverse
-        state.offer(snap(task, theta, inverse), todo)
+        inverse = state.offer(theta, todo).inverse
+        todo &= state.unsolved()
+        if todo.any():
+            state.offer(snap(task, theta, inverse), todo)
         near = True
         if taken == tuning.COMPARING_SWEEPS:  # more of them would hardly help those that are still far away
             slow |= state.unsolved() & (state.bounds.gap > tuning.FAR_GAP * state.limits())
@@ -168,20 +222,23 @@ def _sweep_big(state: _State, group: int) -> None:
     if task.warm and not len(task.system.forbidden):
         known = piece.bounds(piece.start).inverse
     ascent = ColumnAscent.begin(piece, piece.start, known)
-    idle, wanted = 0, np.inf
+    idle, wanted = 0, tuning.FIRST_LOOK * piece.tol
     for _ in range(min(tuning.COMPARING_MOST, task.max_iter)):
         ascent.sweep()
         state.n_iter += 1
         if task.report(state.bounds.total_objective, None) or not np.isfinite(ascent.change):
             return
         settled = ascent.change <= tuning.SETTLED
-        if ascent.rough_gap > min(piece.tol, wanted) and not settled:
+        if ascent.rough_gap > wanted and not settled:
             continue
-        wanted = 0.3 * ascent.rough_gap
-        before = state.bounds.gap[group]
-        theta = snap(piece, ascent.theta(), ascent.W.astype(np.float64))
-        state.offer_group(group, inside, theta, piece.bounds(theta))
+        before, theta = state.bounds.gap[group], ascent.theta()
+        found = piece.bounds(theta)
+        wanted = next_look(ascent.rough_gap, piece.tol, float(found.gap[0]))
+        state.offer_group(group, inside, theta, found)
         state.methods[group] = "columns"
+        if state.bounds.gap[group] > piece.tol and (settled or not state.bounds.gap[group] < before):
+            theta = snap(piece, theta, ascent.W.astype(np.float64))
+            state.offer_group(group, inside, theta, piece.bounds(theta))
         idle = 0 if state.bounds.gap[group] < before else idle + 1
         if state.bounds.gap[group] > piece.tol and (settled or idle == 1):
             _step_on_face(state, group)
