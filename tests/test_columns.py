@@ -205,7 +205,8 @@ def ascend(task, theta, todo, limits, max_sweeps, inverse=UNKNOWN):
     start = np.searchsorted(system.block_group[order], np.arange(system.n_groups + 1))
     groups = Groups(start, order, system.block_class, system.members, int(system.members.max()) + 1, system.n_classes)
     room, reach = penalty.room(system.n_classes), penalty.reach(system.n_classes)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room, *tuning.COLUMN_PRECISION)
+    own = float(task.diagonal_penalty)
+    when = Limits(limits, max_sweeps, penalty.scale, reach, own, room, *tuning.COLUMN_PRECISION)
     return ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, todo)
 
 

@@ -27,7 +27,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from scipy import sparse
 
-from jointglasso._threads import WORTH_SHARING, map_on_cores
+from jointglasso import tuning
+from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries
 
@@ -46,7 +47,7 @@ ANY_CLASS: IntArray = np.empty(0, dtype=np.int64)
 def on_cores(function: Callable[[slice, Entries], Result], entries: Entries) -> list[Result]:
     """Apply a function that releases the interpreter lock to parts of the pairs, on all cores: places, and entries."""
     start, cls, factor, n_classes = entries
-    if start[-1] < WORTH_SHARING:
+    if start[-1] < tuning.WORTH_SHARING:
         return [function(slice(0, int(start[-1])), entries)]
     bounds = np.linspace(0, len(start) - 1, _PARTS + 1).astype(np.int64)
 

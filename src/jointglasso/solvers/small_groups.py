@@ -55,7 +55,8 @@ def sweep_groups(
     groups = Groups(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
     reach = penalty.reach(system.n_classes)
     room = penalty.room(system.n_classes)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, float(task.diagonal_penalty), room, *tuning.COLUMN_PRECISION)
+    own = float(task.diagonal_penalty)
+    when = Limits(limits, max_sweeps, penalty.scale, reach, own, room, *tuning.COLUMN_PRECISION)
 
     def sweep(some: BoolArray) -> int:
         sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, some)
