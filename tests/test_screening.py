@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
+import reference
 from bank import BANK, Problem, cascade, from_entries, from_samples
 from jointglasso import tuning
 from jointglasso.inference import support
-from jointglasso.kernels import components as compiled, reference
+from jointglasso.kernels import components as compiled
 from jointglasso.penalties import GroupPenalty, make_penalty
 from jointglasso.screening import RULES, Partition
 from jointglasso.screening.pairs import TileScan, known_pairs, scan_pairs

@@ -1,5 +1,4 @@
-"""Arrays in, arrays out: the inner loops of the package.
+"""Arrays in, arrays out: the inner loops of the package, compiled by numba and kept on disk.
 
-`reference` holds the meaning of the kernels in plain NumPy, where that takes a few lines; the modules beside it hold
-the compiled versions, numba free functions cached on disk. Nothing outside this package imports numba.
+Nothing outside this package imports numba.
 """

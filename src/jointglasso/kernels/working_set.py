@@ -12,6 +12,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.components import _find
 from jointglasso.kernels.group_pair import of_pair
+from jointglasso.kernels.group_state import cholesky, invert
 from jointglasso.kernels.pair_types import GroupPair
 
 
@@ -195,16 +196,15 @@ def fill_components(
     x: FloatArray,
     dense: FloatArray,
 ) -> None:
-    """Upper triangles, row by row, of the components' matrices from the unknowns x."""
+    """The components' matrices from the unknowns x."""
     for c in range(component_start.shape[0] - 1):
         size = component_start[c + 1] - component_start[c]
         for i in range(size):
             base = area[c] + i * size
-            dense[base + i : base + size] = 0.0
+            dense[base : base + size] = 0.0
             node = component_start[c] + i
             for place in range(start[node], start[node + 1]):
-                if column[place] >= i:
-                    dense[base + column[place]] = x[unknown[place]]
+                dense[base + column[place]] = x[unknown[place]]
 
 
 @njit
@@ -226,28 +226,18 @@ def scatter_component(matrix: FloatArray, slots: IntArray, base: int, block_size
 
 @njit
 def factor_components(which: IntArray, component_start: IntArray, area: IntArray, dense: FloatArray) -> FloatArray:
-    """Replace the upper triangles of small components by their Cholesky factors U, ``A = U' U``; log-determinants.
+    """Replace small components by their lower Cholesky factors; log-determinants.
 
-    NaN where a component is not definite, which ends the work.
+    Infinite where a component is not definite, which ends the work.
     """
-    logdet = np.full(which.shape[0], np.nan)
+    logdet = np.full(which.shape[0], np.inf)
     for n in range(which.shape[0]):
         c = which[n]
         size = component_start[c + 1] - component_start[c]
         A = dense[area[c] : area[c + 1]].reshape(size, size)
-        total = 0.0
-        for k in range(size):
-            pivot = A[k, k]
-            if not pivot > 0.0:
-                return logdet
-            total += np.log(pivot)
-            root = np.sqrt(pivot)
-            for j in range(k, size):
-                A[k, j] /= root
-            for i in range(k + 1, size):
-                for j in range(i, size):
-                    A[i, j] -= A[k, i] * A[k, j]
-        logdet[n] = total
+        logdet[n] = cholesky(A, A)
+        if logdet[n] == np.inf:
+            break
     return logdet
 
 
@@ -262,27 +252,15 @@ def invert_components(
     block_size: IntArray,
     W: FloatArray,
 ) -> None:
-    """Inverses of small components from their factors, into both triangles of their blocks."""
+    """Inverses of small components from their factors, into their blocks."""
     widest = 0
     for c in which:
         widest = max(widest, component_start[c + 1] - component_start[c])
-    inverse = np.empty((widest, widest))
-    ahead = np.empty(widest)
+    flat, room = np.empty(widest * widest), np.empty(widest * widest)
     for c in which:
-        begin = component_start[c]
-        size = component_start[c + 1] - begin
-        U = dense[area[c] : area[c + 1]].reshape(size, size)
-        for i in range(size):  # row i of the inverse of U
-            ahead[i:size] = 0.0
-            for t in range(i, size):
-                inverse[i, t] = 1.0 / U[t, t] if t == i else -ahead[t] / U[t, t]
-                for j in range(t + 1, size):
-                    ahead[j] += inverse[i, t] * U[t, j]
-        for i in range(size):
-            at_i = base[c] + slot[begin + i] * block_size[c]
-            for j in range(i, size):
-                total = 0.0
-                for t in range(j, size):
-                    total += inverse[i, t] * inverse[j, t]
-                W[at_i + slot[begin + j]] = total
-                W[base[c] + slot[begin + j] * block_size[c] + slot[begin + i]] = total
+        first, last = component_start[c], component_start[c + 1]
+        size = last - first
+        inverse = flat[: size * size].reshape(size, size)
+        L = dense[area[c] : area[c + 1]].reshape(size, size)
+        invert(L, inverse, room[: size * size].reshape(size, size))
+        scatter_component(inverse, slot[first:last], base[c], block_size[c], W)

@@ -28,7 +28,7 @@ def hybrid_partition(pairs: PairTable) -> Partition:
 
     The merges are forced and the result does not depend on their order, so the kernel may take them as they
     come: it keeps the weak pairs waiting and wakes them when a union brings their ends together, instead of
-    searching all K p^2 triples after each merge. `kernels.reference.hybrid_closure` is the same in eight lines.
+    searching all K p^2 triples after each merge. `tests/reference.py` has the same in eight lines.
     """
     from jointglasso.kernels.components import hybrid_closure
 

@@ -104,7 +104,7 @@ class WorkingSet:
 
         few, many = self._by_size
         small = factor_components(many, self.component_start, self.area, dense)
-        if np.isnan(small).any():
+        if np.isinf(small).any():
             return None
         logdet = np.concatenate([workers.map(factor, few), small])
         if np.isnan(logdet).any():
