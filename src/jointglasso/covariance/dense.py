@@ -53,30 +53,10 @@ class DenseCovariance:
             class_names, self.absent = None, absent if absent.any() else None
         checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
         self._matrices = checked.matrices
-        self._class_names = checked.class_names
-        self._variable_names = checked.variable_names
-        self._sample_sizes = checked.sample_sizes
+        self.class_names, self.variable_names = checked.class_names, checked.variable_names
+        self.n_classes, self.n_variables = len(self.class_names), len(self.variable_names)
+        self.sample_sizes: IntArray | None = checked.sample_sizes
         self._diagonals = [np.diagonal(S).copy() for S in self._matrices]
-
-    @property
-    def n_classes(self) -> int:
-        return len(self._matrices)
-
-    @property
-    def n_variables(self) -> int:
-        return int(self._matrices[0].shape[0])
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self._class_names
-
-    @property
-    def variable_names(self) -> tuple[str, ...]:
-        return self._variable_names
-
-    @property
-    def sample_sizes(self) -> IntArray | None:
-        return self._sample_sizes
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         return self._matrices[k][rows, columns]

@@ -20,28 +20,11 @@ class CorrelationOf:
 
     def __init__(self, source: CovarianceSource) -> None:
         self._source, self.absent = source, absent_of(source)
+        self.class_names, self.variable_names = source.class_names, source.variable_names
+        self.n_classes, self.n_variables = source.n_classes, source.n_variables
+        self.sample_sizes = source.sample_sizes
         roots = np.sqrt([source.diagonal(k) for k in range(source.n_classes)])
         self._inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
-
-    @property
-    def n_classes(self) -> int:
-        return self._source.n_classes
-
-    @property
-    def n_variables(self) -> int:
-        return self._source.n_variables
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self._source.class_names
-
-    @property
-    def variable_names(self) -> tuple[str, ...]:
-        return self._source.variable_names
-
-    @property
-    def sample_sizes(self) -> IntArray | None:
-        return self._source.sample_sizes
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         inverse = self._inverse[k]

@@ -104,9 +104,9 @@ class SampleCovariance:
         given.require_two()
         self.absent = given.absent
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
-        self._class_names = given.class_names
-        self._variable_names = given.variable_names
-        self._sample_sizes = given.sizes
+        self.class_names, self.variable_names = given.class_names, given.variable_names
+        self.n_classes, self.n_variables = given.n_classes, given.n_variables
+        self.sample_sizes: IntArray = given.sizes
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(given)
@@ -131,7 +131,7 @@ class SampleCovariance:
         if self.absent is not None:
             self._isolated |= self.absent
         if self._isolated.any():
-            stated = stated_variance(np.array(self._diagonals), self._isolated, self._sample_sizes)
+            stated = stated_variance(np.array(self._diagonals), self._isolated, self.sample_sizes)
             self._diagonals = list(stated)
         if self.scale == "correlation":
             map_on_threads(self._scale, range(self.n_classes))
@@ -151,7 +151,7 @@ class SampleCovariance:
 
     def _place(self, device: str) -> str:
         if check_choice("device", device, DEVICES) == "auto":
-            products = float(self.n_variables) ** 2 * int(self._sample_sizes.sum())
+            products = float(self.n_variables) ** 2 * int(self.sample_sizes.sum())
             return "cuda" if products >= _WORTH_A_DEVICE and gpu.available() else "cpu"
         if device == "cuda":
             gpu.require_device()
@@ -216,33 +216,13 @@ class SampleCovariance:
             constant="isolate" if self._isolate_constant else "refuse",
             device="cpu",
             class_names=self.class_names,
-            variable_names=[self._variable_names[i] for i in variables],
+            variable_names=[self.variable_names[i] for i in variables],
         )
 
     @property
     def in_files(self) -> bool:
         """Whether the samples lie in files, where workers elsewhere can read them."""
         return self._files is not None
-
-    @property
-    def n_classes(self) -> int:
-        return len(self._scaled)
-
-    @property
-    def n_variables(self) -> int:
-        return int(self._scaled[0].shape[0])
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self._class_names
-
-    @property
-    def variable_names(self) -> tuple[str, ...]:
-        return self._variable_names
-
-    @property
-    def sample_sizes(self) -> IntArray | None:
-        return self._sample_sizes
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         Z = self._scaled[k]
