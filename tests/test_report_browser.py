@@ -88,6 +88,18 @@ def test_panels_and_counts_are_those_of_the_networks(page, networks):
     assert len(set(page.picture(panel) for panel in range(6))) == 6
 
 
+def test_a_screen_reader_finds_a_name_for_everything_that_can_be_used(page):
+    tree = page.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    used = {"button", "slider", "combobox", "checkbox", "radio", "link", "table", "Canvas", "image", "region", "group"}
+    heard = [
+        (node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree
+        if not node["ignored"] and node["role"]["value"] in used
+    ]  # fmt: skip
+    assert [role for role, name in heard if not name.strip()] == []
+    assert [name for role, name in heard if role == "slider"][0].startswith("|partial correlation| at least")
+    assert {f"Network: {name}" for name in page.counts()} <= {name for role, name in heard if role == "group"}
+
+
 def test_hubs_and_comparison_are_those_of_the_networks(page, networks):
     page.settle()
     hubs = networks.hubs(10)

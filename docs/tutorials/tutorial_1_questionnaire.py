@@ -6,8 +6,7 @@ Twenty-five items of five traits, answered on a scale from 1 to 5 by two groups 
 and where do the groups differ?
 
 The answers are simulated, so that the truth is known: items of one trait form a ring, and in the second group one tie
-between two traits is much
-stronger.
+between two traits is much stronger.
 """
 
 # %%
@@ -47,9 +46,9 @@ people.iloc[:3, -4:]
 # %%
 # Networks
 # --------
-# Ranks are all that an ordered answer has to say: ``association="nonparanormal"``. The column ``group`` tells the
-# classes.
-chosen = jgl.select(people, "group", association="nonparanormal")
+# Answers are ordinal: ``association="mixed"`` correlates what lies behind them, a Gaussian cut at thresholds. The column
+# ``group`` tells the classes.
+chosen = jgl.select(people, "group", association="mixed")
 print(chosen)
 
 # %%

@@ -40,7 +40,7 @@ class Stage {
     const name = { [OVERLAY]: "All classes", [DIFFERENCE]: `${classes[one]} minus ${classes[two]}` }[classIndex] ?? classes[classIndex];
     const caption = make("figcaption", {}, [make("strong", { text: name }), make("span", { className: "quiet" })]);
     const view = make("div", { className: "view", attributes: { tabindex: "0", role: "group", "aria-label": `Network: ${name}` } });
-    const canvases = [make("canvas"), make("canvas")];
+    const canvases = [0, 1].map(() => make("canvas", { attributes: { "aria-hidden": "true" } })); // the view has the name
     view.append(...canvases);
     figure.append(caption, view);
     this.container.append(figure);
