@@ -37,8 +37,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "jointglasso"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_theme_options = {"show_toc_level": 2, "navbar_align": "left", "header_links_before_dropdown": 7}
-html_sidebars = {"index": []}
+html_theme_options = {"show_toc_level": 2, "navbar_align": "left", "header_links_before_dropdown": 5}
+html_sidebars = {page.stem: [] for page in (ROOT / "docs").glob("*.md")}  # their contents stand at the right
 html_show_sourcelink = False
 
 

@@ -96,7 +96,7 @@ def test_a_screen_reader_finds_a_name_for_everything_that_can_be_used(page):
         if not node["ignored"] and node["role"]["value"] in used
     ]  # fmt: skip
     assert [role for role, name in heard if not name.strip()] == []
-    assert [name for role, name in heard if role == "slider"][0].startswith("|partial correlation| at least")
+    assert next(name for role, name in heard if role == "slider").startswith("|partial correlation| at least")
     assert {f"Network: {name}" for name in page.counts()} <= {name for role, name in heard if role == "group"}
 
 

@@ -46,8 +46,8 @@ people.iloc[:3, -4:]
 # %%
 # Networks
 # --------
-# Answers are ordinal: ``association="mixed"`` correlates what lies behind them, a Gaussian cut at thresholds. The column
-# ``group`` tells the classes.
+# Answers are ordinal: ``association="mixed"`` correlates what lies behind them, a Gaussian cut at thresholds. The
+# column ``group`` tells the classes.
 chosen = jgl.select(people, "group", association="mixed")
 print(chosen)
 
