@@ -67,7 +67,7 @@ class NetworkTest(Shown):
     >>> X[:, 1] += X[:, 0]
     >>> test = jgl.network_test(X, y, n_permutations=19, random_state=0)
     >>> test.table.columns.tolist()
-    ['statistic', 'value', 'p']
+    ['statistic', 'value', 'p_value']
     """
 
     statistics: dict[str, float]
