@@ -136,6 +136,14 @@ def bound_groups(
     return bounds
 
 
+def diagonal_bounds(system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float) -> Bounds:
+    """Objective of each group at a diagonal `theta`, for who does not ask for its gap: that counts as infinite."""
+    logdet = bincount(system.diagonal_block, np.log(theta[system.diagonal]), system.n_blocks)
+    factor = Factorization(np.empty(0), logdet, np.ones(system.n_blocks, dtype=bool))
+    objective = _objective(system, theta, np.zeros(len(system.upper)), factor, penalty, diagonal_penalty)
+    return Bounds(objective, np.full(system.n_groups, np.inf), np.empty(0), factor)
+
+
 def gap_of_squares(squares: FloatArray) -> FloatArray:
     """Bound on ``tr(R Theta) - log det(I + R Theta)`` by ``tr(R Theta R Theta)``, which must be less than 1.
 

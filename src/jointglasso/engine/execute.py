@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -246,7 +247,7 @@ def solve_problem(
         history=History(options.control.history),
         solver=options.method.name,
         screening=screening,
-        methods=dict(Counter(name for o in final.outcomes for name in o.methods)),
+        methods=dict(Counter(chain.from_iterable(o.methods for o in final.outcomes))),
         class_names=problem.source.class_names,
         variable_names=problem.source.variable_names,
         certified=final.certified,

@@ -23,8 +23,9 @@ from jointglasso.kernels.pair_types import Stack
 #: Most that the scaled sum of a row off the diagonal of the Schur complement may be, its diagonal being 1.
 _DOMINATED = 0.9
 
-#: The steps of a batch, and all of them.
-OPEN, VISIT, MIRROR, SETTLE, CLOSE, EVERY = range(6)
+#: The steps of a batch, to be added up, and all of them for many batches.
+OPEN, VISIT, MIRROR, SETTLE, CLOSE, MANY = 1, 2, 4, 8, 16, 32
+EVERY = OPEN + VISIT + MIRROR + SETTLE + CLOSE + MANY
 
 
 @njit
@@ -240,32 +241,32 @@ def _batch_pairs(batch: Batch, sweep: Sweep) -> int:
 
 
 @njit
-def sweep_columns(penalty: Penalty, step: int, which: IntArray, batch: Batch, hands: Hands, sweep: Sweep) -> int:
-    """A step of a batch, or with EVERY all steps of the batches between the cuts `which`; how many batches were closed.
+def sweep_columns(penalty: Penalty, steps: int, which: IntArray, batch: Batch, hands: Hands, sweep: Sweep) -> int:
+    """Some steps of a batch, or EVERY one of the batches between the cuts `which`; how many batches were closed.
 
-    `which`: the columns to VISIT; the range of columns to SETTLE, or of members of the blocks to MIRROR. A batch for
-    whose columns there is no room is not closed, and ends it. One kernel for all steps: what several threads do and
-    what a single one does is the same code, compiled once.
+    `which`: the columns to VISIT; the range of columns to SETTLE, or of members of the blocks to MIRROR; all of them if
+    it is empty. A batch for whose columns there is no room is not closed, and ends it. One kernel for all steps: what
+    several threads do and what a single one does is the same code, compiled once.
     """
-    every = step == EVERY
-    for n in range(which.shape[0] - 1 if every else 1):
-        first, last, columns = which[0], which[-1], which
-        if every:
+    stack, many = sweep.stack, steps & MANY != 0
+    for n in range(which.shape[0] - 1 if many else 1):
+        if many:
             batch = Batch(which[n], which[n + 1], batch.lo, batch.hi)
-            first, last, columns = 0, batch.end - batch.begin, np.arange(batch.end - batch.begin)
-        if every or step == OPEN:
-            _find_places(sweep.stack, batch)
-        if every or step == VISIT:
+        whole = many or which.shape[0] == 0
+        if steps & OPEN != 0:
+            _find_places(stack, batch)
+        if steps & VISIT != 0:
+            columns = np.arange(batch.end - batch.begin) if whole else which
             visit_columns(penalty, columns, batch, hands, sweep)
-        if every:
-            _mirror_rows(0, sweep.stack.variable.shape[0], sweep.stack, batch, sweep.ascent.W)
-        elif step == MIRROR:
-            _mirror_rows(first, last, sweep.stack, batch, sweep.ascent.W)
-        if every or step == SETTLE:
+        if steps & MIRROR != 0:
+            first, last = (0, stack.variable.shape[0]) if whole else (which[0], which[1])
+            _mirror_rows(first, last, stack, batch, sweep.ascent.W)
+        if steps & SETTLE != 0:
+            first, last = (0, batch.end - batch.begin) if whole else (which[0], which[1])
             _settle_columns(penalty, first, last, batch, hands, sweep)
-        if (every or step == CLOSE) and not _close_batch(batch, sweep):
+        if steps & CLOSE != 0 and not _close_batch(batch, sweep):
             return n
-    return which.shape[0] - 1 if every else 1
+    return which.shape[0] - 1 if many else 1
 
 
 @njit

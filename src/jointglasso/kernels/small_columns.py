@@ -13,7 +13,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, columns_of, make_room, own_step, rescale
-from jointglasso.kernels.group_state import block_of, cholesky, copy_row
+from jointglasso.kernels.group_state import block_of, copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
 from jointglasso.kernels.pair_types import Blocks, Columns, Places
 
@@ -232,6 +232,8 @@ def _sweep(
                 own.weight[k] = blocks.weight[block]
                 own.variance[k] = W[at, at]
                 own.tau[k] = columns.precision[blocks.member_start[block] + at]
+                visit.base[k], visit.side[k] = blocks.offset[block], blocks.size[block]
+                visit.row[k] = visit.base[k] + at * visit.side[k]
         _solve_column(penalty, j, places, blocks, tolerance, columns.W, visit, room)
         _move_own(penalty, j, places, blocks, True, visit)
         for k in range(n_classes):
@@ -270,12 +272,6 @@ def _solve_column(
     n_classes = places.block_of.shape[0]
     x, product, own, S, factor = visit.x, visit.product, visit.own, blocks.S, blocks.factor
     base, row, side = visit.base, visit.row, visit.side
-    for k in range(n_classes):
-        block = places.block_of[k, j]
-        if block >= 0:
-            base[k] = blocks.offset[block]
-            side[k] = blocks.size[block]
-            row[k] = base[k] + places.slot_of[k, j] * side[k]
     n_active, _ = _find_active(penalty, j, places, blocks, visit, room)
     moved = False
     joins = 0
@@ -443,7 +439,21 @@ def _take_over(chosen: IntArray, blocks: Blocks, columns: Columns, theta: FloatA
                 given[i, j] = 0.5 * (given[i, j] + given[j, i])
                 given[j, i] = given[i, j]
             given[i, i] = diagonal[i]
-        if cholesky(given, block_of(columns.W, offset, size, block)) == np.inf:
+        if not _definite(given, block_of(columns.W, offset, size, block)):
             return
     for block in chosen:
         copy_row(columns.theta[offset[block] : offset[block + 1]], theta[offset[block] :])
+
+
+@helper
+def _definite(A: FloatArray, left: FloatArray) -> bool:
+    """Whether A is positive definite: elimination row by row, in which zeros cost nothing, in the room of `left`."""
+    for i in range(A.shape[0]):
+        copy_row(A[i], left[i])
+    for t in range(A.shape[0]):
+        pivot = left[t]
+        if not pivot[t] > 0.0:
+            return False
+        for i in range(t + 1, A.shape[0]):
+            add_multiple(-pivot[i] / pivot[t], pivot[i:], left[i, i:])
+    return True

@@ -14,7 +14,7 @@ from jointglasso import tuning
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.certificate import Bounds
+from jointglasso.certificate import Bounds, diagonal_bounds
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
@@ -47,7 +47,7 @@ class Auto:
         if task.system.n_groups == 1 and largest > (tuning.DENSE_ADMM if dense[0] else tuning.SWEPT_BLOCK):
             return _solve_big(task, theta, methods, strong, bool(dense[0]))
         work = _Work(task, methods, dense)
-        return improve_to_limits(task, theta, methods, work.improve)
+        return improve_to_limits(task, theta, methods, work.improve, _known_at_start(task, theta, strong))
 
 
 def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -66,6 +66,15 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]
         theta[keep] = task.start[keep]
     methods[forest] = "closed form"
     return theta, methods
+
+
+def _known_at_start(task: SolverTask, theta: FloatArray, strong: BoolArray) -> Bounds | None:
+    """The objective of a diagonal start, where all groups will be improved anyway: their gaps would be for nothing."""
+    system = task.system
+    ties = system.sum_pairs_per_group(strong.astype(float))
+    if task.warm or task.absolute or task.max_iter == 0 or not ties.all() or system.gather(theta).any():
+        return None
+    return diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
 
 
 def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:

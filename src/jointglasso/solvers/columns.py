@@ -29,8 +29,8 @@ from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
 from jointglasso.solvers.column_order import ClassBlocksInStorage, Order, as_columns
 
-#: What a step of a batch is given that asks for no columns.
-_ANY = np.zeros(1, dtype=np.int64)
+#: Stands for all columns of a batch.
+_ALL = np.empty(0, dtype=np.int64)
 
 
 def next_look(rough_gap: float, limit: float, gap: float) -> float:
@@ -180,16 +180,16 @@ class ColumnAscent:
         new = SparseColumns(np.zeros_like(old.start), np.empty(room, dtype=np.int64), np.empty((room, n_classes)))
         sweep, pair, done = Sweep(self.stack, self.ascent, tolerance, self._visited(), new, sums), self.penalty.pair, 0
         while done < len(self.cuts) - 1:
-            batch = self._batch(done)
+            batch, steps = self._batch(done), CLOSE
             if self.workers.n_threads == 1 or self.stalled:
                 done += sweep_columns(pair, EVERY, self.cuts[done:], batch, self._hands(0), sweep)
                 if done == len(self.cuts) - 1:
                     break
                 batch = self._batch(done)  # which is visited, but there was no room for it
             else:
-                self._visit(batch, sweep)
-            while not sweep_columns(pair, CLOSE, _ANY, batch, self._hands(0), sweep):
-                sweep = sweep._replace(new=_with_room(sweep.new, int(sweep.new.start[batch.begin])))
+                steps = self._visit(batch, sweep)
+            while not sweep_columns(pair, steps, _ALL, batch, self._hands(0), sweep):
+                sweep, steps = sweep._replace(new=_with_room(sweep.new, int(sweep.new.start[batch.begin]))), CLOSE
             done += 1
         new = sweep.new
         n = new.start[-1]
@@ -300,25 +300,27 @@ class ColumnAscent:
 
         self.workers.map(one, range(len(flats) * len(slots)))
 
-    def _visit(self, batch: Any, sweep: Any) -> None:
-        """Visit the columns of a batch, on threads, and make one matrix of them."""
-        from jointglasso.kernels.column_batches import MIRROR, OPEN, SETTLE, VISIT, sweep_columns
+    def _visit(self, batch: Any, sweep: Any) -> int:
+        """Visit the columns of a batch, on threads, and make one matrix of them; the steps left to one thread."""
+        from jointglasso.kernels.column_batches import CLOSE, MIRROR, OPEN, SETTLE, VISIT, sweep_columns
 
         pair, m = self.penalty.pair, batch.end - batch.begin
         pieces = min(m, tuning.BATCH_PIECES * self.workers.n_threads)
         hands = [self._hands(piece) for piece in range(tuning.BATCH_PIECES * self.workers.n_threads)]
-        # The longest columns first, dealt out like cards; who solves a column makes no difference to it.
-        dealt = np.argsort(-np.diff(self.ascent.columns.start[batch.begin : batch.end + 1]), kind="stable")
-        parts = pieces if m >= tuning.BATCH_SHARED else 1
-        settled = (m * np.sqrt(np.arange(parts + 1) / parts)).astype(np.int64)
 
         def do(step: int, shares: list[IntArray]) -> None:
             self.workers.map(lambda n: sweep_columns(pair, step, shares[n], batch, hands[n], sweep), range(len(shares)))
 
-        do(OPEN, [_ANY])
+        do(OPEN, [_ALL])
+        # The longest columns first, dealt out like cards; who solves a column makes no difference to it.
+        dealt = np.argsort(-np.diff(self.ascent.columns.start[batch.begin : batch.end + 1]), kind="stable")
         do(VISIT, [dealt[piece::pieces].copy() for piece in range(pieces)])
+        if m < tuning.BATCH_SHARED:
+            return MIRROR + SETTLE + CLOSE
+        settled = (m * np.sqrt(np.arange(pieces + 1) / pieces)).astype(np.int64)
         do(MIRROR, [self._shares[part : part + 2] for part in range(self.workers.n_threads)])
-        do(SETTLE, [settled[part : part + 2] for part in range(parts)])
+        do(SETTLE, [settled[part : part + 2] for part in range(pieces)])
+        return CLOSE
 
     @cached_property
     def _shares(self) -> IntArray:

@@ -63,12 +63,15 @@ class Newton:
         return improve_to_limits(task, task.start.copy(), methods, improve)
 
 
-def improve_to_limits(task: SolverTask, theta: FloatArray, methods: FloatArray, improve: Improve) -> SolverResult:
+def improve_to_limits(
+    task: SolverTask, theta: FloatArray, methods: FloatArray, improve: Improve, bounds: Bounds | None = None
+) -> SolverResult:
     """Improve the groups whose gap is too wide: once as a rule.
 
     Again only where the objective fell so far in size that the limits, which are relative to it, did, too.
     """
-    bounds = task.bounds(theta) if task.known is None or not task.absolute else task.known
+    if bounds is None:
+        bounds = task.bounds(theta) if task.known is None or not task.absolute else task.known
     n_iter, before, todo = 0, np.full(task.system.n_groups, np.inf), task.unsolved(bounds)
     while n_iter < task.max_iter and (todo & (task.limits(bounds) < before)).any():
         before = task.limits(bounds)

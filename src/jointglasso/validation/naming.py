@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_
 def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tuple[str, ...]:
     """Names of the variables: those given, of the columns, or made up."""
     if variable_names is None:
-        return tuple(require_unique(reference, "X")) if reference is not None else tuple(f"x{i}" for i in range(p))
+        return tuple(require_unique(reference, "X")) if reference is not None else _made_up(p)
     names = word_list("variable_names", variable_names)
     if len(names) != p:
         raise InputError(
@@ -172,3 +173,9 @@ def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tup
             "variable_names",
         )
     return tuple(require_unique(names, "variable_names"))
+
+
+@lru_cache(maxsize=8)
+def _made_up(p: int) -> tuple[str, ...]:
+    """Names of p variables without any; kept, since they take as long as a small solve."""
+    return tuple(f"x{i}" for i in range(p))
