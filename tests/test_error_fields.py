@@ -135,3 +135,14 @@ def test_arguments_are_spelt_as_in_python_unless_someone_says_otherwise():
     with spelt(lambda name, value, words: f"<{name}>" if name == "label" else None):
         assert argument("label", "x") == "<label>" and argument("tol", 0.5) == "tol=0.5"
     assert argument("label") == "label"
+
+
+def test_only_what_would_work_is_proposed_about_missing_values():
+    table = changed(3, 1, np.nan)
+    with pytest.raises(ValueError, match=r"set missing='pairwise' .*, missing='complete' .* or missing='em'"):
+        jgl.select(table, Y)
+    with pytest.raises(ValueError, match=r"or set missing='complete' \(keeps the 19 .* or missing='em'") as caught:
+        jgl.infer(table, Y)
+    assert "pairwise" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"or set missing='complete' \(keeps the 19 complete samples\)\.") as caught:
+        jgl.network_test(table, Y)

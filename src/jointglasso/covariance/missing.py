@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
@@ -12,10 +14,11 @@ from jointglasso.validation import InputError
 MISSING = ("refuse", "complete", "pairwise", "em")
 
 
-def handle_missing(samples: Samples, missing: str, *, smallest: int = 2) -> Samples:
+def handle_missing(samples: Samples, missing: str, *, smallest: int = 2, offered: Sequence[str] = MISSING) -> Samples:
     """Refuse missing values, drop incomplete samples, or leave NaN in place for pairwise covariances.
 
-    Infinite values are always refused, and so is a class left with fewer than `smallest` complete samples.
+    Infinite values are always refused, and so is a class left with fewer than `smallest` complete samples. `offered` is
+    what the caller would take instead of refusing.
     """
     infinite = [np.argwhere(np.isinf(X)) for X in samples.matrices]
     for k, places in enumerate(infinite):
@@ -30,11 +33,11 @@ def handle_missing(samples: Samples, missing: str, *, smallest: int = 2) -> Samp
     if not any(np.isnan(X).any() for X in samples.matrices):
         return samples
     if missing == "refuse":
-        raise _refused(samples)
+        raise _refused(samples, offered)
     return _complete_cases(samples, smallest) if missing == "complete" else samples
 
 
-def _refused(samples: Samples) -> InputError:
+def _refused(samples: Samples, offered: Sequence[str]) -> InputError:
     by_variable = np.sum([np.isnan(X).sum(axis=0) for X in samples.matrices], axis=0)
     affected = np.flatnonzero(by_variable)
     worst = affected[np.argsort(-by_variable[affected], kind="stable")][:5]
@@ -46,13 +49,13 @@ def _refused(samples: Samples) -> InputError:
     return InputError(
         f"X holds {int(by_variable.sum())} missing values (NaN) in {total - sum(whole)} of {total} samples and "
         f"{len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, {dropped}, or "
-        f"{_ways(samples, whole)}.",
+        f"{_ways(samples, whole, offered)}.",
         variable=samples.variable_names[worst[0]],
         parameter="missing",
     )
 
 
-def _ways(samples: Samples, whole: list[int]) -> str:
+def _ways(samples: Samples, whole: list[int], offered: Sequence[str]) -> str:
     """Options that would work on these data: complete samples may be too few, and a class may lack a variable."""
     pairwise, em = argument("missing", "pairwise"), argument("missing", "em")
     present = np.array([(~np.isnan(X)).sum(axis=0) for X in samples.matrices])
@@ -60,18 +63,20 @@ def _ways(samples: Samples, whole: list[int]) -> str:
     if len(lacking):
         all_or_none = ((present == 0) | (present == samples.sizes[:, None])).all()
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-        return (
-            f"leave those out that a class lacks ({samples.variable_names[lacking[0]]!r}{more} in class "
-            f"{samples.class_names[k]!r}), or, if it did not measure them, set {argument('variables', 'union')}"
-            + ("" if all_or_none else f", and {pairwise} or {em} for the rest")
-        )
-    complete = (
-        f", {argument('missing', 'complete')} (keeps the {sum(whole)} complete samples)" if min(whole) >= 2 else ""
-    )
-    return (
-        f"set {pairwise} (each pair of variables takes the samples that have both){complete} or "
-        f"{em} (estimates covariances by expectation and maximisation)"
-    )
+        lacks = f"{samples.variable_names[lacking[0]]!r}{more} in class {samples.class_names[k]!r}"
+        union = f", or, if it did not measure them, set {argument('variables', 'union')}"
+        rest = "" if all_or_none else f", and {pairwise} or {em} for the rest"
+        return f"leave those out that a class lacks ({lacks})" + (union + rest) * ("pairwise" in offered)
+    ways = {
+        "pairwise": f"{pairwise} (each pair of variables takes the samples that have both)",
+        "complete": f"{argument('missing', 'complete')} (keeps the {sum(whole)} complete samples)",
+        "em": f"{em} (estimates covariances by expectation and maximisation)",
+    }
+    good = [said for way, said in ways.items() if way in offered and (way != "complete" or min(whole) >= 2)]
+    if not good:
+        return "add samples"
+    *others, last = good
+    return f"set {', '.join(others)} or {last}" if others else f"set {last}"
 
 
 def _complete_cases(samples: Samples, smallest: int) -> Samples:

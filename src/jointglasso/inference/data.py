@@ -120,10 +120,11 @@ def read_inference_data(
             f"true hypotheses): take {other}, or fill the values in.",
             "missing",
         )
-    check_choice("missing", missing, ("refuse", "complete", "em") if em else ("refuse", "complete"))
+    offered = ("refuse", "complete", "em") if em and association != "mixed" else ("refuse", "complete")
+    check_choice("missing", missing, offered)
     samples = read_samples(X, y)
     beside = [_by_class("groups", groups, samples), _by_class("covariates", covariates, samples)]
-    samples, beside = _complete(samples, beside, missing)
+    samples, beside = _complete(samples, beside, missing, offered)
     sizes, given = samples.sizes.astype(float), samples
     if beside[1] is not None:
         samples, lost = _without(samples, beside[1])
@@ -244,10 +245,10 @@ def _column(name: str, table: Any) -> Any:
     return table.iloc[:, 0].astype(str).to_numpy()
 
 
-def _complete(samples: Samples, beside: list[Any], missing: str) -> tuple[Samples, list[Any]]:
+def _complete(samples: Samples, beside: list[Any], missing: str, offered: Sequence[str]) -> tuple[Samples, list[Any]]:
     """Refuse missing values, or drop the samples that have any together with what belongs to them."""
     if missing != "complete" or not any(np.isnan(X).any() for X in samples.matrices):
-        return handle_missing(samples, missing), beside
+        return handle_missing(samples, missing, offered=offered), beside
     keep = [np.flatnonzero(~np.isnan(X).any(axis=1)) for X in samples.matrices]
     kept = [None if part is None else [_rows(p, k) for p, k in zip(part, keep, strict=True)] for part in beside]
     return handle_missing(samples, "complete"), kept
