@@ -75,7 +75,7 @@ def solve_big_group(
 def _approach(task: SolverTask, start: FloatArray, workers: Workers, strong: BoolArray | None) -> tuple[_State, int]:
     """Sweep over the columns until Newton's method has little or nothing left to do; also the number of sweeps."""
     system = task.system
-    state = _State.at(task, start, workers) if task.warm else None
+    state = _State.at(task, start.copy(), workers) if task.warm else None
     if state is not None and state.near_bounds(state.working_set()) is not None:
         return state, 0
     ascent = ColumnAscent.begin(task, start, None if state is None else state.W, strong)
@@ -143,16 +143,16 @@ class _State:
     @classmethod
     def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State:
         """At the start, or at the diagonal one: a perfect correlation on a forest can be indefinite by rounding."""
-        state = cls.at(task, start, workers)
+        state = cls.at(task, start.copy(), workers)
         if state is not None:
             return state
         return cls.begin(task, diagonal_start(task.system, task.penalty, task.diagonal_penalty), workers)
 
     @classmethod
     def at(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State | None:
-        """Invert the start, component by component of its support; None if it is not definite."""
+        """Invert the start, which becomes its own, component by component of its support; None if not definite."""
         system = task.system
-        state = cls(task, workers, start.copy(), np.zeros_like(start), np.zeros(system.n_blocks))
+        state = cls(task, workers, start, np.zeros_like(start), np.zeros(system.n_blocks))
         nonzero = system.sum_per_pair(np.abs(system.gather(start))) > 0
         working = build_working_set(system, nonzero, system.S, start, task.penalty.times(np.inf).pair)
         x = state._settle(working)
