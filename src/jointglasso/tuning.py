@@ -63,7 +63,8 @@ ON_THE_WAY, LOOK_SECONDS, SNAPSHOT_SECONDS = 2**30, 0.2, 30.0
 
 # --- Which method (solvers/auto.py, solvers/sweeping.py) ---
 
-#: Groups of blocks up to this size are swept over with all of their matrices at hand.
+#: Groups of blocks up to this size are swept over with all of their matrices at hand. Were it 512, groups of 300 to 450
+#: variables with one factor through them would take 0.65 to 0.8 of the time, genes of TCGA 1.05 to 1.7 of it.
 SWEPT_BLOCK = 256
 
 #: Sweeps over small groups in one go, and where classes are compared, which costs more for each pair; over a big group

@@ -24,13 +24,14 @@ _SWITCHES = {
 
 def options_of(command: click.Command) -> Callable[[str, tuple[Any, ...], str], str | None]:
     """How the arguments of the library are spelt as options of a command; None where it has no such option."""
-    options = {param.name: param.opts[0] for param in command.params if isinstance(param, click.Option)}
+    given = [param for param in command.params if isinstance(param, click.Option)]
+    options = {param.name: next((word for word in param.opts if word.startswith("--")), "") for param in given}
 
     def spell(name: str, value: tuple[Any, ...], words: str) -> str | None:
         if value and isinstance(value[0], bool):
             return _SWITCHES.get((name, value[0]))
         option = options.get(_NAMES.get(name, name))
-        if option is None:
+        if not option:
             return None
         if name == "subset" and not value:
             return f"{option} or --subset"
