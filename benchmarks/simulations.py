@@ -1,7 +1,7 @@
 """The statistics of `select`, `infer` and `network_test`, on data with a known truth and beside other ways.
 
-    python benchmarks/simulations.py [selection | inference | tails | ordinal | missing | permutation | real | all]
-        [--repetitions 40] [--seed 0] [--jobs 1] [--data FOLDER]
+    python benchmarks/simulations.py [selection | inference | tails | ordinal | missing | permutation | scale | real |
+        all] [--repetitions 40] [--seed 0] [--jobs 1] [--data FOLDER]
 
 `selection`: Matthews correlation with the true edges, false edges on noise and seconds, of `select` (default, and as in
 version 0.1), of each class by itself, of all as one, and of scikit-learn and GGLasso by their own choice.
@@ -11,6 +11,7 @@ power, by design; edges within classes, differences between the first two, heter
 `ordinal`: the same for answers in categories, `association="mixed"` beside normal scores of the codes.
 `missing`: the same with values missing at random, `missing="em"`.
 `permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
+`scale`: processor seconds of `infer` on 20,000 variables against those of the screening scan of its support step.
 `real`: one class of real data is halved at random; a difference that is found is false.
 Beside it in every table: the textbook test of partial correlations (inverse of S, Fisher's z), where p < n.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -360,6 +362,33 @@ def permutation_table(repetitions: int, seed: int) -> None:
     print(f"\n1,000 permutations, p = 50, 2 x 100 samples: {seconds:.1f} s")
 
 
+def scale_table(seed: int) -> None:
+    """Inference on modules of variables in noise, beside one scan of the same covariances, in turns."""
+    from genome_scale import module_samples
+    from jointglasso.inference.data import read_inference_data
+    from jointglasso.inference.support import penalty_of
+    from jointglasso.penalties import GroupPenalty
+    from jointglasso.screening.pairs import scan_pairs
+
+    print_header("p", "n", "K", "scan s", "infer s", "ratio", "pairs kept")
+    how = {"association": "nonparanormal", "missing": "refuse", "groups": None, "covariates": None}
+    small = module_samples(1_100, 100, 2)
+    jgl.infer({"a": small[0], "b": small[1]}, keep=0.01)  # compiles
+    for p, n, n_classes in ((20_000, 200, 2), (20_000, 500, 2)):
+        samples = {f"c{k}": X for k, X in enumerate(module_samples(p, n, n_classes, seed))}
+        source = read_inference_data(samples, None, **how).source
+        penalty = GroupPenalty(*penalty_of(p, np.full(n_classes, float(n)), 1.0))
+        scan = whole = np.inf
+        for _ in range(2):
+            began = time.process_time()
+            scan_pairs(source, penalty, np.ones(n_classes))
+            scan, began = min(scan, time.process_time() - began), time.process_time()
+            found = jgl.infer(samples)
+            whole = min(whole, time.process_time() - began)
+        row = (f"{scan:.1f}", f"{whole:.1f}", f"{whole / scan:.2f}", len(found.estimates.rows))
+        print_row(str(p), str(n), str(n_classes), *map(str, row))
+
+
 def real_table(splits: int, seed: int, folder: Path) -> None:
     """Share of random halvings of one class that find a difference at FDR 0.1."""
     ways = [("gaussian", "pearson"), ("moderated", "pearson"), ("moderated", "nonparanormal")]
@@ -385,6 +414,7 @@ def main() -> None:
         "ordinal": lambda o: ordinal_table(o.repetitions, o.seed),
         "missing": lambda o: missing_table(o.repetitions, o.seed),
         "permutation": lambda o: permutation_table(o.repetitions, o.seed),
+        "scale": lambda o: scale_table(o.seed),
         "real": lambda o: real_table(o.repetitions, o.seed, o.data),
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
