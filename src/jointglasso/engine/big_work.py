@@ -18,6 +18,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, SomePairs, Support
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds
+from jointglasso.covariance import CovarianceSource
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.executors import Tell
 from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
@@ -131,7 +132,7 @@ def solve_big_item(item: Item, shared: Shared, tell: Tell) -> Outcome:
         raised=np.array([gap - point.gap if np.isfinite(point.gap) else 0.0]),
         n_iter=n_iter,
         stopped_by=stopped_by,
-        methods=["columns" if n_iter else "warm start"],
+        methods=[("columns, newton" if point.arrays is not None else "columns") if n_iter else "warm start"],
         nonzeros=nonzeros_of(group, point.found, present),
         n_entries=group.n_entries,
         n_present=int(present.sum()),
@@ -171,6 +172,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
         n_threads=cores_here(),
         start=start,
         report=tell,
+        device=_device(problem.source),
     )
     if shared.checkpoint is None:
         return task
@@ -179,6 +181,12 @@ def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
         return nonzeros_of(group, theta, np.zeros(theta.value.shape, dtype=bool))
 
     return replace(task, keep=shared.checkpoint.snapshots(item.blocks, pick))
+
+
+def _device(source: CovarianceSource) -> str:
+    """Where a group is finished: on a device only if its source was told so, since it was not seen to be faster."""
+    wanted: str = getattr(source, "device_wanted", "auto")
+    return "cpu" if wanted == "auto" else wanted
 
 
 def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:

@@ -6,21 +6,26 @@ some rows at a time. See `dual_point.py` for what is proved, and how.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso import tuning
 from jointglasso._typing import IntArray
+from jointglasso.backends.arrays import HostArrays, arrays_on
+from jointglasso.backends.gpu import DeviceFailed
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
 from jointglasso.kernels.pair_types import Ascent
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report, reason_to_end
+from jointglasso.solvers.big_device import GroupOnDevice
 from jointglasso.solvers.column_order import Order, as_columns
 from jointglasso.solvers.columns import ColumnAscent, next_look
-from jointglasso.solvers.dual_point import DualPoint, inverse, mirror
+from jointglasso.solvers.dual_point import DualPoint, mirror
 
 
 @dataclass(frozen=True)
@@ -38,17 +43,28 @@ class BigTask:
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], Support]], None] = field(default=lambda theta: None)
     """Called after each sweep, with a way to a Theta worth going on from, if it is wanted."""
+    device: str = "cpu"
+    """Where Newton's method finishes what sweeps have begun, and the certificate is computed: "cpu" is for neither."""
 
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
     """The best point found, the number of sweeps, and what ended them."""
+    if task.device != "cpu":
+        try:
+            point, number, why = _with_device(task)
+        except DeviceFailed as error:
+            warnings.warn(f"A group is solved on the processor: {error}.", RuntimeWarning, stacklevel=2)
+            return solve_big(replace(task, device="cpu"))
+        if why not in ("max_iter", "rounding") or number >= task.max_iter:
+            return point, number, why
+        left = replace(task, start=point.found, max_iter=task.max_iter - number, device="cpu")
+        point, more, why = solve_big(left)
+        return point, number + more, why
     best = None if task.start is None else at_inverse(task, task.start)
     if best is not None and best.gap <= task.limit(best.objective):
         return best, 0, "tolerance"
     ascent, why = _begin(task, best), "max_iter"
-    variance, group = task.group.optimal_variance(task.diagonal_penalty), task.group
-    objective = float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
-    number, wanted, unseen = 0, np.inf, -np.inf
+    objective, number, wanted, unseen = _at_the_diagonal(task), 0, np.inf, -np.inf
     while number < task.max_iter:
         if task.report(objective, best.gap if best is not None and unseen == 0.0 else None):
             why = "callback"
@@ -70,6 +86,38 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
         best = _looked(task, ascent, best)
     task.report(min(objective, best.objective), best.gap)
     return best, number, why
+
+
+def _with_device(task: BigTask) -> tuple[DualPoint, int, str]:
+    """Sweeps here until Newton's method on the device can take over; both are counted."""
+    arrays, objective = arrays_on(task.device), _at_the_diagonal(task)
+    try:
+        there = GroupOnDevice(task, arrays)
+        if task.start is not None and (ended := there.finish(task.start)) is not None:
+            return ended
+        ascent, number, why = _begin(task, None), 0, ""
+        while not why:
+            stop = task.report(objective, None)
+            ascent.sweep()
+            number += 1
+            theta = _theta(task.penalty, ascent)
+            if ascent.change < tuning.MAYBE_DEFINITE and (ended := there.finish(theta)) is not None:
+                point, more, why = ended
+                return point, number + more, why
+            task.keep(partial(_theta, task.penalty, ascent))
+            settled = not ascent.change > tuning.SETTLED
+            why = reason_to_end(solved=False, stuck=settled, stop=stop, last=number == task.max_iter)
+        return _looked(task, ascent, None), number, why
+    except arrays.errors as error:
+        raise DeviceFailed("the device has too little memory for the group") from error
+    finally:
+        arrays.let_go()
+
+
+def _at_the_diagonal(task: BigTask) -> float:
+    """Objective of the best diagonal Theta."""
+    group, variance = task.group, task.group.optimal_variance(task.diagonal_penalty)
+    return float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
 
 
 def _looked(task: BigTask, ascent: ColumnAscent, best: DualPoint | None) -> DualPoint:
@@ -95,16 +143,27 @@ def at_inverse(task: BigTask, theta: Support) -> DualPoint:
     order = np.arange(len(group.variables))
     W = np.full(int(group.offset[-1]), np.nan, dtype=np.float32)
     point = DualPoint(
-        group, task.penalty, task.diagonal_penalty, order, Order.by(group, group.local), theta, W, task.n_threads
-    )
+        group, task.penalty, task.diagonal_penalty, order, Order.by(group, group.local), theta, W, task.n_threads,
+        arrays=_arrays(task),
+    )  # fmt: skip
     for block, b in enumerate(group.size):
-        matrix = inverse(point.dense_theta(block))
+        matrix = point.inverse(point.dense_theta(block))
         if matrix is not None:
             W[group.offset[block] : group.offset[block + 1]] = matrix.ravel()
             del matrix
         else:
             W[group.offset[block] : group.offset[block] + b] = np.nan
     return point
+
+
+def _arrays(task: BigTask) -> HostArrays | None:
+    """Where matrices are factored; None: here."""
+    if task.device == "cpu":
+        return None
+    try:
+        return arrays_on(task.device)
+    except DeviceFailed:
+        return None
 
 
 def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:

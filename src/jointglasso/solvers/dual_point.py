@@ -24,11 +24,13 @@ from jointglasso import tuning
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.backends.arrays import HostArrays
+from jointglasso.backends.gpu import DeviceFailed
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import ROUNDING, gap_radii
 from jointglasso.penalties import PairPenalty
-from jointglasso.rounding import Conditioning, error_of_sums, far_error
+from jointglasso.rounding import Conditioning, error_of_sums, far_error, sum_error
 from jointglasso.solvers.column_order import Order
 
 Result = TypeVar("Result")
@@ -81,6 +83,8 @@ class DualPoint:
     n_threads: int = 1
     instead: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
     """Class, places i < j and subgradient of entries at which it is not the nearest: other classes have a say there."""
+    arrays: HostArrays | None = None
+    """Where matrices are factored and inverted, if not here."""
 
     @cached_property
     def theta(self) -> Support:
@@ -211,9 +215,48 @@ class DualPoint:
     def logdets(self) -> tuple[FloatArray, FloatArray]:
         """Log-determinants of Theta and of the dual point, by block; not a number where one is not definite."""
         return tuple(  # type: ignore[return-value]
-            np.array([_logdet(dense(block)) for block in range(len(self.group.size))])
+            np.array([self._logdet(dense(block)) for block in range(len(self.group.size))])
             for dense in (self.dense_theta, self.dense_dual)
         )
+
+    def _logdet(self, matrix: FloatArray) -> float:
+        """Log-determinant of a matrix given by its upper triangle, which is overwritten.
+
+        The bounds of `rounding.py` are about factors computed by substitution, which a device may do in another way.
+        Its factors are therefore multiplied out: where ``|L L' - A|`` is, as computed, within the bound, the error is
+        within twice the bound, since the product is off by no more than that itself.
+        """
+        if self.arrays is None:
+            return log_determinant(matrix) if factor_in_place(matrix) else np.nan
+        xp, root = self.arrays.xp, self.arrays.array(np.sqrt(np.diagonal(matrix)))
+        there = self.arrays.array(matrix).T
+        L = self.arrays.factor(there.copy())
+        if L is None:
+            return np.nan
+        apart = L @ L.T
+        apart -= there
+        off = float(xp.tril(xp.abs(apart) / root / root[:, None]).max())
+        if not off <= sum_error(len(matrix) + 1):
+            raise DeviceFailed("the device's Cholesky factors are less exact than double precision")
+        return 2.0 * float(xp.log(xp.diagonal(L)).sum())
+
+    def inverse(self, matrix: FloatArray) -> FloatArray | None:
+        """Inverse of a matrix given by its upper triangle, which is overwritten; None if it is not definite."""
+        if self.arrays is not None:
+            L = self.arrays.factor(self.arrays.array(matrix).T.copy())
+            return None if L is None else np.asarray(self.arrays.numpy(self.arrays.inverse(L)))
+        if not factor_in_place(matrix):
+            return None
+        invert_factor_in_place(matrix)
+        mirror(matrix)
+        return matrix
+
+    def _known(self, matrix: FloatArray) -> FloatArray:
+        """The inverse of a matrix that was factored before."""
+        found = self.inverse(matrix)
+        if found is None:
+            raise ArithmeticError("A matrix that was definite is no longer so.")
+        return found
 
     @property
     def objective(self) -> float:
@@ -252,7 +295,7 @@ class DualPoint:
         e, (theta_a, dual_a, dual_b) = self._sums_of_inverses()
         rows_b = self._scaled_theta(np.maximum(e, np.sqrt(self.variance)))
         theta_b = np.maximum.reduceat(rows_b, first), np.add.reduceat(rows_b, first)
-        p = group.size.astype(float)
+        p = group.size.astype(np.float64) * (1 if self.arrays is None else 2)  # see `_logdet`
         theta, dual = Conditioning(theta_a, theta_b, p), Conditioning(dual_a, dual_b, p)
         weight = group.block_weight
         gap = self.gap + float(weight @ far_error(theta, dual, p))
@@ -278,10 +321,10 @@ class DualPoint:
 
         for block in range(len(self.group.size)):
             inside = slice(self.group.member_start[block], self.group.member_start[block + 1])
-            matrix = _known(self.dense_theta(block))
+            matrix = self._known(self.dense_theta(block))
             roots.append(np.sqrt(np.diagonal(matrix)))
             found[0, :, block] = measure(matrix, np.sqrt(self.theta.diagonal[inside]))
-            matrix = _known(self.dense_dual(block))
+            matrix = self._known(self.dense_dual(block))
             found[1, :, block] = measure(matrix, np.sqrt(self.variance[inside]))
             own = np.sqrt(np.diagonal(matrix))
             matrix = self.dense_dual(block)
@@ -377,29 +420,8 @@ class DualPoint:
         return replace(self, instead=(cls, np.minimum(*ends), np.maximum(*ends), value))
 
 
-def _logdet(matrix: FloatArray) -> float:
-    return log_determinant(matrix) if factor_in_place(matrix) else np.nan
-
-
 def mirror(matrix: FloatArray) -> None:
     """Copy the upper triangle into the lower one."""
     from jointglasso.kernels.pair_index import mirror_upper
 
     mirror_upper(matrix)
-
-
-def inverse(matrix: FloatArray) -> FloatArray | None:
-    """The inverse, in place, of a matrix given by its upper triangle; None if it is not definite."""
-    if not factor_in_place(matrix):
-        return None
-    invert_factor_in_place(matrix)
-    mirror(matrix)
-    return matrix
-
-
-def _known(matrix: FloatArray) -> FloatArray:
-    """The inverse of a matrix that was factored before."""
-    found = inverse(matrix)
-    if found is None:
-        raise ArithmeticError("A matrix that was definite is no longer so.")
-    return found
