@@ -63,17 +63,29 @@ class Problem:
     penalize_diagonal: bool
     graph: np.ndarray | None = None
     """(K, K): the graph of classes of the penalty "graph"."""
+    fuse_diagonal: bool = False
+    latent: float | None = None
+    """Penalty of latent variables."""
 
     @property
     def keywords(self) -> dict[str, Any]:
         plain = (self.factor == 1.0).all()
         options = {"weights": self.weights, "penalize_diagonal": self.penalize_diagonal, "penalty": self.penalty}
         options |= {} if self.graph is None else {"class_graph": self.graph}
+        options |= {"fuse_diagonal": True} if self.fuse_diagonal else {}
+        options |= {} if self.latent is None else {"latent": self.latent}
         return options | ({} if plain else {"pair_weights": self.factor})
 
     @property
     def diagonal_penalty(self) -> float:
         return self.lambda1 if self.penalize_diagonal else 0.0
+
+    @property
+    def charged(self) -> tuple[np.ndarray, np.ndarray]:
+        """(p, p): what lambda1 and lambda2 are at each entry; the diagonal's own penalty is apart."""
+        finite = np.where(np.isfinite(self.factor), self.factor, 0.0)
+        np.fill_diagonal(finite, 0.0)
+        return finite * self.lambda1, (finite + self.fuse_diagonal * np.eye(len(finite))) * self.lambda2
 
 
 # --- families --------------------------------------------------------------------------------------------------------
@@ -165,7 +177,12 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
     if penalty == "graph":
         graph = np.triu(rng.choice([0.0, 0.5, 1.0, 2.0], (n_classes, n_classes)), 1)
         graph = graph + graph.T
-    return Problem(S, float(lambdas[0]), float(lambdas[1]), penalty, weights, factor, penalize_diagonal, graph)
+    # One in four with diagonals that are compared, one in eight with latent variables, which takes longer.
+    fused = penalty in ("fused", "chain", "graph") and rng.random() < 0.25
+    hidden = family != "big groups" and not fused and rng.random() < 0.125
+    latent = scale * p * float(rng.uniform(0.1, 1.0)) if hidden else None
+    l1, l2 = (float(value) for value in lambdas)
+    return Problem(S, l1, l2, penalty, weights, factor, penalize_diagonal, graph, fused, latent)
 
 
 # --- penalties in plain NumPy ----------------------------------------------------------------------------------------
@@ -241,18 +258,18 @@ def penalty_functions(problem: Problem) -> tuple[Callable[..., np.ndarray], Call
 # --- bounds of our own -----------------------------------------------------------------------------------------------
 
 
-def objective(problem: Problem, Theta: np.ndarray) -> float:
-    """Value at K dense matrices, infinite if one is not positive definite."""
+def objective(problem: Problem, Theta: np.ndarray, low_rank: np.ndarray | float = 0.0) -> float:
+    """Value at K dense matrices, less what latent variables explain; infinite if one is not positive definite."""
     try:
-        L = np.linalg.cholesky(Theta)
+        L = np.linalg.cholesky(Theta - low_rank)
     except np.linalg.LinAlgError:
         return np.inf
     logdet = 2.0 * np.log(np.einsum("kii->ki", L)).sum(axis=1)
-    total = float(problem.weights @ ((problem.S * Theta).sum(axis=(1, 2)) - logdet))
+    total = float(problem.weights @ ((problem.S * (Theta - low_rank)).sum(axis=(1, 2)) - logdet))
     total += problem.diagonal_penalty * float(np.einsum("kii->", Theta))
-    finite = np.where(np.isfinite(problem.factor), problem.factor, 0.0)
-    np.fill_diagonal(finite, 0.0)
-    return total + float(penalty_functions(problem)[0](Theta, finite * problem.lambda1, finite * problem.lambda2).sum())
+    if problem.latent is not None:
+        total += problem.latent * float(np.einsum("kii->", low_rank))
+    return total + float(penalty_functions(problem)[0](Theta, *problem.charged).sum())
 
 
 def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
@@ -260,21 +277,21 @@ def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
     many = problem.penalty != "group" and len(fusion_ties(problem)) > MOST_TIES
     if problem.penalty == "laplacian" or many:  # whose dual function is no ball, or takes too long to project upon
         return -np.inf
+    if problem.latent is not None:  # whose dual point is bounded from below besides
+        return -np.inf
     weights = problem.weights[:, None, None]
     wanted = weights * (np.linalg.inv(Theta) - problem.S)
     free = ~np.isfinite(problem.factor)
-    finite = np.where(free, 0.0, problem.factor)
-    lambdas = finite * problem.lambda1, finite * problem.lambda2
+    lambdas = problem.charged
+    own = problem.diagonal_penalty * np.eye(len(free))  # what the diagonal pays in any case
     largest = np.abs(Theta).max(axis=0)
     # So far along Theta that the face is found, and not so far that rounding leaves the ball.
     stiff = np.divide(lambdas[0] + lambdas[1], largest, out=np.zeros_like(largest), where=largest > 0)
     best = -np.inf
     for share in (1000.0, 10.0, 0.0):
-        x = share * stiff * Theta + wanted
+        x = share * stiff * Theta + wanted - own
         u = np.where(free, wanted, (1.0 - 1e-12) * (x - penalty_functions(problem)[1](x, *lambdas)))
-        W = problem.S + u / weights
-        variance = np.einsum("kii->ki", problem.S) + problem.diagonal_penalty / problem.weights[:, None]
-        np.einsum("kii->ki", W)[:] = variance
+        W = problem.S + (u + own) / weights
         if (np.linalg.eigvalsh(W)[:, 0] > 0).all():
             best = max(best, float(problem.weights @ (np.linalg.slogdet(W)[1] + W.shape[1])))
     return best
@@ -347,9 +364,10 @@ def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
 
 
 def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.ndarray]], tally: Tally) -> Iterator[str]:
-    values = [objective(problem, Theta) for _, _, Theta in found]
+    explained = [0.0 if s.low_rank is None else s.low_rank.matrices for _, s, _ in found]
+    values = [objective(problem, Theta, L) for (_, _, Theta), L in zip(found, explained, strict=True)]
     best = int(np.argmin(values))
-    room = max(slack(problem, Theta) for _, _, Theta in found)
+    room = max(slack(problem, Theta - L) for (_, _, Theta), L in zip(found, explained, strict=True))
     tally.unbounded += not np.isfinite(room)
     upper, lower = values[best] + room, lower_bound(problem, found[best][2]) - room
     most_present = max(solution.certificate.edges_present for _, solution, _ in found)

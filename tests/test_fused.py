@@ -10,7 +10,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.blocks import build_system
-from jointglasso.certificate import bound_groups
+from jointglasso.certificate import bound_groups, certain_edges
 from jointglasso.penalties import make_penalty
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
@@ -275,3 +275,16 @@ def test_a_rescued_gap_of_the_laplacian_is_a_bound():
             bounds = bound_groups(*given, rescue=True)
             assert bounds.gap[0] >= bounds.objective[0] - exact.objective
     assert rescued > 10
+
+
+@pytest.mark.parametrize("penalty", ["group", "fused", "chain", "laplacian"])
+@pytest.mark.parametrize("gap", [np.inf, 1e300, 1e3])
+def test_a_gap_that_says_nothing_proves_nothing(penalty, gap):
+    S = np.array([np.corrcoef(np.random.default_rng(k).standard_normal((8, 4)).T) for k in range(3)])
+    problem = make_problem(S, 0.1, 0.1, penalty=penalty)
+    blocks = Partition(np.zeros((3, 4), dtype=int), problem.penalty.coupling).class_blocks
+    system = build_system(problem.source, blocks, problem.weights)
+    theta = np.tile(np.eye(4).ravel(), 3)
+    dual = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty).dual
+    edges = certain_edges(system, theta, dual, np.array([gap]), problem.penalty)
+    assert not edges.absent.any() and not edges.present.any()

@@ -39,6 +39,10 @@ LARGEST_NEAR = max(tuning.NEAR, tuning.NEAR_IF_BIG)
 #: What rounding adds to a subgradient, in units of the numbers it is the difference of, and to the budget it uses.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
+#: Farther than anything is from the optimum, in units of its size: what a gap that says nothing allows. Finite, because
+#: sums over sets of classes are compared, and differences of infinite ones are no numbers.
+_ANYWHERE = 1e50
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -230,10 +234,10 @@ def subgradient_within(
     it is at most that of W over 1 - s. Raised by what rounding may do to it.
     """
     r, s = gap_radii(gap[system.block_group], system.block_weight)
+    variance = dual[system.diagonal]
     if penalty.of_diagonal is not None:
-        with np.errstate(divide="ignore"):
-            r = r / (1.0 - s)
-    reach = system.products_of_members(np.sqrt(dual[system.diagonal]), r, entries)
+        r, variance = r / np.maximum(1.0 - s, 1.0 / _ANYWHERE), np.abs(variance)  # no definite W: no finite gap either
+    reach = system.products_of_members(np.sqrt(variance), np.minimum(r, _ANYWHERE), entries)
     at = system.upper[entries]
     W, S = dual[at], system.S[at]
     u = W - S

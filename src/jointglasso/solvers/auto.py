@@ -13,7 +13,6 @@ import numpy as np
 from jointglasso import tuning
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.blocks import BlockSystem
 from jointglasso.certificate import Bounds, diagonal_bounds
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
@@ -21,7 +20,7 @@ from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 from jointglasso.solvers.columns import suits_columns
 from jointglasso.solvers.newton import Newton, improve_to_limits, newton_on_groups
-from jointglasso.solvers.small_groups import alone, sweep_groups
+from jointglasso.solvers.small_groups import alone, dense_groups, sweep_groups
 from jointglasso.solvers.sweeping import solve_by_sweeps
 
 
@@ -75,20 +74,6 @@ def _known_at_start(task: SolverTask, theta: FloatArray, strong: BoolArray) -> B
     if task.warm or task.absolute or task.max_iter == 0 or not ties.all() or system.gather(theta).any():
         return None
     return diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
-
-
-def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
-    """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
-
-    There Newton's active set is everything and its faces change all the time. Sweeps over the columns, which step on a
-    face of one column at a time, do not mind; where they cannot be made, and in small groups, the few dozen
-    eigendecompositions of ADMM cost less.
-    """
-    if system.size.max(initial=0) < tuning.DENSE_BLOCK:
-        return np.zeros(system.n_groups, dtype=bool)
-    n_pairs = system.sum_pairs_per_group(np.ones(system.n_pairs))
-    share = system.sum_pairs_per_group(strong.astype(float)) / np.maximum(n_pairs, 1.0)
-    return np.asarray((share > tuning.DENSE_SHARE) & (system.largest_block >= tuning.DENSE_BLOCK))
 
 
 def _solve_big(

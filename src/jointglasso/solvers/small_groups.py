@@ -43,6 +43,20 @@ def apart(
     return piece, inside
 
 
+def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
+    """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
+
+    There Newton's active set is everything and its faces change all the time. Sweeps over the columns, which step on a
+    face of one column at a time, do not mind; where they cannot be made, and in small groups, the few dozen
+    eigendecompositions of ADMM cost less.
+    """
+    if system.size.max(initial=0) < tuning.DENSE_BLOCK:
+        return np.zeros(system.n_groups, dtype=bool)
+    n_pairs = system.sum_pairs_per_group(np.ones(system.n_pairs))
+    share = system.sum_pairs_per_group(strong.astype(float)) / np.maximum(n_pairs, 1.0)
+    return np.asarray((share > tuning.DENSE_SHARE) & (system.largest_block >= tuning.DENSE_BLOCK))
+
+
 def sweep_groups(
     task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
 ) -> int:

@@ -17,14 +17,14 @@ import numpy as np
 from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.blocks.system import bincount
-from jointglasso.certificate import Bounds
+from jointglasso.certificate import Bounds, diagonal_bounds
 from jointglasso.penalties.tied import TiedPenalty
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
+from jointglasso.solvers.closed_form import strong_pairs
 from jointglasso.solvers.columns import ColumnAscent, next_look, suits_columns
 from jointglasso.solvers.face import newton_on_face, snap
-from jointglasso.solvers.small_groups import alone, sweep_groups
+from jointglasso.solvers.small_groups import alone, dense_groups, sweep_groups
 
 
 def solve_by_sweeps(task: SolverTask) -> SolverResult:
@@ -84,18 +84,12 @@ def _solve_one_by_one(task: SolverTask) -> SolverResult:
 
 def _bounds_of_diagonal(task: SolverTask) -> Bounds:
     """The objective of a diagonal start, which bounds nothing: no look at a big group is worth that."""
-    system, diagonal = task.system, task.start[task.system.diagonal]
+    system = task.system
+    known = diagonal_bounds(system, task.start, task.penalty, task.diagonal_penalty)
     inverse = np.zeros_like(task.start)
-    inverse[system.diagonal] = 1.0 / diagonal
-
-    def per_block(values: FloatArray) -> FloatArray:
-        return bincount(system.diagonal_block, values, system.n_blocks)
-
-    logdet = per_block(np.log(diagonal))
-    likelihood = system.block_weight * (per_block(system.S[system.diagonal] * diagonal) - logdet)
-    objective = system.sum_per_group(likelihood + task.diagonal_penalty * per_block(diagonal))
-    factor = Factorization(inverse, logdet, np.ones(system.n_blocks, dtype=bool))
-    return Bounds(objective, np.full(system.n_groups, np.inf), inverse.copy(), factor)
+    inverse[system.diagonal] = 1.0 / task.start[system.diagonal]
+    factor = Factorization(inverse, known.factor.logdet, known.factor.definite)
+    return replace(known, dual=inverse.copy(), factor=factor)
 
 
 class _State:
@@ -181,7 +175,7 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
     More is Newton's method on the face, and then sweeps that are closer.
     """
     task, near = state.task, state.task.warm
-    slow = np.zeros(len(largest), dtype=bool)
+    slow = dense_groups(task.system, strong_pairs(task.system, task.penalty))  # whose columns take a hundred passes
     for number, closer in enumerate(tuning.CLOSER):
         if (task.absolute and task.warm) or number > 0:
             between = (largest > tuning.TINY_BLOCK) & (largest <= tuning.SWEPT_BLOCK)
