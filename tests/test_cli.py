@@ -488,6 +488,8 @@ def test_quiet_says_nothing_and_help_has_headings(table, tmp_path):
     text = invoke("fit", "--help").output
     headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert headings[0] == "Classes and variables:" and headings[-1] == "Options:" and len(headings) == 7
+    listed = [line.split()[0].rstrip(",") for line in text.splitlines() if line.startswith("  --")]
+    assert listed[0] == "--label" and listed.index("--out") < listed.index("--title") < listed.index("--parquet")
 
 
 def test_a_limit_on_memory_is_kept(table, tmp_path):

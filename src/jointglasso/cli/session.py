@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ EXIT_CODES = (
     "2 bad input or usage; 3 interrupted; 4 a defect of the program."
 )
 
-#: Headings of the help, and the parameters below each; all others come last.
+#: Headings of the help, and the parameters below each in their order; all others come last.
 GROUPS = {
     "Classes and variables": (
         "label", "labels", "time", "windows", "width", "overlap", "classes", "rename", "subset", "variables", "drop",
@@ -130,7 +131,8 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the options under headings, what one needs most first."""
         listed: dict[str, list[tuple[str, str]]] = {title: [] for title in (*GROUPS, OTHERS)}
-        for param in self.get_params(ctx):
+        rank = {name: number for number, name in enumerate(chain.from_iterable(GROUPS.values()))}
+        for param in sorted(self.get_params(ctx), key=lambda param: rank.get(param.name or "", len(rank))):
             if (record := param.get_help_record(ctx)) is not None:
                 title = next((title for title, names in GROUPS.items() if param.name in names), OTHERS)
                 listed[title].append(record)
