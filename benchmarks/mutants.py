@@ -240,6 +240,7 @@ MUTANTS = (
     Mutant("theta has no reach", RECHECK, "np.maximum(r, s) / (1.0 - s), entries", "0.0 * r, entries", FUSED),
     Mutant("nothing leaks", RECHECK, "(u - wanted) / self.problem.weights)", "0.0 * u)", EXACT),
     Mutant("leaks without the weights", RECHECK, "(u - wanted) / self.problem.weights)", "u - wanted)", EXACT),
+    Mutant("leaks cost a fifth", "engine/prove.py", "weight * 0.5 * (norm / room)", "weight * 0.1 * (norm / room)"),
     Mutant("pairs do not wait", DYNAMIC, "waits = (self.pairs.above", "waits = (False & self.pairs.above", EXACT),
     Mutant("only positive pairs are joined", DYNAMIC, "[strong], factor) != 0", "[strong], factor) > 0", EXACT),
     Mutant(

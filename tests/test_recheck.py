@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from jointglasso.blocks import build_system
 from jointglasso.certificate import Bounds
 from jointglasso.covariance import as_source
 from jointglasso.engine.assemble import flat_from_precisions
-from jointglasso.engine.recheck import Cuts, theta_reach
+from jointglasso.engine.prove import _with_leaks
+from jointglasso.engine.recheck import Cuts, Leaks, Violated, theta_reach
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers import SolverResult
 
@@ -136,6 +138,51 @@ def test_pairs_that_are_not_looked_at_are_proved(penalty, monkeypatch):
                 assert set(original(cuts, theta, wider).tolist()) == found
             outcomes.append(bool(found))
     assert 10 < sum(outcomes) < len(outcomes) - 10
+
+
+@pytest.mark.parametrize("weight", [0.25, 1.0, 4.0])
+def test_what_leaks_is_what_the_dual_point_lacks_where_a_pair_was_cut(weight, monkeypatch):
+    """Where class 1 has the pair, that of class 2 may be at most lambda1; the rest of its covariance leaks."""
+    seen: list[Leaks] = []
+    original = Cuts.violated
+
+    def watched(self: Cuts, theta: np.ndarray, bounds: Bounds) -> Violated:
+        seen.append(self.subgradient(theta, bounds)[2])
+        return original(self, theta, bounds)
+
+    monkeypatch.setattr(Cuts, "violated", watched)
+    S = shadow(0.0, 0.02)
+    S[1, 0, 2] = S[1, 2, 0] = (LAMBDA1 + 0.02) / weight
+    jgl.solve(S, LAMBDA1, LAMBDA2, tol=1e-9, weights=[1.0, weight], penalize_diagonal=False)
+    assert (seen[0].cls.tolist(), seen[0].i.tolist(), seen[0].j.tolist()) == ([1], [0], [2])
+    assert weight * (seen[0].value - S[1, 0, 2]) == pytest.approx([-LAMBDA1])
+    assert not len(seen[-1].value), "nothing leaks where the pair was merged"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_leaks_between_blocks_are_in_the_gap(seed):
+    """The gap of a class is w (tr M - log det(I + M)), M = Theta^(1/2) R Theta^(1/2); R leaks between two blocks."""
+    rng = np.random.default_rng(seed)
+    root, weight = np.zeros((4, 4)), rng.uniform(0.2, 5.0)
+    for block in (slice(0, 2), slice(2, 4)):
+        root[block, block] = np.eye(2) * rng.uniform(0.5, 2.0) + 0.2 * np.ones((2, 2))
+    Theta, R = root @ root, np.zeros((4, 4))
+    R[:2, :2], R[2:, 2:] = (0.1 * (E + E.T) for E in rng.uniform(-0.3, 0.3, (2, 2, 2)))
+    i, j, value = np.array([0, 1]), np.array([2, 2]), 10.0 ** rng.uniform(-5, -1) * rng.uniform(-1, 1, 2)
+
+    def gap(block: slice) -> float:
+        M = (root @ R @ root)[block, block]
+        return weight * float(np.trace(M) - np.linalg.slogdet(np.eye(len(M)) + M)[1])
+
+    gaps = np.array([gap(slice(0, 2)), gap(slice(2, 4))])
+    R[i, j] = R[j, i] = value
+    there = SimpleNamespace(row=np.arange(4), column=np.arange(4), value=np.diag(Theta), block_class=np.zeros(4, int))
+    problem = SimpleNamespace(
+        optimal_variance=lambda k: np.ones(4), source=SimpleNamespace(n_classes=1), weights=np.array([weight])
+    )
+    leaks = Leaks(np.zeros(2, int), np.zeros(2, int), i, j, value)
+    (bound,) = _with_leaks(problem, [SimpleNamespace(nonzeros=there)], [gaps], [leaks])
+    assert gaps.sum() < gap(slice(0, 4)) <= bound.sum()
 
 
 # --- what "converged" and "present" mean -----------------------------------------------------------------------------
