@@ -191,21 +191,6 @@ def test_what_there_is_at_an_interrupt_is_written_when_wanted(tmp_path, monkeypa
         assert not solution.status and solution.certificate.gap > 0 and "NOT CONVERGED" in result.stdout
 
 
-def test_the_best_found_before_an_interrupt_of_the_search_is_written(tmp_path, monkeypatch):
-    def press(self, task, completed, total):
-        if completed == 4:
-            raise KeyboardInterrupt
-
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 6))
-    X[:, 1] += X[:, 0]
-    np.savez(tmp_path / "some.npz", X=X, y=np.repeat(["p", "q"], 30))
-    monkeypatch.setattr("rich.progress.Progress.update", press)
-    result = invoke("fit", tmp_path / "some.npz", "--no-figures", "--keep-partial", "--out", tmp_path / "o")
-    assert result.exit_code == 3 and "The search was interrupted" in result.stdout
-    assert sum(jgl.load(tmp_path / "o" / "solution.jgl").n_edges) > 0
-
-
 # Folders appear complete or not at all
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -475,26 +474,6 @@ def test_the_default_search_beats_a_fixed_grid_and_says_so(data, source):
     assert searched.on_edge == ()
     assert searched.solution.parameters["penalize_diagonal"] is False
     np.testing.assert_allclose(searched.solution.parameters["weights"], np.sqrt(np.array([150, 200]) / 175))
-
-
-@pytest.mark.parametrize("on_interrupt", ["raise", "return"])
-def test_an_interrupt_ends_the_search_and_the_best_so_far_is_chosen(data, on_interrupt):
-    def press(progress):
-        if progress.done == 6:
-            raise KeyboardInterrupt
-
-    if on_interrupt == "raise":
-        with pytest.raises(KeyboardInterrupt):
-            jgl.select(*data, callback=press)
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", jgl.SelectionWarning)
-        found = jgl.select(*data, callback=press, on_interrupt=on_interrupt)
-    whole = jgl.select(*data)
-    assert found.interrupted and not whole.interrupted
-    assert 2 <= len(found.grid) <= 6 < len(whole.grid)
-    assert found.score == np.nanmin(found.records["score"]) and sum(found.solution.n_edges)
-    assert "The search was interrupted" in found.explain() and "a clear choice" not in found.explain()
 
 
 def test_many_variables_are_planned_before_they_are_solved(monkeypatch):

@@ -98,7 +98,7 @@ def fit(session: Session, /, **options: Any) -> int:
         session.answer(steps=result.networks.steps().to_dict("records"))
     if contents.differences:
         tell_differences(session, result.networks, contents.pairs(result.networks))
-    if result.solution.status.code == "interrupt" or (result.selection is not None and result.selection.interrupted):
+    if result.solution.status.code == "interrupt":
         return INTERRUPTED
     return OK if result.solution.status else NOT_CONVERGED
 
@@ -170,7 +170,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 latent=options["latent"],
                 **arguments_of_solve(options, data),
             )
-    finished = solution.status.code != "interrupt" and not (selection is not None and selection.interrupted)
+    finished = solution.status.code != "interrupt"
     if options["prove"] and finished:
         solution = prove(session, data, solution, options)
     if solution.refit is None:

@@ -174,10 +174,9 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
     say_if_compiling(session)
     described = any(options[name] is not None for name in ("n_lambdas", "ratios", "min_ratio"))
     if data.samples.n_variables > MANY_VARIABLES:
-        so_far = " With --keep-partial Ctrl-C writes the best found so far." if "keep_partial" in options else ""
         session.note(
             f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen tells "
-            f"what can be afforded, --min-ratio and --n-lambdas how far to go.{so_far}"
+            "what can be afforded, --min-ratio and --n-lambdas how far to go."
         )
     with counting(session, f"choosing penalties by {criterion}") as show:
         return jgl.select(
@@ -193,7 +192,6 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             n_jobs=options["n_jobs"],
             executor=options["executor"],
             callback=show,
-            on_interrupt="return" if options.get("keep_partial") else "raise",
             **data.preparation,
             **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
         )

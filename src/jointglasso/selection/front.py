@@ -134,8 +134,7 @@ def select(
         With more than 1,000 variables, points whose solve would take longer than this (by `plan`), or would not fit
         into memory, are left out beforehand, and the choice is made among the others.
     **options
-        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory``. With
-        ``on_interrupt="return"`` an interrupt ends the search, and the choice is made among the points tried so far.
+        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory``.
 
     Returns
     -------
@@ -164,7 +163,6 @@ def select(
     >>> chosen.precision[0].shape
     (4, 4)
     """
-    on_interrupt = check_choice("on_interrupt", options.pop("on_interrupt", "raise"), ("raise", "return"))
     preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
     settings = SelectionSettings(
         criterion=criterion,
@@ -180,7 +178,6 @@ def select(
         callback=callback,
         executor=executor,
         max_seconds=max_seconds,
-        on_interrupt=on_interrupt,
         solve={"weights": weights, "penalize_diagonal": penalize_diagonal, **solve_options(options)},
     ).checked()
     return select_from(read_data(X, y, preparation), settings)
@@ -203,7 +200,6 @@ class SelectionSettings:
     callback: ProgressCallback | None = None
     executor: Any = None
     max_seconds: float | None = 120.0
-    on_interrupt: str = "raise"
     solve: dict[str, Any] = field(default_factory=dict)
 
     def checked(self) -> SelectionSettings:
@@ -242,7 +238,6 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
 def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
     """Point with the smallest score, of a given grid or by a search."""
     evaluate: Evaluator
-    interrupted = False
     if settings.criterion == "cv":
         evaluate = CrossValidated(data, make_folds(data, settings.cv, settings.random_state), settings.solve)
     else:
@@ -253,12 +248,7 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     settled = None
     if settings.grid is None:
         zoom = Zoom(evaluate, budget, *_region(data, settings), data.source.n_classes)
-        try:
-            found = zoom.run(Tracker(settings.callback, 40 * evaluate.solves), crew, settings.patience or 2)
-        except KeyboardInterrupt:
-            found, interrupted = zoom.found, True
-            if settings.on_interrupt == "raise" or not any(e.edges.sum() for e in found.done.values()):
-                raise
+        found = zoom.run(Tracker(settings.callback, 40 * evaluate.solves), crew, settings.patience or 2)
         grid = LambdaGrid.from_points([*found.done, *found.left_out])
         settled = zoom.settled
     else:
@@ -277,8 +267,7 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     best = int(min(tied, key=lambda point: (grid.strength[point], point)))
     solution = _solution(data, found.done[grid[best]], settings)
     result = _result(data, grid, found.done, best, solution, settings.criterion, evaluate)
-    left_out = describe_left_out(found.left_out)
-    return replace(result, settled=settled, left_out=left_out, interrupted=interrupted)
+    return replace(result, settled=settled, left_out=describe_left_out(found.left_out))
 
 
 def _region(data: SelectionData, settings: SelectionSettings) -> tuple[dict[float, float], float]:

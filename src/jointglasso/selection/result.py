@@ -45,8 +45,6 @@ class SelectionResult:
         was given.
     left_out : str
         What could not be afforded and was left out beforehand, in words; empty if nothing was.
-    interrupted : bool
-        Whether the search was interrupted; the choice is then among the points tried before.
     notes : tuple of str
         What a reader must know of the correlations: variables taken as ordinal, matrices that had to be projected.
 
@@ -75,7 +73,6 @@ class SelectionResult:
     limit: float | None = None
     settled: bool | None = None
     left_out: str = ""
-    interrupted: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -133,8 +130,6 @@ class SelectionResult:
         inside = "It lies inside what was tried, not on its edge."
         inside = inside if sum(self.solution.n_edges) else "The data support no edge at all."
         lines = [self._what(), self._why(), self.edge_advice or inside]
-        if self.interrupted:
-            lines.append("The search was interrupted: the choice is among the points tried before.")
         lines += [self._neighbours(), self._flatness(), *([self.left_out] if self.left_out else []), *self.notes]
         if self.solution.refit is not None:
             lines.append(self.solution.refit.describe())

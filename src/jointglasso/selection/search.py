@@ -175,11 +175,6 @@ class Zoom:
                 self.settled = level > min(self._columns[omega])
                 break
             try_points(candidates)
-        return self.found
-
-    @property
-    def found(self) -> Found:
-        """What was found so far."""
         done = {(e.lambda1, e.lambda2): e for column in self._columns.values() for e in column.values()}
         return Found(done, self._left_out)
 
