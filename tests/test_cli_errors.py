@@ -17,6 +17,7 @@ from jointglasso.cli.results import file_names
 from jointglasso.cli.session import plain
 from jointglasso.cli.translate import options_of
 from jointglasso.errors import argument, spelt
+from jointglasso.selection.progress import Tracker
 
 FIT = ("--lambda1", "0.3", "--lambda2", "0.1", "--no-figures")
 
@@ -93,7 +94,6 @@ def test_a_bad_file_or_option_gets_one_sentence_with_its_remedy(case, tmp_path):
 MISUSED = {
     "one penalty": (["fit", "--lambda1", "0.3", "--out", "o"], "--lambda1 is given without --lambda2"),
     "penalties and criterion": (["fit", *FIT, "--select", "bic", "--out", "o"], "leave one out"),
-    "checkpoint of a selection": (["fit", "--checkpoint", "c", "--out", "o"], "at given penalties"),
     "no folder": (["fit", *FIT], "Missing option '--out'"),
     "unknown criterion": (["select", "--criterion", "gut"], "'gut' is not one of"),
     "lambda2 alone": (["screen", "--lambda2", "1"], "--lambda2 is given without --lambda1"),
@@ -170,6 +170,25 @@ def test_an_interrupt_writes_nothing_and_exits_with_3(good, tmp_path, monkeypatc
     assert result.exit_code == 3 and json.loads(result.stdout)["exit_code"] == 3
     assert "no result was written" in result.stderr and "goes on from" in result.stderr
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("command", ["select", "fit"])
+def test_an_interrupted_choice_is_made_among_the_points_that_are_done(good, tmp_path, monkeypatch, command):
+    def interrupt(self, *news):
+        advance(self, *news)
+        if self._done == 4:
+            raise KeyboardInterrupt
+
+    advance = Tracker.advance
+    monkeypatch.setattr(Tracker, "advance", interrupt)
+    options = ("--label", "state", "--checkpoint", tmp_path / "work", "--out", tmp_path / "o", "--json")
+    result = invoke(command, good, *options)
+    assert result.exit_code == 3
+    assert "among the points that were done" in result.stderr
+    assert "Interrupted after 4 points" in json.loads(result.stdout)["explanation"]
+    assert (tmp_path / "o" / "parameters.json").exists()
+    monkeypatch.setattr(Tracker, "advance", advance)
+    assert invoke(command, good, *options, "--overwrite").exit_code == 0
 
 
 @pytest.mark.parametrize("keep", [True, False])

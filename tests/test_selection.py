@@ -476,6 +476,52 @@ def test_the_default_search_beats_a_fixed_grid_and_says_so(data, source):
     np.testing.assert_allclose(searched.solution.parameters["weights"], np.sqrt(np.array([150, 200]) / 175))
 
 
+def interrupting(after):
+    """A callback that does what Ctrl-C does once so many solves are done."""
+
+    def callback(progress):
+        if progress.done >= after:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+@pytest.mark.parametrize(
+    ("criterion", "given", "n_jobs"),
+    [("jbic", False, None), ("jbic", True, 2), ("cv", False, 2), ("stars", True, None)],
+)
+def test_an_interrupt_leaves_the_choice_among_the_points_that_are_done(data, source, criterion, given, n_jobs):
+    solves = {"jbic": 1, "cv": 2, "stars": 3}[criterion]
+    grid = jgl.lambda_grid(source, weights="sqrt_sample_size", **GRID) if given else None
+    options = {"criterion": criterion, "grid": grid, "n_jobs": n_jobs, "cv": 2, "n_subsamples": 3, "random_state": 0}
+    found = jgl.select(*data, on_interrupt="return", callback=interrupting(4 * solves), **options)
+    done = np.flatnonzero(found.records["tried"])
+    assert found.interrupted and 4 <= len(done) <= 5
+    assert f"Interrupted after {len(done)} points" in found.explain() and "a clear choice" not in found.explain()
+    if criterion != "stars":
+        assert found.score == np.nanmin(found.records["score"])
+    assert found.solution.status and found.precision[0].shape == (12, 12)
+    whole = jgl.select(*data, **options)
+    assert not whole.interrupted and "Interrupted" not in whole.explain()
+    with pytest.raises(KeyboardInterrupt):
+        jgl.select(*data, callback=interrupting(4 * solves), **options)
+
+
+@pytest.mark.parametrize("criterion", ["jbic", "cv"])
+def test_a_choice_goes_on_from_its_checkpoint(data, tmp_path, criterion, monkeypatch):
+    options = {"criterion": criterion, "cv": 2, "random_state": 0}
+    whole = jgl.select(*data, **options)
+    with pytest.raises(KeyboardInterrupt):
+        jgl.select(*data, checkpoint=tmp_path / "work", callback=interrupting(8), **options)
+    assert len(list((tmp_path / "work").iterdir())) == 8
+    resumed = jgl.select(*data, checkpoint=tmp_path / "work", **options)
+    assert (resumed.lambda1, resumed.lambda2) == (whole.lambda1, whole.lambda2)
+    assert resumed.score == pytest.approx(whole.score, abs=0.05)
+    point = {"grid": [(whole.lambda1, whole.lambda2)], "checkpoint": tmp_path / "work"}
+    with pytest.raises(ValueError, match="checkpoint"):  # of other data
+        jgl.select(data[0][:-5], data[1][:-5], **point, **options)
+
+
 def test_many_variables_are_planned_before_they_are_solved(monkeypatch):
     """The third of the points in memory, the rest left out, and the choice still made."""
     X, y = draw(chain(40), (60, 60))

@@ -75,8 +75,8 @@ def fit(session: Session, /, **options: Any) -> int:
     """Learn networks and write them to a folder.
 
     Reads FILE, learns the network of each class, and says how the classes differ. Without --lambda1 and --lambda2 the
-    penalties are chosen by a criterion. The folder appears when everything in it is complete: report.html to look at,
-    edges.csv, figures, solution.jgl, and parameters.json to do it again.
+    penalties are chosen by a criterion; on Ctrl-C, among the points that are done. The folder appears when everything
+    in it is complete: report.html to look at, edges.csv, figures, solution.jgl, and parameters.json to do it again.
 
     \b
     Example:
@@ -98,7 +98,7 @@ def fit(session: Session, /, **options: Any) -> int:
         session.answer(steps=result.networks.steps().to_dict("records"))
     if contents.differences:
         tell_differences(session, result.networks, contents.pairs(result.networks))
-    if result.solution.status.code == "interrupt":
+    if result.interrupted:
         return INTERRUPTED
     return OK if result.solution.status else NOT_CONVERGED
 
@@ -143,8 +143,6 @@ def _check(options: dict[str, Any]) -> None:
     for name in ("prove", "stability"):
         if options["latent"] is not None and options[name]:
             raise click.UsageError(f"--{name} does not go with --latent: leave one of them out.")
-    if not given and options["checkpoint"]:
-        raise click.UsageError("--checkpoint is for a solve at given penalties: add --lambda1 and --lambda2.")
 
 
 def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
@@ -170,7 +168,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 latent=options["latent"],
                 **arguments_of_solve(options, data),
             )
-    finished = solution.status.code != "interrupt"
+    finished = solution.status.code != "interrupt" and (selection is None or not selection.interrupted)
     if options["prove"] and finished:
         solution = prove(session, data, solution, options)
     if solution.refit is None:

@@ -39,6 +39,11 @@ class Result:
     selection: SelectionResult | None = None
     stability: EdgeStability | None = None
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the solve, or the choice of its penalties, was stopped before its end."""
+        return self.solution.status.code == "interrupt" or (self.selection is not None and self.selection.interrupted)
+
 
 @dataclass(frozen=True)
 class Contents:

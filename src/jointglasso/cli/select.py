@@ -11,7 +11,7 @@ import click
 from jointglasso.cli.data import data_options, read_data
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.results import can_draw, write_parameters, write_selection
-from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
+from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import CRITERIA, choose, grid_options, score_options, solve_options, workers_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--criterion", type=CRITERIA, default="jbic", show_default=True, help="What is to be smallest.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for table, explanation and figure.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to go on from after an interrupt.")
 @solve_options
 @grid_options
 @score_options
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 def select(session: Session, /, **options: Any) -> int:
     """Choose the penalties by a criterion.
 
-    Solves FILE over a grid of penalties, shows the score of each, and explains the choice in words.
+    Solves FILE over a grid of penalties, shows the score of each, and explains the choice in words. On Ctrl-C the
+    choice is made among the points that are done; with --checkpoint the same command goes on from there.
 
     \b
     Example:
@@ -62,9 +64,12 @@ def select(session: Session, /, **options: Any) -> int:
         best=found.best,
         grid=found.records,
         explanation=found.explain(),
+        interrupted=found.interrupted,
         data=data.facts,
         n_failed=found.n_failed,
     )
+    if found.interrupted:
+        return INTERRUPTED
     return NOT_CONVERGED if found.n_failed else OK
 
 

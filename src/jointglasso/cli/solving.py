@@ -179,7 +179,7 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             "what can be afforded, --min-ratio and --n-lambdas how far to go."
         )
     with counting(session, f"choosing penalties by {criterion}") as show:
-        return jgl.select(
+        found = jgl.select(
             data.samples,
             criterion=criterion,
             grid=make_grid(options, data) if described else None,
@@ -192,9 +192,14 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             n_jobs=options["n_jobs"],
             executor=options["executor"],
             callback=show,
+            on_interrupt="return",
+            checkpoint=options["checkpoint"],
             **data.preparation,
             **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
         )
+    if found.interrupted:
+        session.note("Interrupted: what follows is the choice among the points that were done.")
+    return found
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,12 +62,16 @@ def solve_parts(
     start: Evaluation | None,
     options: dict[str, Any],
 ) -> list[Solution]:
-    """One solve for each source, each from the solution that `start` has for it."""
+    """One solve for each source, each from the solution that `start` has for it and with a checkpoint of its own."""
     warm = start.solutions if start is not None and start.solutions else (None,) * len(sources)
-    return [
-        solve(source, lambda1, lambda2, warm_start=before, **options)
-        for source, before in zip(sources, warm, strict=True)
-    ]
+    folder = options.get("checkpoint")
+    solutions = []
+    for number, (source, before) in enumerate(zip(sources, warm, strict=True)):
+        if folder is not None:
+            part = "all" if len(sources) == 1 else f"part-{number + 1}"
+            options = {**options, "checkpoint": Path(folder) / f"{lambda1:.9g}-{lambda2:.9g}-{part}"}
+        solutions.append(solve(source, lambda1, lambda2, warm_start=before, **options))
+    return solutions
 
 
 class Information:

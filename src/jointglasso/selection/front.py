@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from jointglasso.covariance.prepare import Preparation
-from jointglasso.engine import solve
 from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
 from jointglasso.selection.cross_validation import CrossValidated
-from jointglasso.selection.evaluation import Evaluation, Evaluator, Information
+from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_parts
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
 from jointglasso.selection.intake import SelectionData, read_data
 from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
@@ -25,7 +24,7 @@ from jointglasso.selection.progress import ProgressCallback, Tracker
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampling import make_folds
 from jointglasso.selection.result import SelectionResult
-from jointglasso.selection.search import Patience, Zoom, walk_grid
+from jointglasso.selection.search import Found, Kept, Patience, Zoom, walk_grid
 from jointglasso.selection.stars import Instability, UnstableBeyond, choose, monotone
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
@@ -78,6 +77,7 @@ def select(
     weights: Any = WEIGHTS,
     penalize_diagonal: bool = False,
     max_seconds: float | None = 120.0,
+    on_interrupt: str = "raise",
     **options: Any,
 ) -> SelectionResult:
     """Choose lambda1 and lambda2 by a criterion, and estimate the networks there.
@@ -133,8 +133,12 @@ def select(
     max_seconds : float or None, default 120
         With more than 1,000 variables, points whose solve would take longer than this (by `plan`), or would not fit
         into memory, are left out beforehand, and the choice is made among the others.
+    on_interrupt : {"raise", "return"}
+        On Ctrl-C raise KeyboardInterrupt, or return the choice among the points that are done, which then says so.
     **options
-        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory``.
+        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory``, and ``checkpoint``: a
+        folder in which every point gets a checkpoint of its own. The same call after an interrupt goes through the
+        points that are done in no time.
 
     Returns
     -------
@@ -178,6 +182,7 @@ def select(
         callback=callback,
         executor=executor,
         max_seconds=max_seconds,
+        on_interrupt=on_interrupt,
         solve={"weights": weights, "penalize_diagonal": penalize_diagonal, **solve_options(options)},
     ).checked()
     return select_from(read_data(X, y, preparation), settings)
@@ -200,11 +205,13 @@ class SelectionSettings:
     callback: ProgressCallback | None = None
     executor: Any = None
     max_seconds: float | None = 120.0
+    on_interrupt: str = "raise"
     solve: dict[str, Any] = field(default_factory=dict)
 
     def checked(self) -> SelectionSettings:
         """Return itself if every option makes sense."""
         check_choice("criterion", self.criterion, (*CRITERIA, "cv", "stars"))
+        check_choice("on_interrupt", self.on_interrupt, ("raise", "return"))
         if self.gamma is not None:
             check_gamma(self.gamma)
         check_switch("relaxed", self.relaxed)
@@ -246,15 +253,18 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     budget = Budget(data.source, settings.max_seconds, settings.solve)
     crew = Crew.of(settings.n_jobs, settings.executor)
     settled = None
+    kept = Kept()
     if settings.grid is None:
         zoom = Zoom(evaluate, budget, *_region(data, settings), data.source.n_classes)
-        found = zoom.run(Tracker(settings.callback, 40 * evaluate.solves), crew, settings.patience or 2)
+        tracker = Tracker(settings.callback, 40 * evaluate.solves, kept)
+        found = _or_kept(lambda: zoom.run(tracker, crew, settings.patience or 2), kept, settings)
         grid = LambdaGrid.from_points([*found.done, *found.left_out])
         settled = zoom.settled
     else:
         grid = as_grid(settings.grid)
-        tracker = Tracker(settings.callback, len(grid) * evaluate.solves)
-        found = walk_grid(evaluate, grid, Patience(settings.patience, evaluate.tie), budget, tracker, crew)
+        tracker = Tracker(settings.callback, len(grid) * evaluate.solves, kept)
+        stop = Patience(settings.patience, evaluate.tie)
+        found = _or_kept(lambda: walk_grid(evaluate, grid, stop, budget, tracker, crew), kept, settings)
     scores = _column(grid, found.done, "score")
     if not np.isfinite(scores).any():
         raise InputError(
@@ -267,7 +277,8 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     best = int(min(tied, key=lambda point: (grid.strength[point], point)))
     solution = _solution(data, found.done[grid[best]], settings)
     result = _result(data, grid, found.done, best, solution, settings.criterion, evaluate)
-    return replace(result, settled=settled, left_out=describe_left_out(found.left_out))
+    left_out = describe_left_out(found.left_out)
+    return replace(result, settled=settled, left_out=left_out, interrupted=found.interrupted)
 
 
 def _region(data: SelectionData, settings: SelectionSettings) -> tuple[dict[float, float], float]:
@@ -287,9 +298,11 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     grid = as_grid(settings.grid, data.source, settings.solve)
     evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    tracker = Tracker(settings.callback, len(grid) * evaluate.solves)
+    kept = Kept()
+    tracker = Tracker(settings.callback, len(grid) * evaluate.solves, kept)
     crew = Crew.of(settings.n_jobs, settings.executor)
-    found = walk_grid(evaluate, grid, UnstableBeyond(settings.beta), budget, tracker, crew)
+    stop = UnstableBeyond(settings.beta)
+    found = _or_kept(lambda: walk_grid(evaluate, grid, stop, budget, tracker, crew), kept, settings)
     measured = _column(grid, found.done, "score")
     instability = monotone(grid, measured)
     edges = np.array([found.done[point].edges.sum() if point in found.done else np.nan for point in grid])
@@ -302,14 +315,25 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
         records={**result.records, "score": instability, "measured_instability": measured},
         criterion_name=f"{evaluate.name}, at most {settings.beta:g}",
         left_out=describe_left_out(found.left_out),
+        interrupted=found.interrupted,
     )
+
+
+def _or_kept(search: Callable[[], Found], kept: Kept, settings: SelectionSettings) -> Found:
+    """What a search finds; if it is interrupted, and that is wanted, the points that it had done."""
+    try:
+        return search()
+    except KeyboardInterrupt:
+        if settings.on_interrupt == "raise" or not kept.done:
+            raise
+        return Found(kept.done, {}, interrupted=True)
 
 
 def _solution(data: SelectionData, chosen: Evaluation, settings: SelectionSettings) -> Solution:
     """Solution on all samples at the chosen point; it is at hand if the criterion itself solved all samples."""
     if settings.criterion in CRITERIA and chosen.solutions:
         return chosen.solutions[0]
-    return solve(data.source, chosen.lambda1, chosen.lambda2, **settings.solve)
+    return solve_parts([data.source], chosen.lambda1, chosen.lambda2, None, settings.solve)[0]
 
 
 def _column(grid: LambdaGrid, found: Mapping[tuple[float, float], Evaluation], name: str) -> Any:

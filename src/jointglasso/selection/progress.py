@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from jointglasso.validation import InputTypeError
 
@@ -47,22 +48,27 @@ ProgressCallback = Callable[[SelectionProgress], object]
 
 
 class Tracker:
-    """Counts solves, from any thread, and tells the callback."""
+    """Counts solves, from any thread, keeps what they gave as `keep` says, and tells the callback."""
 
-    def __init__(self, callback: ProgressCallback | None, total: int) -> None:
+    def __init__(
+        self, callback: ProgressCallback | None, total: int, keep: Callable[[Any], None] = lambda found: None
+    ) -> None:
         if callback is not None and not callable(callback):
             raise InputTypeError(
                 f"callback must be callable with one SelectionProgress, not {type(callback).__name__}.", "callback"
             )
         self._callback = callback
         self._total = total
+        self._keep = keep
         self._done = 0
         self._began = time.perf_counter()
         self._lock = threading.Lock()
 
-    def advance(self, stage: str, n_solves: int = 1, n_skipped: int = 0) -> None:
+    def advance(self, stage: str, n_solves: int = 1, n_skipped: int = 0, found: Any = None) -> None:
         """Count solves, after which so many others turned out not to be needed, or more of them than expected."""
         with self._lock:
+            if found is not None:
+                self._keep(found)
             self._done += n_solves
             self._total = max(self._total - n_skipped, self._done)
             if self._callback is not None:

@@ -45,6 +45,8 @@ class SelectionResult:
         was given.
     left_out : str
         What could not be afforded and was left out beforehand, in words; empty if nothing was.
+    interrupted : bool
+        Whether the search was stopped before its end (``on_interrupt="return"``): the choice is among the points done.
     notes : tuple of str
         What a reader must know of the correlations: variables taken as ordinal, matrices that had to be projected.
 
@@ -73,6 +75,7 @@ class SelectionResult:
     limit: float | None = None
     settled: bool | None = None
     left_out: str = ""
+    interrupted: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -131,6 +134,9 @@ class SelectionResult:
         inside = inside if sum(self.solution.n_edges) else "The data support no edge at all."
         lines = [self._what(), self._why(), self.edge_advice or inside]
         lines += [self._neighbours(), self._flatness(), *([self.left_out] if self.left_out else []), *self.notes]
+        if self.interrupted:
+            tried = _count(int(np.sum(self.records["tried"])), "point")
+            lines.insert(0, f"Interrupted after {tried}: the choice is among these, and a better one may be missing.")
         if self.solution.refit is not None:
             lines.append(self.solution.refit.describe())
         if self.n_failed:
@@ -176,7 +182,7 @@ class SelectionResult:
             f"{_count(len(self.grid), 'point')} in {_count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
         )
         left = len(self.grid) - int(np.sum(self.records["tried"]))
-        why = "not tried" if self.left_out else "left out after the score had stopped falling"
+        why = "not tried" if self.left_out or self.interrupted else "left out after the score had stopped falling"
         tried += f" ({left} weaker ones {why})" if left else ""
         if self.limit is not None and self.score > self.limit:
             return (
@@ -246,7 +252,7 @@ class SelectionResult:
             return f"{_count(stable, 'point')} of the grid {'is' if stable == 1 else 'are'} stable enough."
         same = int(self._tied.sum()) - 1
         close = int((scores <= self.score + 10.0).sum()) - 1
-        sure = self.settled is not False and not self.on_edge
+        sure = self.settled is not False and not self.interrupted and not self.on_edge
         clear = "a clear choice" if sure else "but better ones may lie between or beyond those tried"
         hardly = "so it is hardly worse" if close == 1 else "so they are hardly worse"
         text = f"{_others(close)} within 10 of its score, {hardly if close else clear}."

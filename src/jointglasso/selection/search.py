@@ -46,6 +46,24 @@ class Found:
 
     done: dict[tuple[float, float], Evaluation]
     left_out: dict[tuple[float, float], str]
+    interrupted: bool = False
+
+
+class Kept:
+    """Points as they are done, so that an interrupt leaves a choice among them; solutions of the best one only."""
+
+    def __init__(self) -> None:
+        self.done: dict[tuple[float, float], Evaluation] = {}
+        self._best: tuple[float, float] | None = None
+
+    def __call__(self, found: Evaluation) -> None:
+        point = found.lambda1, found.lambda2
+        if self._best is not None and found.score > self.done[self._best].score:
+            found = replace(found, solutions=())
+        elif self._best is not None:
+            self.done[self._best] = replace(self.done[self._best], solutions=())
+        self.done[point] = found
+        self._best = point if self._best is None or found.solutions else self._best
 
 
 @dataclass(frozen=True)
@@ -77,7 +95,7 @@ def _walk_column(column: int, shared: _Walk, tell: Tell) -> tuple[list[Evaluatio
         done = [e if n == _last_best(done, tie) else replace(e, solutions=()) for n, e in enumerate(done)] + [found]
         enough = shared.stop(done)
         left = (len(points) - len(done)) * solves if enough else 0
-        tell(f"column {column + 1} of {shared.grid.n_columns}", solves, left)
+        tell(f"column {column + 1} of {shared.grid.n_columns}", solves, left, found)
         if enough:
             break
     best = _last_best(done, tie)
@@ -101,7 +119,7 @@ def _try_point(
     if objection:
         return None, objection
     found = shared.evaluate(lambda1, lambda2, start)
-    tell("searching", shared.evaluate.solves)
+    tell("searching", shared.evaluate.solves, 0, found)
     return found, ""
 
 
