@@ -1,5 +1,6 @@
 """The fused family on one pair, against enumeration of all sets of classes, a linear program and known numbers."""
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -39,12 +40,26 @@ def class_graph(kind, n_classes, rng=None):
     return b
 
 
+def doors(module):
+    """The functions of a penalty, which only kernels call, for Python."""
+
+    def door(function):
+        return numba.njit(error_model="numpy")(lambda *arguments: function(*arguments))
+
+    names = ("update", "value", "inside", "gauge", "subgradient", "slope", "clusters")
+    return {name: door(getattr(module, name)) for name in names}
+
+
+DOORS = {module: doors(module) for module in (fused_pair, laplacian_pair)}
+
+
 class Pair:
     """One pair of some classes: the compiled functions with their work arrays."""
 
     def __init__(self, penalty, held=None, v=1.0):
         self.penalty = penalty
         self.module = laplacian_pair if isinstance(penalty, LaplacianPenalty) else fused_pair
+        self.call = DOORS[self.module]
         self.held = np.arange(penalty.n_classes) if held is None else np.asarray(held)
         self.n, self.v = len(self.held), v
         size = self.module.room(penalty.n_classes)
@@ -59,31 +74,31 @@ class Pair:
     def update(self, a, b, guess=None):
         out = np.zeros(self.n) if guess is None else guess.copy()
         a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-        self.module.update(self.penalty.pair, a, b, self.held, self.n, self.v, out, *self.room)
+        self.call["update"](self.penalty.pair, a, b, self.held, self.n, self.v, out, *self.room)
         return out
 
     def value(self, t):
-        return self.module.value(self.penalty.pair, t, self.held, self.n, self.v)
+        return self.call["value"](self.penalty.pair, t, self.held, self.n, self.v)
 
     def inside(self, u):
-        return self.module.inside(self.penalty.pair, np.asarray(u, float), self.held, self.n, self.v, *self.room)
+        return self.call["inside"](self.penalty.pair, np.asarray(u, float), self.held, self.n, self.v, *self.room)
 
     def gauge(self, u):
-        return self.module.gauge(self.penalty.pair, np.asarray(u, float), self.held, self.n, self.v, *self.room)
+        return self.call["gauge"](self.penalty.pair, np.asarray(u, float), self.held, self.n, self.v, *self.room)
 
     def subgradient(self, theta, wanted, a):
         out = np.empty(self.n)
-        self.module.subgradient(self.penalty.pair, theta, wanted, a, self.held, self.n, self.v, out, *self.room)
+        self.call["subgradient"](self.penalty.pair, theta, wanted, a, self.held, self.n, self.v, out, *self.room)
         return out
 
     def slope(self, theta):
         out = np.empty(self.n)
-        self.module.slope(self.penalty.pair, theta, self.held, self.n, self.v, out)
+        self.call["slope"](self.penalty.pair, theta, self.held, self.n, self.v, out)
         return out
 
     def clusters(self, theta):
         out = np.empty(self.n, dtype=np.int64)
-        count = self.module.clusters(self.penalty.pair, theta, self.held, self.n, out)
+        count = self.call["clusters"](self.penalty.pair, theta, self.held, self.n, out)
         return count, out
 
 
