@@ -73,6 +73,14 @@ def test_the_group_penalty_on_arrays_is_that_of_the_kernels():
         np.testing.assert_allclose(over.update(a, u), whole(updated), atol=1e-7)
 
 
+def test_the_objective_that_is_heard_is_that_of_the_problem(stand_in):
+    heard = []
+    found = solve(factors(), "cuda", callback=lambda iteration: heard.append(iteration.objective))
+    assert len(heard) > 3 and found.status
+    assert min(heard) >= found.objective - 1e-5 * abs(found.objective)
+    assert abs(heard[-1] - found.objective) <= 1e-5 * abs(found.objective)
+
+
 def test_what_the_device_leaves_is_done_here(stand_in, monkeypatch):
     monkeypatch.setattr(tuning, "DEVICE_MAX_ITER", 1)
     found = solve(factors(), "cuda")
