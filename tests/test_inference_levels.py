@@ -111,6 +111,7 @@ def test_hardly_an_edge_is_found_in_noise(name):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::jointglasso.selection.SelectionWarning")  # the choice of old lies on an edge
 @pytest.mark.parametrize("name", [name for name in recovery.DESIGNS if "noise" not in name])
 def test_more_of_the_truth_is_found_than_by_version_0_1(name):
     gain = []
