@@ -136,7 +136,7 @@ def gglasso(X: np.ndarray, y: np.ndarray) -> Graphs:
     )
     ranges = {"lambda1_range": np.geomspace(0.5, 0.05, 8), "lambda2_range": np.geomspace(0.3, 0.01, 4)}
     with contextlib.redirect_stdout(io.StringIO()):
-        problem.model_selection(modelselect_params=ranges, method="eBIC", gamma=0.5)
+        problem.model_selection(modelselect_params=ranges, method="eBIC")  # gamma as it comes
     return edges(list(problem.solution.precision_))
 
 
