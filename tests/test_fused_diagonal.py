@@ -168,3 +168,14 @@ class TestDoors:
         assert jgl.load(tmp_path / "out" / "solution.jgl").parameters["fuse_diagonal"] is True
         refused = CliRunner().invoke(main, [*command[:-1], "group", "--fuse-diagonal", "--out", str(tmp_path / "no")])
         assert refused.exit_code != 0 and "fuse_diagonal=True goes with" in refused.output
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_chain_with_compared_diagonals_is_regains_time_varying_problem(seed):
+    theirs = pytest.importorskip("regain.covariance.time_graphical_lasso_")
+    draw = np.random.default_rng(seed)
+    S = np.array([np.cov(draw.normal(size=(40, 5)).T) for _ in range(4)])
+    options = {"psi": "l1", "n_samples": np.ones(4), "tol": 1e-10, "rtol": 1e-9, "max_iter": 20_000}
+    found = theirs.time_graphical_lasso(S, alpha=0.1, beta=0.05, **options)[0]
+    ours = jgl.solve(S, 0.1, 0.05, penalty="chain", fuse_diagonal=True, tol=1e-11)
+    assert np.array([Theta.toarray() for Theta in ours.precision]) == pytest.approx(np.asarray(found), abs=1e-4)
