@@ -7,7 +7,6 @@ without that the kernels are compiled anew in every process.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import stat
@@ -20,9 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba._dynfunc import make_function
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 
 #: What to do where compiled code cannot be kept.
@@ -56,6 +52,8 @@ def helper(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if function is None:
         return lambda function: helper(function, **options)
     compiled = numba.njit(**HELPER, **options)(function)
+    if HELPER is _OPTIONS:
+        return compiled
     choose = compiled.get_call_template
 
     def choose_one(types: Any, keywords: Any) -> Any:
@@ -66,45 +64,23 @@ def helper(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return compiled
 
 
-class _Helper(Compiler):  # type: ignore[misc]
-    """Compiles a function as a part of those that call it.
-
-    numba optimises every function and makes machine code of it, and does both again with its code inside each function
-    that calls it, level by level. Functions that Python never calls are spared all but the last.
-    """
-
-    def define_pipelines(self) -> Any:
-        state = self.state
-        state.flags.no_cpython_wrapper = True
-        state.library = _HelperLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.targetctx = state.targetctx.subtarget(get_executable=_no_door)
-        return super().define_pipelines()
-
-
-class _HelperLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Code to be linked to other code."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-
-def _no_door(library: Any, fndesc: Any, env: Any) -> Any:
-    """What numba knows a function by, and Python is given to call: this one says that it cannot be called."""
-    refusal = ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value
-    return make_function(fndesc.lookup_module(), fndesc.qualname, "", refusal, env, (library,))
-
-
 #: The same for all, as far as possible: numba compiles its own functions anew for each set of options. The door to C
 #: would take as long to compile as many a kernel.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-HELPER = {**_OPTIONS, "pipeline_class": _Helper}
+
+#: Versions of numba whose inner parts `HelperCompiler` is known to fit; under any other helpers take longer to compile.
+KNOWN_NUMBA = (0, 60), (0, 68)
+
+
+def _options_of_helpers() -> dict[str, Any]:
+    if not KNOWN_NUMBA[0] <= numba.version_info.short <= KNOWN_NUMBA[1]:
+        return _OPTIONS
+    from jointglasso.kernels.helper_compiler import HelperCompiler
+
+    return {**_OPTIONS, "pipeline_class": HelperCompiler}
+
+
+HELPER = _options_of_helpers()
 
 
 def _kept(kernel: Any) -> Any:
@@ -144,7 +120,7 @@ def _alone_on_this_machine(path: Path) -> Iterator[None]:
 
 def is_kernel(item: Any) -> bool:
     """Whether this is a compiled function that Python calls."""
-    return hasattr(item, "py_func") and item._compiler.pipeline_class is not _Helper
+    return hasattr(item, "py_func") and item._compiler.pipeline_class is not HELPER.get("pipeline_class")
 
 
 def compile_for(kernel: Any, *examples: Any) -> None:
