@@ -33,7 +33,7 @@ class Newton:
     """
 
     name = "newton"
-    default_max_iter = 300
+    default_max_iter = 1000
     include_isolated = False
     lockstep = False
     bytes_per_entry = 135.0
