@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 
 import numpy as np
@@ -56,6 +57,18 @@ DOORS = {
     "dask": lambda: Samples.from_labels(dask(), Y, NAMES),
     "annotated": lambda: read_samples(cells(), "state"),
 }
+
+
+@pytest.fixture(autouse=True)
+def no_cluster():
+    """A client whose scheduler was lost, in another test, may have left Dask without one."""
+    if importlib.util.find_spec("dask") is None:
+        yield
+        return
+    import dask.config
+
+    with dask.config.set(scheduler="synchronous"):
+        yield
 
 
 @pytest.mark.parametrize("door", DOORS)

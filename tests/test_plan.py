@@ -144,6 +144,7 @@ def test_limits_of_the_process_count(limit):
         "class Alike(jgl.DenseCovariance):\n"
         "    def __init__(self, S): self._matrices, self._diagonals = [S], [np.ones(len(S))]\n"
         "    class_names, variable_names = ('a',), tuple(map(str, range(9000)))\n"
+        "    n_classes, n_variables = 1, 9000\n"
         "    sample_sizes = None\n"
         "try:\n"
         "    jgl.solve(Alike(S), 0.1, 0.0, screening='none', solver='newton')\n"

@@ -240,7 +240,7 @@ class _State:
                 break
             raised *= tuning.RAISE
         self.complete = raised == 1.0
-        self.room *= tuning.GROWTH
+        self.room = min(self.room * tuning.GROWTH, float(system.n_pairs))
         working = build_working_set(system, mark, self.W, self.theta, self.task.penalty.pair)
         self._settle(working)
         return working
