@@ -299,6 +299,8 @@ def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
 
 def slack(problem: Problem, Theta: np.ndarray) -> float:
     """What rounding may do to bounds of our own."""
+    if not np.linalg.eigvalsh(Theta).min() > 0.0:
+        return np.inf
     d = np.sqrt(np.einsum("kii->ki", Theta))
     condition = max(np.linalg.cond(T / np.outer(s, s)) for T, s in zip(Theta, d, strict=True))
     terms = np.abs(problem.S * Theta).sum(axis=(1, 2)) + (1.0 + np.abs(2.0 * np.log(d))).sum(axis=1)

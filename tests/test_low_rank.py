@@ -208,3 +208,20 @@ def test_a_wide_gap_proves_nothing_about_latent_variables():
     assert low_rank_is_zero(latent, optimum, 0.0)
     assert not low_rank_is_zero(latent, optimum, 0.01)
     assert not low_rank_is_zero(latent, optimum, np.inf)
+
+
+@pytest.mark.parametrize("penalty", ["group", "laplacian"])
+def test_whatever_stops_a_solve_what_it_leaves_is_definite(penalty):
+    """The first steps may leave A - L without a determinant: then the solution without L is the better one."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        S = np.stack([np.cov(rng.standard_normal((7, 3))) for _ in range(4)])  # of rank two
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+            found = jgl.solve(
+                S, 0.34, 0.1, penalty=penalty, latent=2.7, weights=[270.0, 1.0, 0.01, 0.003], penalize_diagonal=False,
+                solver="admm", max_iter=1, tol=1e-9,
+            )  # fmt: skip
+        assert np.isfinite(found.objective) and found.status.code != "tolerance"
+        for A, L in zip(found.precision, found.low_rank.matrices, strict=True):
+            assert np.linalg.eigvalsh(A.toarray() - L)[0] > 0.0

@@ -86,7 +86,7 @@ def solve_latent(
         looked = number % tuning.LATENT_LOOK == 0 or number == max_iter
         if looked:
             found = bound(problem, state.A_flat, state.factors(), state.dual)
-            best = found if found.gap < best.gap or not np.isfinite(best.gap) else best
+            best = min(best, found, key=lambda point: (point.gap, point.objective))
         stop = report(best.objective, best.gap if looked else None)
         solved = looked and best.gap <= allowed(best.objective)
         if why := reason_to_end(solved=solved, stop=stop, last=number == max_iter):
