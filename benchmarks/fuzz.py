@@ -159,6 +159,8 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
     S = np.tril(S) + np.tril(S, -1).transpose(0, 2, 1)
     scale = float(np.abs(S[:, ~np.eye(p, dtype=bool)]).max()) if p > 1 else 1.0
     lambdas = scale * rng.uniform(0.02, 0.8, 2) * rng.choice([0.0, 1.0, 1.0, 1.0, 1.0], 2)
+    if penalty == "laplacian" and family == "wild scales":
+        lambdas[1] *= scale  # its unit is that of a square
     if family == "ties":
         lambdas = np.round(16.0 * lambdas) / 16.0
     weights = 10.0 ** rng.uniform(-3, 3, n_classes) if family == "weights" else np.ones(n_classes)
@@ -305,6 +307,8 @@ def slack(problem: Problem, Theta: np.ndarray) -> float:
     condition = max(np.linalg.cond(T / np.outer(s, s)) for T, s in zip(Theta, d, strict=True))
     terms = np.abs(problem.S * Theta).sum(axis=(1, 2)) + (1.0 + np.abs(2.0 * np.log(d))).sum(axis=1)
     terms = float(problem.weights @ terms)
+    penalised = np.abs(Theta).sum() if problem.fuse_diagonal else 0.0  # diagonals in wild units, compared
+    terms += 2.0 * len(Theta) * problem.lambda2 * float(penalised)
     return 1e-14 * Theta.shape[1] * (1.0 + condition) * terms if condition < WORST_CONDITION else np.inf
 
 
