@@ -55,3 +55,11 @@ def test_reaches_without_a_bound_prove_nothing_and_say_nothing():
     found = penalty.certain_zeros(zero, zero, zero, reach, entries).reshape(2, 4)
     # No bound on the first class is none on its neighbour; the others are as far from it as ever.
     assert found.tolist() == [[True, False, True, True], [True, True, True, True]]
+
+
+def test_ties_in_other_units_join_and_do_not_warn():
+    from jointglasso.penalties import make_penalty
+
+    penalty = make_penalty("laplacian", 3e20, 8e20, None, ["a", "b", "c"])
+    rows = np.array([[1e21, -4e20, 5e20], [3e21, 2e21, 1e20]])
+    assert (np.abs(penalty.pattern(rows)) <= 1).all() and penalty.pattern(rows).any()

@@ -36,7 +36,9 @@ class LaplacianPenalty(TiedPenalty):
     def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         """Signs for unit variances and weights; others may have another support, which the recheck finds."""
         linear, entries = self.as_entries(-rows, factor)
-        signs = np.sign(self.update(np.ones_like(linear), linear, entries)).astype(np.int64)
+        found = self.update(np.ones_like(linear), linear, entries)
+        # Ties in units far from these leave no number, and to join a class is always right.
+        signs = np.where(np.isnan(found), 1.0, np.sign(found)).astype(np.int64)
         return np.asarray(signs.reshape(rows.shape))
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
