@@ -69,7 +69,7 @@ def require_file(path: str | os.PathLike[str]) -> Path:
         inside = [entry.name for entry in sorted(file.iterdir()) if entry.is_file()]
         raise IsADirectoryError(f"{path} is a folder: give the path of one file in it ({nearest('', inside)}).")
     if not file.exists():
-        beside = [entry.name for entry in sorted(file.parent.iterdir())] if file.parent.is_dir() else None
+        beside = sorted(entry.name for entry in file.parent.glob("[!.]*")) if file.parent.is_dir() else None
         hint = f"there is no folder {file.parent}" if beside is None else nearest(file.name, beside)
         raise FileNotFoundError(f"{path} does not exist: check the path ({hint}).")
     if file.stat().st_size == 0:
