@@ -14,8 +14,7 @@ from click.testing import CliRunner
 import jointglasso as jgl
 from jointglasso.cli import main
 from jointglasso.cli.results import file_names
-from jointglasso.cli.session import plain
-from jointglasso.cli.translate import options_of
+from jointglasso.cli.session import options_of, plain
 from jointglasso.errors import argument, spelt
 from jointglasso.selection.progress import Tracker
 

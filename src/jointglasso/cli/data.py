@@ -1,17 +1,15 @@
-"""The data arguments that screen, select, fit and path share."""
+"""From data arguments to samples and covariances."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from jointglasso.cli.shaping import class_order, one_class_each, shape, with_shaping
-from jointglasso.cli.timing import check_time, in_windows
+from jointglasso.cli.options import split
+from jointglasso.cli.shaping import check_time, class_order, in_windows, one_class_each, shape
 from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
@@ -27,72 +25,6 @@ _READING = (
 
 #: Of more classes than this only the first are named.
 NAMED = 8
-
-_FILE = click.Path(path_type=Path)
-
-_OPTIONS = [
-    click.argument("file", type=_FILE, nargs=-1, required=True),
-    click.option("--label", help="Column (or row, array, annotation) that tells the classes. None: one class."),
-    click.option("--labels", type=_FILE, help="A file of its own with the labels."),
-    click.option("--time", metavar="COLUMN", help="Column with the time of each sample: classes are windows in time."),
-    click.option("--windows", type=click.IntRange(min=2), help="Number of windows, each with as many samples."),
-    click.option("--width", help="Length of the windows in time instead: a number, or 30D for dates."),
-    click.option("--overlap", default=0.0, show_default=True, help="Share of a window that lies in the next too."),
-    click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if unclear."),
-    click.option("--classes", multiple=True, help="Classes to keep, in this order: A,B,C."),
-    click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
-    click.option(
-        "--variables", help="Variables to keep: A,B,C, or a file with one name on each line; or, where not all classes "
-        "have the same, union or intersection.",
-    ),
-    click.option("--drop", multiple=True, help="Columns or rows to leave out: A,B,C."),
-    click.option("--names", help="Column that names the rows."),
-    click.option("--no-names", is_flag=True, help="No column names the rows."),
-    click.option("--header/--no-header", default=None, help="Whether the first line names the columns."),
-    click.option("--sheet", help="Sheet of an Excel file."),
-    click.option("--layer", help="Layer of an AnnData file."),
-    click.option("--delimiter", help="Character between cells; 'tab' for a tabulator."),
-    click.option("--decimal", type=click.Choice([".", ","]), help="Decimal sign."),
-    click.option("--thousands", type=click.Choice([",", ".", " ", "'"]), help="Sign between thousands."),
-    click.option("--comment", help="Beginning of lines to leave out."),
-    click.option("--no-comment", is_flag=True, help="No line is a comment."),
-    click.option("--encoding", help="Character set of a text file."),
-    click.option("--format", help="Kind of file, where its name does not tell."),
-    click.option("--missing-marker", multiple=True, help="Words that stand for missing values: A,B,C."),
-    click.option("--unmatched", type=click.Choice(["error", "drop"]), default="error", help="Samples without a label."),
-    click.option(
-        "--missing", type=click.Choice(["refuse", "complete", "drop-variables", "pairwise", "em"]), default="refuse",
-        show_default=True, help="Missing values: refuse, keep complete samples, drop variables, pair by pair, or EM.",
-    ),
-    click.option(
-        "--constant", type=click.Choice(["refuse", "isolate", "drop"]), default="refuse", show_default=True,
-        help="Variables constant in a class: refuse, leave them without edges there, or drop them.",
-    ),
-    click.option(
-        "--scale", type=click.Choice(["correlation", "covariance"]), default="correlation", show_default=True,
-        help="What the networks are learnt from.",
-    ),
-    click.option(
-        "--weights", type=click.Choice(["sqrt_sample_size", "equal", "sample_size"]), default="sqrt_sample_size",
-        show_default=True, help="Weight of the classes.",
-    ),
-]  # fmt: skip
-
-
-def data_options(association: str = "pearson") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the data arguments to a command, with its usual kind of correlation."""
-    kinds = click.option(
-        "--association", type=click.Choice(["pearson", "spearman", "nonparanormal", "mixed"]), default=association,
-        show_default=True, help="Kind of correlation; mixed: polychoric for ordinal variables.",
-    )  # fmt: skip
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed([*_OPTIONS, kinds]):
-            command = option(command)
-        return with_shaping(command)
-
-    return add
-
 
 @dataclass(frozen=True)
 class Data:
@@ -252,11 +184,6 @@ def _lacking(samples: Samples) -> list[str]:
     counts = zip(samples.class_names, samples.absent.sum(axis=1).tolist(), strict=True)
     named = [f"{name} {lacks:,}" for name, lacks in counts if lacks]
     return [f"Not all classes have all variables; lacking: {', '.join(named[:NAMED])}{' ...' * (len(named) > NAMED)}."]
-
-
-def split(words: Sequence[str]) -> list[str]:
-    """Words given by repeating an option, or between commas."""
-    return [word.strip() for given in words for word in given.split(",") if word.strip()]
 
 
 def _reading(options: dict[str, Any]) -> dict[str, Any]:

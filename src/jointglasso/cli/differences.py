@@ -37,15 +37,7 @@ def pairs_of_classes(given: str, networks: JointNetworks) -> list[tuple[str, str
     return [(names[0], names[1])]
 
 
-def write_differences(folder: Path, networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> None:
-    """Write the table of all differences."""
-    from jointglasso._files import atomic_text
-
-    table = _table(networks, pairs)
-    atomic_text(folder / "differences.csv", table.to_csv(index=False, lineterminator="\n"))
-
-
-def _table(networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+def difference_table(networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """Differences of one pair of classes or of every two."""
     return networks.differences(*pairs[0]) if len(pairs) == 1 else networks.differences()
 
@@ -63,7 +55,7 @@ def draw_differences(folder: Path, networks: JointNetworks, pairs: Sequence[tupl
 
 def tell_differences(session: Session, networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> None:
     """Show the largest differences."""
-    table = _table(networks, pairs)
+    table = difference_table(networks, pairs)
     rows = table.head(TOLD)
     session.say(f"\nThe largest of {len(table):,} differences; no edge counts as 0:")
     one_pair = len(pairs) == 1

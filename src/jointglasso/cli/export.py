@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso.cli.saved import beside
+from jointglasso._csv import harmless
+from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Command, Session
 from jointglasso.cli.wording import edges_found, proof
+
+if TYPE_CHECKING:
+    from jointglasso import JointNetworks, Solution
 
 _SOLUTION = click.Path(path_type=Path)
 
@@ -32,9 +39,8 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
 
     found = jgl.load(solution)
     networks = jgl.JointNetworks.from_solution(found)
-    known = beside(solution, found, networks)
-    options = {**known.more, **({} if title is None else {"title": title})}
-    written = jgl.write_report(out, found, selection=known.selection, stability=known.stability, **options)
+    options = {**_beside(solution, found, networks), **({} if title is None else {"title": title})}
+    written = jgl.write_report(out, found, **options)
     session.say(edges_found(networks))
     session.say(proof(found))
     session.say(f"Written: {written}")
@@ -67,3 +73,57 @@ def export(session: Session, solution: Path, out: tuple[Path, ...], class_name: 
     for path in written:
         session.say(f"Written: {path}")
     session.answer(out=[path.resolve() for path in written], class_name=class_name)
+
+
+@dataclass(frozen=True)
+class SavedSelection:
+    """A choice of penalties as a result folder holds it, in the words that the report asks for."""
+
+    records: dict[str, list[Any]]
+    best: int | None
+    words: str
+    lambda1: float
+    lambda2: float
+
+    def explain(self) -> str:
+        """Why these penalties were chosen."""
+        return self.words
+
+
+def _beside(file: Path, solution: Solution, networks: JointNetworks) -> dict[str, Any]:
+    """Options of a report that `fit` wrote into the folder of a solution; none where it lies elsewhere."""
+    folder = file.parent
+    if not (folder / MARK).is_file():
+        return {}
+    facts = json.loads((folder / MARK).read_text(encoding="utf-8"))
+    options = {name: facts[name] for name in ("title", "notes") if facts.get(name)}
+    if (folder / "selection.csv").is_file():
+        options["selection"] = _selection(folder, solution)
+    if (folder / "edges.csv").is_file():
+        options["stability"] = _stability(folder / "edges.csv", networks)
+    return options
+
+
+def _selection(folder: Path, solution: Solution) -> SavedSelection:
+    import pandas as pd
+
+    records = pd.read_csv(folder / "selection.csv", float_precision="round_trip").to_dict("list")
+    chosen = float(solution.parameters["lambda1"]), float(solution.parameters["lambda2"])
+    tried = list(zip(records["lambda1"], records["lambda2"], strict=True))
+    words = folder / "selection.txt"
+    text = words.read_text(encoding="utf-8") if words.is_file() else ""
+    return SavedSelection(records, tried.index(chosen) if chosen in tried else None, text, *chosen)
+
+
+def _stability(file: Path, networks: JointNetworks) -> list[Any] | None:
+    """Selection frequencies that the table of edges holds."""
+    import pandas as pd
+    from scipy import sparse
+
+    table = pd.read_csv(file, dtype={"class": str}, keep_default_na=False, na_values={"stability": [""]})
+    known = table[table["stability"].notna()]
+    if not len(known):
+        return None
+    by_class = [known[known["class"] == harmless(name)] for name in networks.class_names]
+    shape = (networks.n_variables, networks.n_variables)
+    return [sparse.coo_array((part.stability, (part.position1, part.position2)), shape=shape) for part in by_class]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jointglasso._files import atomic_text
-from jointglasso.cli.data import Data, data_options, prepare, read_beside, read_labelled, split
+from jointglasso.cli.data import Data, prepare, read_beside, read_labelled
 from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.options import data_options, split
 from jointglasso.cli.progress import say_if_compiling
-from jointglasso.cli.results import can_draw, write_parameters, write_table
+from jointglasso.cli.results import can_draw, listed_files, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _write(
     if again is not None:
         tables |= {"centrality": again.centrality(), "edges_again": again.edges()}
     for name, table in tables.items():
-        write_table(folder / f"{name}.csv", {column: table[column].tolist() for column in table})
+        write_table(folder / f"{name}.csv", table)
     found.graph(fdr).export(folder / "networks.graphml")
     atomic_text(folder / "method.txt", found.method(fdr) + "\n")
     if found.solution is not None:
@@ -179,8 +180,8 @@ def _write(
     if options["figures"] and can_draw(session):
         _draw(folder / "figures", found, again, fdr)
     write_parameters(folder, session, data)
-    files = [f"  {name:<24}{what}" for name, what in _WHAT.items() if (folder / name).exists()]
-    text = [data.describe(), "", found.method(fdr), *found.notes, "", "Files:", *files, "", session.command_line, ""]
+    files = listed_files(folder, _WHAT)
+    text = [data.describe(), "", found.method(fdr), *found.notes, "", *files, "", session.command_line, ""]
     atomic_text(folder / "README.txt", "\n".join(text))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jointglasso._csv import write_columns
 from jointglasso._files import atomic_text
-from jointglasso.cli.differences import draw_differences, pairs_of_classes, write_differences
+from jointglasso.cli.differences import difference_table, draw_differences, pairs_of_classes
 from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Session, plain
 from jointglasso.cli.wording import edges_found, proof
@@ -71,7 +71,7 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
     if result.selection is not None:
         write_selection(folder, result.selection)
     if pairs := contents.pairs(result.networks):
-        write_differences(folder, result.networks, pairs)
+        write_table(folder / "differences.csv", difference_table(result.networks, pairs))
     if contents.figures and can_draw(session):
         write_figures(folder, result, contents.figure_format, pairs, contents.over_time)
     notes = result.data.describe().replace("\n", ": ")
@@ -89,9 +89,9 @@ def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> 
         for name, file in file_names(networks.class_names).items():
             networks.export(folder / "classes" / f"{file}.{ending}", class_name=name)
     if networks.sameness is not None:
-        write_table(folder / "patterns.csv", {str(name): column for name, column in networks.patterns().items()})
+        write_table(folder / "patterns.csv", networks.patterns())
     if contents.over_time:
-        write_table(folder / "steps.csv", {str(name): column for name, column in networks.steps().items()})
+        write_table(folder / "steps.csv", networks.steps())
     for format in contents.exports:
         networks.export(folder / f"networks.{format}")
 
@@ -116,11 +116,16 @@ def write_selection(folder: Path, selection: SelectionResult) -> None:
     atomic_text(folder / "selection.txt", selection.explain() + "\n")
 
 
-def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Write columns of equal length as CSV."""
+def write_table(path: Path, table: Any) -> None:
+    """Write a data frame, or a mapping with columns of equal length, as CSV."""
     text = io.StringIO()
-    write_columns(text, {name: plain(column) for name, column in columns.items()})
+    write_columns(text, {str(name): plain(column) for name, column in table.items()})
     atomic_text(path, text.getvalue())
+
+
+def listed_files(folder: Path, what: Mapping[str, str]) -> list[str]:
+    """Lines that say what those files of a folder are that are there."""
+    return ["Files:", *(f"  {name:<24}{words}" for name, words in what.items() if (folder / name).exists())]
 
 
 def write_figures(
@@ -213,7 +218,7 @@ def _explanation(folder: Path, result: Result, contents: Contents, session: Sess
     solution = result.solution
     penalties = "lambda1 = {lambda1:.6g}, lambda2 = {lambda2:.6g}".format(**solution.parameters)
     chosen = "as given" if result.selection is None else f"chosen by {result.selection.criterion_name}"
-    files = [f"  {name:<18}{what}" for name, what in _WHAT.items() if (folder / name).exists()]
+    files = listed_files(folder, _WHAT)
     if contents.figures:
         files.append("The figure of the networks shows the strongest edges where there are many; the report shows all.")
     return "\n".join(
@@ -227,7 +232,6 @@ def _explanation(folder: Path, result: Result, contents: Contents, session: Sess
             *([] if solution.refit is None else [solution.refit.describe()]),
             proof(solution),
             "",
-            "Files:",
             *files,
             "",
             f"Made by: {session.command_line}",

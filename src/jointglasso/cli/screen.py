@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso.cli.data import Data, data_options, read_data
+from jointglasso.cli.data import Data, read_data
+from jointglasso.cli.options import data_options
 from jointglasso.cli.progress import say_if_compiling
 from jointglasso.cli.session import Command, Session
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso.cli.data import data_options, read_data
+from jointglasso.cli.data import read_data
 from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import can_draw, write_parameters, write_selection
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import CRITERIA, choose, grid_options, score_options, solve_options, workers_of
+from jointglasso.cli.solving import choose, workers_of
 
 if TYPE_CHECKING:
     from jointglasso import SelectionResult

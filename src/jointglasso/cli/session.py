@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 
-from jointglasso.cli.translate import options_of
 from jointglasso.errors import spelt
 
 OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
@@ -51,6 +50,19 @@ GROUPS = {
     ),
 }  # fmt: skip
 OTHERS = "Options"
+
+#: Keyword arguments of the library that are several options, or one of another name.
+_NAMES = {"missing_markers": "missing_marker", "cv": "folds", "subset": "classes", "warm_start": "checkpoint"}
+
+#: What is switched rather than given.
+_SWITCHES = {
+    ("header", True): "--header",
+    ("header", False): "--no-header",
+    ("names", False): "--no-names",
+    ("comment", False): "--no-comment",
+    ("relaxed", False): "--penalized-scores",
+    ("complementary_pairs", False): "no --stability",
+}
 
 #: Errors that are about what the user gave, each with a message that says what to do.
 INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
@@ -242,3 +254,25 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value) if isinstance(value, Path) else value
+
+
+def options_of(command: click.Command) -> Callable[[str, tuple[Any, ...], str], str | None]:
+    """How the arguments of the library are spelt as options of a command; None where it has no such option."""
+    given = [param for param in command.params if isinstance(param, click.Option)]
+    options = {param.name: next((word for word in param.opts if word.startswith("--")), "") for param in given}
+
+    def spell(name: str, value: tuple[Any, ...], words: str) -> str | None:
+        if value and isinstance(value[0], bool):
+            return _SWITCHES.get((name, value[0]))
+        option = options.get(_NAMES.get(name, name))
+        if not option:
+            return None
+        if name == "subset" and not value:
+            return f"{option} or --subset"
+        if not value or value[0] is ...:
+            return option
+        given = ",".join(map(str, value[0])) if isinstance(value[0], list) else value[0]
+        said = f"{option} {given:g}" if isinstance(given, float) else f"{option} {shlex.quote(str(given))}"
+        return f"{words} with {said}" if words else said
+
+    return spell

@@ -1,9 +1,10 @@
-"""What is done to a table between reading and learning: names and order of classes, which variables, which scale."""
+"""What is done to a table between reading and learning: classes (windows in time, too), variables, scale."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,39 +12,21 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from jointglasso.cli.options import split
 from jointglasso.errors import InputError
 from jointglasso.io.wording import count, listed, nearest
 
 if TYPE_CHECKING:
     from jointglasso.io import LabelledTable
 
-OPTIONS = [
-    click.option(
-        "--rename", multiple=True, metavar="OLD=NEW", help="Other names for classes, in their order: 1=men,2=women."
-    ),
-    click.option(
-        "--covariates", multiple=True, help="Columns whose effect is taken out of the variables, class by class: A,B."
-    ),
-    click.option("--log", is_flag=True, help="Learn from log(1 + value), as counts and intensities want it."),
-    click.option("--top-variance", type=click.IntRange(min=2), help="Keep that many variables, those that vary most."),
-]  # fmt: skip
-
-
-def with_shaping(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
-
-
 def shape(table: LabelledTable, options: dict[str, Any], beside: Any = None) -> LabelledTable:
     """Do what the options ask for, in the order in which it makes sense; `beside` has covariates that are words."""
-    table = _rename(table, _words(options["rename"]))
+    table = _rename(table, split(options["rename"]))
     if options["log"]:
         table = _log(table)
     if options["constant"] == "drop":
         table = _drop_constant(table)
-    if covariates := _words(options["covariates"]):
+    if covariates := split(options["covariates"]):
         table = _without_effects(*_apart(table, covariates, beside))
     if options["top_variance"]:
         table = _most_varying(table, options["top_variance"])
@@ -54,8 +37,8 @@ def shape(table: LabelledTable, options: dict[str, Any], beside: Any = None) -> 
 
 def class_order(table: LabelledTable, options: dict[str, Any]) -> list[str] | None:
     """Classes in the order in which --classes, or else --rename, names them; None for the usual order."""
-    renamed = dict(_pairs(_words(options["rename"])))
-    wanted = [renamed.get(name, name) for name in _words(options["classes"])] or list(dict.fromkeys(renamed.values()))
+    renamed = dict(_pairs(split(options["rename"])))
+    wanted = [renamed.get(name, name) for name in split(options["classes"])] or list(dict.fromkeys(renamed.values()))
     if not wanted:
         return None
     return [name for name in wanted if name in table.classes] + [name for name in table.classes if name not in wanted]
@@ -106,10 +89,6 @@ def _on(table: LabelledTable, variables: list[str]) -> LabelledTable:
 def _file_classes(paths: Sequence[Path]) -> list[str]:
     names = [path.name.split(".")[0] for path in paths]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
-
-
-def _words(given: Sequence[str]) -> list[str]:
-    return [word.strip() for text in given for word in text.split(",") if word.strip()]
 
 
 def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
@@ -239,3 +218,34 @@ def _like_answers(column: Any) -> bool:
     given = column[np.isfinite(column)]
     few = len(given) >= 30 and 3 <= len(np.unique(given)) <= 9 and np.abs(given).max() <= 20
     return bool(few and (given == np.round(given)).all() and 2 * (given == 0).sum() < len(given))
+
+
+def in_windows(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledTable, float]:
+    """The samples window by window, and what each counts for there; as they are where there is no --time."""
+    from jointglasso.covariance.windows import time_windows
+
+    given = {name: options[name] for name in ("windows", "width", "overlap")}
+    if options["time"] is None:
+        return table, 1.0
+    with suppress(TypeError, ValueError):  # the length of windows by date is a word
+        given["width"] = float(given["width"])
+    found = time_windows([] if table.y is None else table.y.tolist(), **given)
+    rows = np.concatenate(found.rows)
+    return replace(
+        table,
+        X=table.X[rows],
+        y=np.repeat(np.array(found.names), [len(mine) for mine in found.rows]),
+        sample_names=tuple(table.sample_names[i] for i in rows),
+        source=f"{table.source}; {len(found.names)} windows by {options['time']}",
+    ), found.share
+
+
+def check_time(options: dict[str, Any]) -> None:
+    """Refuse options that say something else about the classes than --time."""
+    clash = [f"--{name}" for name in ("label", "labels", "classes", "rename") if options[name]]
+    if options["time"] is not None and clash:
+        raise click.UsageError(f"--time makes windows the classes: leave {' and '.join(clash)} out.")
+    if options["time"] is not None and len(options["file"]) > 1:
+        raise click.UsageError("--time makes windows the classes, and several files would be classes too: give one.")
+    if options["time"] is None and any(options[name] not in (None, 0.0) for name in ("windows", "width", "overlap")):
+        raise click.UsageError("--windows, --width and --overlap need --time, the column that tells the time.")

@@ -1,9 +1,9 @@
-"""Options of the solves and of the grids of penalties, and the solves themselves."""
+"""From options to solves and grids of penalties."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ import click
 
 from jointglasso._csv import original
 from jointglasso._optional import require
-from jointglasso.cli.data import Data, split
+from jointglasso.cli.data import Data
+from jointglasso.cli.options import numbers, split
 from jointglasso.cli.progress import bar_options, counting, say_if_compiling
 from jointglasso.cli.session import Session
 from jointglasso.errors import InputError
@@ -20,80 +21,8 @@ from jointglasso.errors import InputError
 if TYPE_CHECKING:
     from jointglasso import LambdaGrid, SelectionResult
 
-CRITERIA = click.Choice(["jbic", "ebic", "bic", "aic", "cv", "stars"])
-
-_SOLVE = [
-    click.option("--tol", default=1e-6, show_default=True, help="Relative duality gap to reach."),
-    click.option("--max-iter", type=int, help="Limit on the iterations of a solve."),
-    click.option(
-        "--max-memory", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
-        help="Memory that a solve may take; what needs more is refused or left out beforehand.",
-    ),
-    click.option("--n-jobs", type=int, help="Pieces of work done at the same time; -1 for all cores."),
-    click.option("--workers", type=click.IntRange(min=1), help="Processes of this machine that do the work (Dask)."),
-    click.option("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work: tcp://..."),
-    click.option(
-        "--pair-weights", type=click.Path(path_type=Path),
-        help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge.",
-    ),
-    click.option(
-        "--penalize-diagonal/--free-diagonal", default=False, show_default=True,
-        help="As in the paper, or as in the R package JGL.",
-    ),
-    click.option(
-        "--penalty", type=click.Choice(["group", "fused", "chain", "graph", "laplacian"]), default="group",
-        show_default="group; chain with --time",
-        help="Wanted: edges in the same classes (group), of the same value in all classes (fused), from each class to "
-        "the next (chain), in neighbours (graph), or of similar value in neighbours (laplacian).",
-    ),
-    click.option("--fuse-diagonal", is_flag=True, help="With fused, chain and graph: compare the diagonals, too."),
-    click.option("--order", help="Order of all classes for chain and laplacian: t0,t1,t2; else as in the data."),
-    click.option(
-        "--class-graph", help="Neighbours for graph and laplacian, with weights if wanted: control-a,control-b=0.5.",
-    ),
-]  # fmt: skip
-
-_GRID = [
-    click.option("--n-lambdas", type=int, help="Make a grid with so many points for each ratio lambda2 / lambda1."),
-    click.option("--ratios", help="Make a grid with these ratios lambda2 / lambda1: 0,0.3,1."),
-    click.option("--min-ratio", type=float, help="Make a grid down to this share of the largest penalty."),
-]
-
-_SCORES = [
-    click.option("--gamma", type=float, help="Parameter of jbic (0.55) and ebic (0.5), 0 to 1."),
-    click.option("--penalized-scores", is_flag=True, help="Information criteria without refitting: quicker, sparser."),
-    click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
-    click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),
-    click.option("--beta", default=0.05, show_default=True, help="Largest instability that StARS accepts."),
-    click.option("--seed", default=0, show_default=True, help="Seed of folds and subsamples."),
-]
-
 #: Grids reach down to penalties where all variables are tied together, which is no small thing for so many.
 MANY_VARIABLES = 1000
-
-Decorated = Callable[..., Any]
-
-
-def solve_options(command: Decorated) -> Decorated:
-    """Add the options of a solve."""
-    return _with(_SOLVE, command)
-
-
-def grid_options(command: Decorated) -> Decorated:
-    """Add the options of a grid."""
-    return _with(_GRID, command)
-
-
-def score_options(command: Decorated) -> Decorated:
-    """Add the options of the criteria."""
-    return _with(_SCORES, command)
-
-
-def _with(options: Sequence[Callable[[Decorated], Decorated]], command: Decorated) -> Decorated:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
 
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     """Arguments that `solve`, `solve_path`, `select` and `edge_stability` share."""
@@ -155,16 +84,6 @@ def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
     if options["pair_weights"] is not None:
         given["pair_weights"] = read_pair_weights(options["pair_weights"])
     return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **_tying(options, data), **given)
-
-
-def numbers(option: str, text: str) -> list[float]:
-    """Numbers between commas."""
-    try:
-        return [float(word) for word in split([text])]
-    except ValueError:
-        raise InputError(
-            f"{option} {text!r} must be numbers with commas between, such as 0.1,0.3,1.", option.lstrip("-")
-        ) from None
 
 
 def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]) -> SelectionResult:

@@ -9,6 +9,9 @@ from jointglasso.io.wording import count
 if TYPE_CHECKING:
     from jointglasso import JointNetworks, Solution
 
+#: Steps told on the screen.
+STEPS = 5
+
 
 def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
     """Number of joined pairs of variables by kind: shared, partly shared, specific."""
@@ -80,3 +83,18 @@ def facts_of(solution: Solution) -> dict[str, Any]:
         "largest_block": solution.partition.largest,
         "seconds": solution.timings["total"],
     }
+
+
+def steps_told(networks: JointNetworks) -> str:
+    """Where the networks change most, in a sentence."""
+    steps = networks.steps()
+    what = "changed" if "changed" in steps else "size"
+    most = steps[steps[what] > 0].sort_values(what, ascending=False, kind="stable").head(STEPS)
+    if not len(most):
+        return "Nothing changes from one window to the next."
+    told = [
+        f"from {row.before} to {row.after} "
+        + (f"{row.changed:,} pairs ({row.certified:,} proved)" if what == "changed" else f"{row.size:.2f}")
+        for row in most.itertuples()
+    ]
+    return f"Most changes: {'; '.join(told)}."
