@@ -184,6 +184,12 @@ def test_ctrl_c_is_a_wish_to_stop_when_asked_for(S):
         partial = jgl.solve(S, 0.2, 0.1, solver="admm", callback=press_ctrl_c, on_interrupt="return", tol=1e-12)
     assert 3 <= partial.n_iter <= 5
     assert signal.getsignal(signal.SIGINT) is handler
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background jobs of a script
+    try:
+        whole = jgl.solve(S, 0.2, 0.1, solver="admm", callback=press_ctrl_c, on_interrupt="return")
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert whole.status.converged
 
 
 @pytest.mark.parametrize("lambda1", [1e-3, 1e-5])

@@ -204,11 +204,11 @@ def test_a_failure_leaves_no_new_folders(tmp_path):
 #: Runs `fit` with a solve that waits to be ended.
 WAITING = """
 import sys, time
-import jointglasso.cli.fit as fit
 from jointglasso.cli import main
 def wait(*_):
+    open("waiting", "w").close()
     time.sleep(60)
-fit._solve = wait
+sys.modules["jointglasso.cli.fit"]._solve = wait
 main(sys.argv[1:])
 """
 
@@ -220,27 +220,40 @@ def data(tmp_path):
     return file
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
-def test_a_run_that_is_asked_to_end_leaves_nothing_behind(tmp_path, data, name):
+def ignore_ctrl_c():
+    """As a shell does for what a script begins in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize(
+    ("name", "before"), [("SIGTERM", None), ("SIGHUP", None), ("SIGINT", None), ("SIGTERM", ignore_ctrl_c)]
+)
+def test_a_run_that_is_asked_to_end_leaves_nothing_behind(tmp_path, data, name, before):
     out = tmp_path / "results" / "networks"
     arguments = ["fit", data, "--lambda1", "0.2", "--lambda2", "0.1", "--out", out]
-    child = subprocess.Popen([sys.executable, "-c", WAITING, *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", WAITING, *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=before,
+        cwd=tmp_path,
+    )
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("results/.networks.*.tmp")):  # made before the solve
+    while not (tmp_path / "waiting").exists():
         assert time.monotonic() < deadline and child.poll() is None
         time.sleep(0.05)
-    time.sleep(0.5)
+    assert list(tmp_path.glob("results/.networks.*.tmp"))  # made before the solve
     child.send_signal(getattr(signal, name))
     _, told = child.communicate(timeout=30)
     assert child.returncode == 3 and told == "Interrupted: no result was written.\n"
-    assert list(tmp_path.iterdir()) == [data]
+    assert {file.name for file in tmp_path.iterdir()} == {"data.csv", "waiting"}
 
 
 def test_a_place_that_cannot_be_written_is_known_before_the_solve(tmp_path, data):
     out = data / "networks"  # below a file
     arguments = ["fit", data, "--lambda1", "0.2", "--lambda2", "0.1", "--out", out]
     done = subprocess.run(
-        [sys.executable, "-c", WAITING, *map(str, arguments)], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", WAITING, *map(str, arguments)], capture_output=True, text=True, timeout=30, cwd=tmp_path
     )
     assert done.returncode == 2 and f"Could not write {out}" in done.stderr and "samples" not in done.stdout
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -211,14 +212,22 @@ def _answer_error(text: str, code: int, error: BaseException | None = None) -> N
 def _asked_to_end_like_interrupted() -> Iterator[None]:
     """Let a polite request to end, and a terminal that goes away, do what Ctrl-C does: clean up, keep what is wanted.
 
-    What is ignored stays ignored, as after nohup. Only the main thread receives signals.
+    What is ignored stays ignored, as after nohup; a background job of a script ignores Ctrl-C, and ends all the same
+    when it is asked to. Only the main thread receives signals.
     """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        interrupted = signal.getsignal(signal.SIGINT)
+        if not callable(interrupted):
+            raise KeyboardInterrupt
+        interrupted(number, frame)
+
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         ours = []
     for number in ours:
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(number, end)
     try:
         yield
     finally:

@@ -47,13 +47,15 @@ class Control:
         """Turn Ctrl-C into a wish to stop, so that solvers end between two iterations with what they have.
 
         Only where the caller asked for it, and only in the main thread, which alone receives signals. A second Ctrl-C
-        interrupts at once.
+        interrupts at once. Where Ctrl-C is ignored, as in the background jobs of a script, other signals can still ask.
         """
         if not self._return_on_interrupt or threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def on_interrupt(number: int, frame: FrameType | None) -> None:
+            if number == signal.SIGINT and before is signal.SIG_IGN:
+                return
             if self.stopped_by is not None:
                 raise KeyboardInterrupt
             self.stop("interrupt")
