@@ -159,6 +159,17 @@ def test_newton_takes_over_where_sweeps_stall(monkeypatch, small_is_big):
     assert solution.status and "columns" not in solution.methods
 
 
+def test_a_hub_far_from_where_it_starts_is_reached_at_once(small_is_big):
+    """Theta of the hub times its variance becomes 56; a few percent a sweep would leave Theta indefinite for thirty."""
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((200, 40)) for _ in range(2)]
+    for x in X:
+        x[:, 0] = 6.0 * x[:, 1:9].sum(axis=1) + 0.1 * rng.standard_normal(200)
+    solution = jgl.solve(jgl.SampleCovariance(X), 0.002, 0.0002, tol=1e-6)
+    assert solution.status and solution.n_iter <= 6
+    assert solution.precision[0][0, 0] * X[0][:, 0].var() > 50.0
+
+
 def test_a_callback_stops_them(small_is_big):
     S = jgl.SampleCovariance(correlated(), scale="correlation")
     with pytest.warns(jgl.ConvergenceWarning, match="callback"):

@@ -26,6 +26,7 @@ _READING = (
 #: Of more classes than this only the first are named.
 NAMED = 8
 
+
 @dataclass(frozen=True)
 class Data:
     """What was read, and how the covariances come from it."""

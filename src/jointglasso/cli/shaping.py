@@ -19,6 +19,7 @@ from jointglasso.io.wording import count, listed, nearest
 if TYPE_CHECKING:
     from jointglasso.io import LabelledTable
 
+
 def shape(table: LabelledTable, options: dict[str, Any], beside: Any = None) -> LabelledTable:
     """Do what the options ask for, in the order in which it makes sense; `beside` has covariates that are words."""
     table = _rename(table, split(options["rename"]))

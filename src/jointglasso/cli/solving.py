@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: Grids reach down to penalties where all variables are tied together, which is no small thing for so many.
 MANY_VARIABLES = 1000
 
+
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     """Arguments that `solve`, `solve_path`, `select` and `edge_stability` share."""
     given = {name: options[name] for name in ("tol", "max_iter", "penalize_diagonal") if options[name] is not None}

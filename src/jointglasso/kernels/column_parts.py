@@ -12,6 +12,10 @@ from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_homogeneous
 from jointglasso.kernels.pair_types import Blocks, Columns
 
+#: One over the most by which a visit multiplies a column. Hubs begin at a twentieth of what they become, and less: left
+#: to `own_step` they would creep there, and Theta would not be definite before.
+_LEAST_REST = 0.05
+
 
 class Room(NamedTuple):
     """Room for the numbers of one pair."""
@@ -61,10 +65,10 @@ def rescale(penalty: Penalty, blocks: IntArray, own: Own, square: FloatArray, sc
             rest = own.variance[k] * own.tau[k] - square[k] / own.tau[k]
             weight += own.weight[k]
             total += own.weight[k] * rest
-            if pair_apart(penalty) and rest > 0.25:
-                scale[k] = 1.0 / rest
-    if pair_homogeneous(penalty) and not pair_apart(penalty) and total > 0.25 * weight:
-        scale[:] = weight / total
+            if pair_apart(penalty) and rest > 0.0:
+                scale[k] = 1.0 / max(rest, _LEAST_REST)
+    if pair_homogeneous(penalty) and not pair_apart(penalty) and total > 0.0:
+        scale[:] = weight / max(total, _LEAST_REST * weight)
 
 
 @helper
