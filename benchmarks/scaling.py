@@ -3,7 +3,8 @@
     python benchmarks/scaling.py --workers 2 --variables 500
     python benchmarks/scaling.py --workers 16 --plan 100000 --simulate 1000000 64
 
-Every way is timed in turn, several times over; the fastest time of each counts. Efficiency is the time on one core
+Every way is timed in turn, several times over; the fastest time of each counts, and the first, in which workers import
+the package and load its kernels, stands beside it. Efficiency is the time on one core (BLAS on one thread as well)
 divided by the time with so many workers, and by their number; for weak scaling the problem grows with them. All ways
 must give the same bits, or the script fails. `--plan P` foretells a solve of P variables by `jgl.plan(workers=...)` and
 then does it on so many workers; `--simulate P N` only foretells one on N workers.
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import jointglasso as jgl
 from genome_scale import module_samples
@@ -66,34 +68,42 @@ def solves(p: int) -> Callable[..., Any]:
 
 @contextmanager
 def cores_for(label: str) -> Iterator[None]:
-    """Hold this process to one core where one is measured; a single solve would use them all."""
-    allowed = os.sched_getaffinity(0)
-    if label == "one core":
-        os.sched_setaffinity(0, {min(allowed)})
-    try:
+    """Hold this process to one core where one is measured; a single solve, and BLAS, would use them all."""
+    if label != "one core":
         yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with threadpool_limits(1):
+            yield
     finally:
         os.sched_setaffinity(0, allowed)
 
 
+def timed(label: str, work: Callable[..., Any], arguments: dict[str, Any]) -> tuple[float, Any]:
+    """Seconds of one way, and what it gives."""
+    with cores_for(label):
+        began = time.perf_counter()
+        answer = work(**arguments)
+        return time.perf_counter() - began, answer
+
+
 def measure(name: str, work: Callable[..., Any], how: dict[str, dict[str, Any]], repeats: int) -> None:
     """Time every way in turn, and say what it gained."""
-    answers = {label: work(**arguments) for label, arguments in how.items()}  # and everything is compiled
-    first = next(iter(answers.values()))
-    different = [label for label, answer in answers.items() if not np.array_equal(answer, first, equal_nan=True)]
+    first = {label: timed(label, work, arguments) for label, arguments in how.items()}
+    alone = first["one core"][1]
+    different = [label for label, (_, found) in first.items() if not np.array_equal(found, alone, equal_nan=True)]
     if different:
         raise SystemExit(f"{name}: {different} give other numbers than one core")
-    seconds: dict[str, list[float]] = {label: [] for label in how}
+    best = dict.fromkeys(how, np.inf)
     for _ in range(repeats):
         for label, arguments in how.items():
-            with cores_for(label):
-                began = time.perf_counter()
-                work(**arguments)
-                seconds[label].append(time.perf_counter() - began)
-    alone = min(next(iter(seconds.values())))
-    for label, taken in seconds.items():
+            best[label] = min(best[label], timed(label, work, arguments)[0])
+    for label, taken in best.items():
         n = 1 if label == "one core" else int(label.split()[0])
-        print(f"{name:<28} {label:<16} {min(taken):8.2f} s  efficiency {alone / min(taken) / n:.0%}", flush=True)
+        gained = f"{taken:8.2f} s  efficiency {best['one core'] / taken / n:.0%}"
+        print(f"{name:<28} {label:<16} {gained}, first {first[label][0]:.2f} s", flush=True)
 
 
 def measure_weak(
@@ -102,13 +112,8 @@ def measure_weak(
     """Time one share of the work on one core, and as many shares as there are workers on all of them."""
     best: dict[str, float] = {}
     for label, arguments in how.items():
-        work, taken = one if label == "one core" else many, []
-        for _ in range(repeats):
-            with cores_for(label):
-                began = time.perf_counter()
-                work(**arguments)
-                taken.append(time.perf_counter() - began)
-        best[label] = min(taken)
+        work = one if label == "one core" else many
+        best[label] = min(timed(label, work, arguments)[0] for _ in range(repeats))
         efficiency = best["one core"] / best[label]
         print(f"{name:<28} {label:<16} {best[label]:8.2f} s  efficiency {efficiency:.0%} (weak)", flush=True)
 

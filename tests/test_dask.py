@@ -72,6 +72,22 @@ def test_the_same_bits_from_a_cluster_and_named_tasks(client, S, monkeypatch):
     assert {distributed.utils.key_split(name) for name in names} == {"solve_item"}
 
 
+def _pages_of_arrays(item, shared, tell):
+    """Pages that the system had to give for arrays of a megabyte, one after another."""
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(item):
+        np.ones(2**17)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def test_workers_keep_freed_memory_for_the_next_array(client):
+    """Dask tells its workers to give all back at once, which took more time than solving."""
+    (pages,) = map_work(Work(_pages_of_arrays, [20], None), check_executor(client))
+    assert pages < 1000  # 256 an array, if all are given back
+
+
 @pytest.mark.filterwarnings("ignore::jointglasso.selection.front.SelectionWarning")
 def test_selection_on_a_cluster(client, X):
     options = {"criterion": "cv", "cv": 3, "random_state": 0, "grid": [(0.5, 0.1), (0.3, 0.1)]}

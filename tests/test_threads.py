@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import jointglasso as jgl
+from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import Workers, _helpers, available_cores, map_on_cores, map_on_threads
 
 
@@ -113,7 +115,6 @@ def test_an_interrupt_waits_for_the_helpers():
 
 def test_refits_of_a_selection_hold_blas_to_one_thread(monkeypatch):
     """Threads that wait for each other around matrices of some variables take twenty times as long beside others."""
-    import jointglasso as jgl
     from jointglasso.selection import relaxed
 
     seen = []
@@ -131,3 +132,9 @@ def test_refits_of_a_selection_hold_blas_to_one_thread(monkeypatch):
         chosen = jgl.select(X, np.repeat(["a", "b"], 45))
         assert chosen.solution.refit is not None
     assert len(seen) > 2 and set(seen) == {1}
+
+
+def test_a_solve_keeps_freed_memory():
+    keep_freed_memory.cache_clear()
+    jgl.solve(np.eye(2)[None], 0.1, 0.1)
+    assert keep_freed_memory.cache_info().currsize == 1

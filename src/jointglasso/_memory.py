@@ -1,10 +1,31 @@
-"""How much memory this process may still take."""
+"""How much memory this process may still take, and what becomes of the memory it lets go."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+#: Settings by their numbers in glibc's malloc.h: freed arrays up to this size are kept for the next one, and so many
+#: bytes in all. It is the most that glibc comes to by itself.
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = (-3, 2**25), (-1, 2**26)
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Have the C library keep what is freed for the next array, as it does by itself once a big one was freed.
+
+    A solve frees a megabyte here and there and asks for it again. Given back to the system each time, it must be mapped
+    and cleared anew: half of the time of small solves, and more in workers of Dask, which are told to give all back.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another C library
+        return
+    for setting in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+        mallopt(*setting)
 
 
 def available_memory() -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
 from jointglasso.engine.assemble import isolated_objective, sparse_matrices
@@ -227,6 +228,7 @@ def solve_problem(
     pairs: PairTable | None = None,
 ) -> Solution:
     """Screen, solve, prove, assemble; `pairs` is the scan of the covariances, where that was done before."""
+    keep_freed_memory()
     options = _suited(options, problem)
     screen = None
     try:

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from jointglasso import tuning
+from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import Workers, single_threaded_blas, work_alone
 from jointglasso.engine.cluster import Cluster, is_client
 from jointglasso.validation import InputTypeError
@@ -108,6 +109,7 @@ class _Report:
 def _do_elsewhere(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any) -> _Report:
     """Run in a worker, which has the core that it runs on and no other."""
     work_alone()
+    keep_freed_memory()
     said: list[tuple[Any, ...]] = []
 
     def tell(*facts: Any) -> bool:

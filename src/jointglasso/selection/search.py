@@ -77,8 +77,12 @@ class _Walk:
 
 
 def walk_grid(evaluate: Evaluator, grid: LambdaGrid, stop: Stop, budget: Budget, tracker: Tracker, crew: Crew) -> Found:
-    """Evaluate every column from strong to weak, each point from the one before, until it is to be left."""
-    columns = crew.map(_walk_column, range(grid.n_columns), _Walk(evaluate, grid, stop, budget), tracker)
+    """Evaluate every column from strong to weak, each point from the one before, until it is to be left.
+
+    The column with the smallest lambda1, and so the biggest groups, is begun first: none is to be waited for alone.
+    """
+    order = sorted(range(grid.n_columns), key=lambda column: min(grid[at][0] for at in grid.points_of(column)))
+    columns = crew.map(_walk_column, order, _Walk(evaluate, grid, stop, budget), tracker)
     done = {(found.lambda1, found.lambda2): found for column, _ in columns for found in column}
     return Found(done, {point: why for _, left_out in columns for point, why in left_out.items()})
 
