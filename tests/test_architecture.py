@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
     ("_typing", "_version", "errors", "tuning"),
-    ("_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "_display"),
+    ("_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "_display", "_wording"),
     ("kernels",),
     ("validation", "backends"),
     ("penalties", "covariance"),
@@ -53,11 +53,15 @@ ONLY = {
     "_memory": (),
     "_optional": (),
     "_display": (),
+    "_wording": (),
     "backends": ("_typing", "_optional"),
     "problem": ("_typing", "errors", "kernels", "penalties", "covariance", "validation"),
-    "solution": ("_typing", "errors", "_version", "_files", "_memory", "_display", "validation", "screening.partition"),
+    "solution": (
+        *("_typing", "errors", "_version", "_files", "_memory", "_display", "_wording", "validation"),
+        "screening.partition",
+    ),
     "datasets": ("_typing", "errors", "validation", "io.table"),
-    "io": ("_typing", "errors", "_csv", "_files", "_memory", "_optional", "validation", "covariance"),
+    "io": ("_typing", "errors", "_csv", "_files", "_memory", "_optional", "_wording", "validation", "covariance"),
 }
 
 #: Who alone may import a third-party package.

@@ -441,7 +441,7 @@ def test_bad_data_are_told_in_one_sentence(table):
         jgl.infer(X, y, covariates=3.0 * X["g2"])
     holes = X.copy()
     holes.iloc[3, 2] = np.nan
-    with pytest.raises(ValueError, match=r"1 missing values \(NaN\)"):
+    with pytest.raises(ValueError, match=r"1 missing value \(NaN\)"):
         jgl.infer(holes, y)
 
 

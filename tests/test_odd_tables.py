@@ -43,7 +43,7 @@ def test_masked_values_are_missing(door):
     masked = np.ma.MaskedArray(X.copy(), np.zeros(X.shape, dtype=bool))
     masked[3, 2] = np.ma.masked
     masked.data[3, 2] = 1e6  # what must not be used
-    with pytest.raises(ValueError, match=r"nan in variable 'x2'|missing values \(NaN\) in 1 of 40 samples .*'x2': 1"):
+    with pytest.raises(ValueError, match=r"nan in variable 'x2'|missing value \(NaN\) in 1 of 40 samples .*'x2': 1"):
         DOORS[door](masked)
 
 

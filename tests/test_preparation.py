@@ -187,14 +187,14 @@ def test_too_few_values_or_complete_samples_are_named(table):
         Preparation(missing="pairwise")(samples_of(empty))
     holes = table.copy()
     holes[1:, 0] = np.nan
-    with pytest.raises(ValueError, match="Class 'c0' has 1 complete samples of 40"):
+    with pytest.raises(ValueError, match="Class 'c0' has 1 complete sample of 40"):
         Preparation(missing="complete")(samples_of(holes))
 
 
 def test_infinite_values_are_never_accepted(table):
     table[3, 2] = np.inf
     for missing in ("refuse", "complete", "pairwise"):
-        with pytest.raises(ValueError, match=r"1 infinite values \(inf\), the first in variable 'x2' of class 'c0'"):
+        with pytest.raises(ValueError, match=r"1 infinite value \(inf\), the first in variable 'x2' of class 'c0'"):
             Preparation(missing=missing)(samples_of(table))
 
 

@@ -91,14 +91,6 @@ def test_pair_weights_move_the_largest_penalty_exactly(source):
     assert all(Theta[i, j] == 0 for Theta in chosen.precision)
 
 
-def test_long_paths_of_many_variables_are_solved_point_by_point(source, monkeypatch):
-    grid = jgl.lambda_grid(source, n_lambdas=3, ratios=(0.5,))
-    once = jgl.select(source, grid=grid, tol=1e-9)
-    monkeypatch.setattr("jointglasso.selection.paths._REMEMBERED_PAIRS", 1)
-    again = jgl.select(source, grid=grid, tol=1e-9)
-    np.testing.assert_allclose(once.records["score"], again.records["score"], atol=0.2)
-
-
 def test_columns_decrease_and_keep_their_ratio(source):
     grid = jgl.lambda_grid(source, n_lambdas=5, ratios=(0.0, 0.5, np.inf), min_ratio=0.1)
     assert len(grid) == 15

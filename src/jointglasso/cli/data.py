@@ -43,8 +43,8 @@ class Data:
 
     def describe(self) -> str:
         """Say what was read."""
+        from jointglasso._wording import count
         from jointglasso.covariance.classes import ONE_CLASS
-        from jointglasso.io.wording import count
 
         sizes = dict(zip(self.samples.class_names, self.samples.sizes.tolist(), strict=True))
         named = [f"{name} ({size:,})" for name, size in sizes.items()]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from jointglasso._wording import count, listed, nearest
 from jointglasso.cli.options import split
 from jointglasso.errors import InputError
-from jointglasso.io.wording import count, listed, nearest
 
 if TYPE_CHECKING:
     from jointglasso.io import LabelledTable

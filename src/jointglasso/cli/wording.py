@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jointglasso.io.wording import count
+from jointglasso._wording import count
 
 if TYPE_CHECKING:
     from jointglasso import JointNetworks, Solution

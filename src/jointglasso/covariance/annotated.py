@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._optional import require
+from jointglasso._wording import listed
 from jointglasso.validation import InputError, InputTypeError, SampleRows, label_rows, with_rows
 
 
@@ -20,9 +21,9 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
     """Where to read the samples of each class, classes in order of appearance; nothing but labels is read yet."""
     require_anndata(adata)
     if groupby not in adata.obs:
-        raise InputError(f"obs has no column {groupby!r}; its columns are {_listed(adata.obs.columns)}.", "groupby")
+        raise InputError(f"obs has no column {groupby!r}; its columns are {listed(adata.obs.columns)}.", "groupby")
     if layer is not None and layer not in adata.layers:
-        raise InputError(f"There is no layer {layer!r}; the layers are {_listed(adata.layers)}.", "layer")
+        raise InputError(f"There is no layer {layer!r}; the layers are {listed(adata.layers) or 'none'}.", "layer")
     column = adata.obs[groupby]
     if classes is None and column.isna().any():
         raise InputError(
@@ -46,13 +47,9 @@ def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
     unknown = sorted(chosen.difference(present))
     if unknown:
         raise InputError(
-            f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {_listed(present)}.", "classes"
+            f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {listed(present)}.", "classes"
         )
     return [name for name in present if name in chosen]
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(repr(str(name)) for name in names) or "none"
 
 
 def distinct_names(names: Any) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.validation import (
     VARIABLES,
     InputError,
@@ -174,7 +175,7 @@ class Samples:
         for name, size in zip(self.class_names, self.sizes.tolist(), strict=True):
             if size < 2:
                 raise InputError(
-                    f"Class {name!r} has {size} sample{'' if size == 1 else 's'}; a covariance needs at least 2: add "
+                    f"Class {name!r} has {count(size, 'sample')}; a covariance needs at least 2: add "
                     "samples or leave the class out.",
                     class_name=name,
                 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.covariance.classes import Samples
 from jointglasso.errors import argument
 from jointglasso.validation import InputError
@@ -24,7 +25,7 @@ def handle_missing(samples: Samples, missing: str, *, smallest: int = 2, offered
     for k, places in enumerate(infinite):
         if len(places):
             raise InputError(
-                f"X holds {sum(map(len, infinite))} infinite values (inf), the first in variable "
+                f"X holds {count(sum(map(len, infinite)), 'infinite value')} (inf), the first in variable "
                 f"{samples.variable_names[places[0][1]]!r} of class {samples.class_names[k]!r}: correct them, or make "
                 "them missing (NaN).",
                 class_name=samples.class_names[k],
@@ -47,8 +48,8 @@ def _refused(samples: Samples, offered: Sequence[str]) -> InputError:
     total = int(samples.sizes.sum())
     dropped = argument("missing", "drop-variables", words="drop those variables")
     return InputError(
-        f"X holds {int(by_variable.sum())} missing values (NaN) in {total - sum(whole)} of {total} samples and "
-        f"{len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, {dropped}, or "
+        f"X holds {count(int(by_variable.sum()), 'missing value')} (NaN) in {total - sum(whole)} of {total} samples "
+        f"and {len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, {dropped}, or "
         f"{_ways(samples, whole, offered)}.",
         variable=samples.variable_names[worst[0]],
         parameter="missing",
@@ -84,8 +85,8 @@ def _complete_cases(samples: Samples, smallest: int) -> Samples:
     for name, rows, size in zip(samples.class_names, keep, samples.sizes, strict=True):
         if len(rows) < smallest:
             raise InputError(
-                f"Class {name!r} has {len(rows)} complete samples of {size}, and a covariance needs at least 2: drop "
-                f"the variables with many missing values, or set {argument('missing', 'pairwise')}.",
+                f"Class {name!r} has {count(len(rows), 'complete sample')} of {size}, and a covariance needs at least "
+                f"2: drop the variables with many missing values, or set {argument('missing', 'pairwise')}.",
                 class_name=name,
                 parameter="missing",
             )

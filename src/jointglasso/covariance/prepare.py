@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._wording import count, listed
 from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.latent import CATEGORIES, latent_correlation, ordinal_variables
@@ -247,7 +248,7 @@ def _require_observed(counts: IntArray, class_name: str, variable_names: tuple[s
     if len(empty):
         raise InputError(
             f"Variable {variable_names[empty[0]]!r} has {counts[empty[0]]} values in class {class_name!r} "
-            f"({len(empty)} such variable{'s' * (len(empty) > 1)}), and a variance needs at least 2: drop the "
+            f"({count(len(empty), 'such variable')}), and a variance needs at least 2: drop the "
             f"variable, fill the values in, or set {argument('variables', 'union')} if the class did not measure it.",
             class_name=class_name,
             variable=variable_names[empty[0]],
@@ -258,10 +259,9 @@ def _refuse_constant(samples: Samples, constant: BoolArray) -> None:
     dropped = argument("constant", "drop", words="drop them")
     for k in np.flatnonzero(constant.any(axis=1)):
         variables = np.flatnonzero(constant[k])
-        named = ", ".join(repr(samples.variable_names[i]) for i in variables[:5])
-        more = f" and {len(variables) - 5} more" if len(variables) > 5 else ""
+        named = listed((samples.variable_names[i] for i in variables), 5)
         raise InputError(
-            f"{len(variables)} variables are constant in class {samples.class_names[k]!r} ({named}{more}), so they "
+            f"{len(variables)} variables are constant in class {samples.class_names[k]!r} ({named}), so they "
             f"have no correlation there: {dropped}, or set {argument('constant', 'isolate')} to keep them without "
             "edges in that class.",
             class_name=samples.class_names[k],

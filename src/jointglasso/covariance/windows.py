@@ -9,6 +9,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import IntArray
+from jointglasso._wording import count
 from jointglasso.covariance.source import CovarianceSource
 from jointglasso.validation import InputError, check_count, check_nonnegative
 
@@ -66,20 +67,20 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
         )
     stamps = read_times(time)
     order = np.argsort(stamps, kind="stable")
-    times, count = np.unique(stamps, return_counts=True)
+    times, repeats = np.unique(stamps, return_counts=True)
     if windows is not None:
-        first, stop = _by_count(count, check_count("windows", windows), share)
+        first, stop = _by_count(repeats, check_count("windows", windows), share)
     elif width is not None:
         first, stop = _by_width(times, width, share)
     else:
         first, stop = np.arange(len(times)), np.arange(1, len(times) + 1)
-    ends = np.concatenate([[0], np.cumsum(count)])
+    ends = np.concatenate([[0], np.cumsum(repeats)])
     rows: list[IntArray] = [np.sort(order[ends[a] : ends[b]]) for a, b in zip(first, stop, strict=True)]
     names = _names(times[first], times[stop - 1])
     for name, mine in zip(names, rows, strict=True):
         if len(mine) < FEWEST:
             raise InputError(
-                f"The window {name!r} has {len(mine)} sample{'s' * (len(mine) != 1)}, and a covariance needs "
+                f"The window {name!r} has {count(len(mine), 'sample')}, and a covariance needs "
                 f"{FEWEST}: take fewer or wider windows.",
                 "windows",
                 class_name=name,

@@ -10,13 +10,13 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
+from jointglasso._wording import listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.arrays import require_no_infinity
 from jointglasso.io.draft import Draft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
-from jointglasso.io.wording import listed, nearest
 from jointglasso.validation import InputError
 
 

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import FloatArray
+from jointglasso._wording import count, listed
 from jointglasso.errors import argument
 from jointglasso.io.draft import Draft, numbered
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, read_bytes, require_memory
 from jointglasso.io.options import Options
-from jointglasso.io.wording import count, listed
 from jointglasso.validation import InputError
 
 #: Errors of this module are about one argument.

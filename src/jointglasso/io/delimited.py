@@ -10,12 +10,12 @@ from itertools import islice
 from pathlib import Path
 
 from jointglasso._csv import original
+from jointglasso._wording import count, listed
 from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat, detect_decimal, looks_grouped
 from jointglasso.io.grid import Grid, GridBuilder
 from jointglasso.io.opening import read_text
 from jointglasso.io.options import Options
-from jointglasso.io.wording import count, listed
 from jointglasso.validation import InputError
 
 #: Errors of this module are about one argument.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from jointglasso._typing import FloatArray
+from jointglasso._wording import nearest
 from jointglasso.errors import argument
-from jointglasso.io.wording import nearest
 from jointglasso.validation import InputError
 
 

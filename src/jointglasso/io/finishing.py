@@ -8,13 +8,24 @@ from collections import Counter
 import numpy as np
 
 from jointglasso._typing import BoolArray
+from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.draft import Draft
 from jointglasso.io.labels import LabelFile
 from jointglasso.io.options import Options
 from jointglasso.io.table import LabelledTable
-from jointglasso.io.wording import TableWarning, count, listed, nearest
 from jointglasso.validation import InputError, require_whole_characters
+
+
+class TableWarning(UserWarning):
+    """Something in a file was changed while reading it, such as a name that occurred twice.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> issubclass(jgl.io.TableWarning, UserWarning)
+    True
+    """
 
 
 def finish(draft: Draft, options: Options, labels: LabelFile | None) -> LabelledTable:

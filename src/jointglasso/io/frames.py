@@ -13,6 +13,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
+from jointglasso._wording import listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat
 from jointglasso.io.delimited import has_header
@@ -20,7 +21,6 @@ from jointglasso.io.draft import numbered
 from jointglasso.io.grid import Grid, GridBuilder
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
-from jointglasso.io.wording import listed, nearest
 from jointglasso.validation import InputError
 
 #: Errors of this module are about one argument.

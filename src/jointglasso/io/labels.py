@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
+from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.delimited import Records, detect_delimiter
 from jointglasso.io.opening import kind_of, read_text, require_file
 from jointglasso.io.options import Options
-from jointglasso.io.wording import count, listed, nearest
 from jointglasso.validation import InputError
 
 #: Errors of this module are about one argument.
@@ -124,7 +124,11 @@ class LabelFile:
 
 def read_label_file(path: str | os.PathLike[str], options: Options) -> LabelFile:
     """Read a label file; it must be a text table."""
-    file = require_file(path)
+    try:
+        file = require_file(path)
+    except FileNotFoundError as error:
+        column = argument("label", str(path))
+        raise FileNotFoundError(f"{str(error)[:-1]}; or say {column} if it is a column of the table.") from None
     if kind_of(file) != "text":
         raise wrong(f"{file}: labels are read from text tables only: save them as .csv or .tsv.")
     text = read_text(file, options.encoding)

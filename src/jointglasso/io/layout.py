@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.delimited import explain_word
 from jointglasso.io.draft import Draft, numbered
 from jointglasso.io.grid import Grid
 from jointglasso.io.labels import LabelFile, as_label
 from jointglasso.io.options import Options
-from jointglasso.io.wording import count, listed, nearest
 from jointglasso.validation import InputError
 
 #: Headers of a first column that names samples, or variables, even if the names are numbers; case ignored.

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from jointglasso._memory import available_memory
+from jointglasso._wording import listed, nearest
 from jointglasso.errors import argument
-from jointglasso.io.wording import listed, nearest
 from jointglasso.validation import InputError, InputTypeError
 
 #: Errors of this module are about one argument.

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from jointglasso._typing import FloatArray
+from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat
 from jointglasso.io.draft import Draft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import read_text
 from jointglasso.io.options import Options
-from jointglasso.io.wording import count, listed, nearest
 from jointglasso.validation import InputError
 
 #: Errors of this module are about one argument.

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._wording import count, listed, nearest
 from jointglasso.covariance import SampleCovariance
 from jointglasso.covariance.classes import Samples
-from jointglasso.io.wording import count, listed, nearest
 from jointglasso.validation import NOW_SCALE, InputError, InputTypeError, check_choice, renamed
 
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from jointglasso._csv import write_columns
 from jointglasso._files import atomic_write
 from jointglasso._optional import require
+from jointglasso._wording import listed
 from jointglasso.errors import argument
 from jointglasso.networks.attributes import chosen_rows
 from jointglasso.networks.cytoscape import write_cx2, write_cyjs
@@ -40,7 +41,7 @@ def export(
     target = Path(path)
     name = _format_of(target) if format is None else str(format).lower().lstrip(".")
     if name not in FORMATS:
-        raise InputError(f"The format {format!r} is not known; choose one of {_listed()}.", "format")
+        raise InputError(f"The format {format!r} is not known; choose one of {listed(FORMATS)}.", "format")
     if class_name is not None:
         networks.class_index(class_name)  # an unknown class is told before a file is opened
     with atomic_write(target) as file:
@@ -56,13 +57,9 @@ def _format_of(path: Path) -> str:
     ending = f"the ending {suffix!r}" if suffix else "no ending"
     raise InputError(
         f"{path.name!r} has {ending}, which tells no format: name the file .graphml, .gexf, .cx2, .cyjs, .csv or "
-        f".parquet, or set {argument('format')} to one of {_listed()}.",
+        f".parquet, or set {argument('format')} to one of {listed(FORMATS)}.",
         "format",
     )
-
-
-def _listed() -> str:
-    return ", ".join(repr(name) for name in FORMATS)
 
 
 def _table(networks: JointNetworks, class_name: str | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.networks import JointNetworks
 from jointglasso.plots.canvas import INK, finish, new_figure, plain
 from jointglasso.validation import InputError
@@ -169,8 +170,7 @@ def _draw_matrix(
     # On two lines, so that the titles of neighbouring panels cannot run into each other.
     name = networks.class_names[k]
     name = name if len(name) <= 36 else f"{name[:35]}…"
-    edges = "1 edge" if networks.n_edges[k] == 1 else f"{networks.n_edges[k]:,} edges"
-    ax.set_title(plain(f"{name}\n{edges}"), fontsize=9, color=INK)
+    ax.set_title(plain(f"{name}\n{count(networks.n_edges[k], 'edge')}"), fontsize=9, color=INK)
     for spine in ax.spines.values():
         spine.set(color="#BBBBBB", linewidth=0.6)
     return image

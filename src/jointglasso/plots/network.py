@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.groups import Groups, node_groups
 from jointglasso.networks.layout import common_layout
@@ -145,12 +146,8 @@ def _groups_of(networks: JointNetworks, given: Any, shown: IntArray) -> Groups |
 
 def _title(part: JointNetworks, networks: JointNetworks, k: int) -> str:
     drawn, there = part.n_edges[k], networks.n_edges[k]
-    counted = _counted(there, "edge") if drawn == there else f"{drawn:,} of {_counted(there, 'edge')}"
+    counted = count(there, "edge") if drawn == there else f"{drawn:,} of {count(there, 'edge')}"
     return plain(f"{part.class_names[k]} ({counted})")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _restricted(

@@ -8,7 +8,7 @@ below 1 proves that the minimum exists.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from scipy.linalg import cho_factor
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
-from jointglasso.errors import argument
-from jointglasso.selection.support_fit import Limits, inverse
+from jointglasso.selection.support_fit import Fit, Limits, inverse, maximise
 from jointglasso.solution import Sameness
 from jointglasso.solvers.face import Face, Pattern
 
@@ -56,57 +55,28 @@ def coupled_blocks(precision: Sequence[Any], sameness: Sameness) -> list[list[Bl
     return list(groups.values())
 
 
-@dataclass(frozen=True)
-class FaceFit:
-    """Estimates of some blocks; `failure` is a reason in words, or empty."""
-
-    Theta: list[FloatArray]
-    residual: float
-    failure: str = ""
-
-
 def fit_face(
     source: CovarianceSource,
     blocks: list[Block],
     precision: Sequence[Any],
     sameness: Sameness,
     ridge: float,
-    limits: Limits,
-) -> FaceFit:
-    """Newton's method from the given matrices, or a multiple of them."""
-    start = [sparse.csr_array(precision[b.k])[b.members][:, b.members].toarray() for b in blocks]
+    limits: Limits | None,
+) -> Fit:
+    """Newton's method from the multiple of the given matrices that suits the likelihood best; without limits, that."""
+    start = [given_block(precision, block) for block in blocks]
     face = _Face(source, blocks, start, sameness, ridge)
     z = face.multiple(start)
-    factors, value = face.evaluate(z)
-    decrement, residual = np.inf, np.inf
-    for _ in range(limits.max_iter):
-        W = [inverse(factor) for factor in factors]
-        gradient = face.gradient(W)
-        residual = float(np.max(np.abs(gradient / face.size)))
-        direction = face.newton_direction(W, gradient)
-        decrement = max(-float(gradient @ direction), 0.0) ** 0.5
-        if residual <= limits.tol and decrement <= limits.decrement:
-            return FaceFit(face.matrices(z), residual)
-        if decrement > 0.5 and face.largest(z) > min(limits.diverged, _DIVERGED):
-            break
-        try:
-            z, factors, value = face.step(z, direction, decrement, value)
-        except np.linalg.LinAlgError:  # a safe step can only fail by rounding
-            break
-    if decrement <= 0.5:
-        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise {argument('max_iter')}."
-    else:
-        reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
-    return FaceFit(face.matrices(z), residual, reason)
+    if limits is None:
+        return Fit(face.matrices(z), 0.0)
+    limits = replace(limits, diverged=min(limits.diverged, _DIVERGED))
+    z, residual, failure = maximise(face, (z, *face.evaluate(z)), limits)
+    return Fit(face.matrices(z), residual, failure)
 
 
-def scaled_face(
-    source: CovarianceSource, blocks: list[Block], precision: Sequence[Any], sameness: Sameness, ridge: float
-) -> FaceFit:
-    """The given matrices, times the number that suits the likelihood best."""
-    start = [sparse.csr_array(precision[b.k])[b.members][:, b.members].toarray() for b in blocks]
-    face = _Face(source, blocks, start, sameness, ridge)
-    return FaceFit(face.matrices(face.multiple(start)), 0.0)
+def given_block(precision: Sequence[Any], block: Block) -> FloatArray:
+    """A block of one of some sparse matrices."""
+    return sparse.csr_array(precision[block.k])[block.members][:, block.members].toarray()
 
 
 class _Face(Face):
@@ -142,38 +112,29 @@ class _Face(Face):
             z[variable] = pattern.take(Theta)
         return z * (size / trace)
 
-    def largest(self, z: FloatArray) -> float:
+    def largest(self, point: FloatArray) -> float:
         """Largest diagonal entry on the scale of correlations."""
-        pairs = zip(self.matrices(z), self.deviation, strict=True)
+        pairs = zip(self.matrices(point), self.deviation, strict=True)
         return max(float((Theta.diagonal() * deviation**2).max()) for Theta, deviation in pairs)
 
-    def evaluate(self, z: FloatArray) -> tuple[list[Any], float]:
+    def evaluate(self, point: FloatArray) -> tuple[list[Any], float]:
         """Cholesky factors and objective."""
         factors, total = [], 0.0
-        for weight, S, Theta in zip(self.weight, self.S, self.matrices(z), strict=True):
+        for weight, S, Theta in zip(self.weight, self.S, self.matrices(point), strict=True):
             factors.append(cho_factor(Theta, lower=True))
             total += weight * float((S * Theta).sum() - 2.0 * np.log(np.diagonal(factors[-1][0])).sum())
         return factors, total
 
-    def gradient(self, W: list[FloatArray]) -> FloatArray:
-        """Derivatives of the objective."""
-        parts = zip(self.patterns, self.S, W, strict=True)
-        return self.sum([pattern.take(S - inverse_) for pattern, S, inverse_ in parts])
+    def slope(self, factors: list[Any]) -> tuple[list[FloatArray], FloatArray, float]:
+        """Inverses, gradient, and the largest difference of covariances."""
+        W = [inverse(factor) for factor in factors]
+        gradient = self.sum([p.take(S - w) for p, S, w in zip(self.patterns, self.S, W, strict=True)])
+        return W, gradient, float(np.max(np.abs(gradient / self.size)))
 
-    def step(
-        self, z: FloatArray, direction: FloatArray, decrement: float, value: float
-    ) -> tuple[FloatArray, list[Any], float]:
-        """Longest of 1, 1/2, ... with sufficient decrease; 1 / (1 + decrement) is always safe by self-concordance."""
-        length, safe = 1.0, 1.0 / (1.0 + decrement)
-        while length > safe:
-            try:
-                factors, new = self.evaluate(z + length * direction)
-            except np.linalg.LinAlgError:
-                new = np.inf
-            if np.isfinite(new) and (new <= value - 1e-4 * length * decrement**2 or decrement < 1e-4):
-                return z + length * direction, factors, new
-            length /= 2.0
-        return z + safe * direction, *self.evaluate(z + safe * direction)
+    def direction(self, point: FloatArray, W: Any, gradient: FloatArray, enough: float) -> tuple[FloatArray, float]:
+        """Newton's direction and its decrement."""
+        found = self.newton_direction(W, gradient)
+        return found, max(-float(gradient @ found), 0.0) ** 0.5
 
 
 def _number(blocks: list[Block], patterns: list[Pattern], sameness: Sameness) -> tuple[list[IntArray], int]:

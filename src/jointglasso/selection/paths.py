@@ -1,4 +1,4 @@
-"""Solving along columns of a grid, each point started from the one before."""
+"""What all selections do with their solves: who does them, their options, and one warning for all of them."""
 
 from __future__ import annotations
 
@@ -6,33 +6,16 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
-from jointglasso.covariance import CovarianceSource
-from jointglasso.engine import solve, solve_path
+from jointglasso._wording import nearest
+from jointglasso.engine import solve
 from jointglasso.engine.executors import Executor, Tell, Work, check_executor, map_work
 from jointglasso.errors import argument
 from jointglasso.selection.progress import Tracker
-from jointglasso.solution import ConvergenceWarning, Solution
+from jointglasso.solution import ConvergenceWarning
 from jointglasso.validation import InputTypeError, check_jobs
-
-#: Pairs of variables up to which a path reads the covariances once and remembers the pairs above its smallest lambda1.
-#: Beyond it that list could fill the memory, for points that are perhaps never reached.
-_REMEMBERED_PAIRS = 5_000_000
-
-
-def path(source: CovarianceSource, lambdas: Sequence[tuple[float, float]], **options: Any) -> Iterator[Solution]:
-    """Solutions at decreasing penalties, each the warm start of the next."""
-    p = source.n_variables
-    if p * (p - 1) // 2 <= _REMEMBERED_PAIRS:
-        yield from solve_path(source, lambdas, **options)
-        return
-    previous: Solution | None = None
-    for lambda1, lambda2 in lambdas:
-        previous = solve(source, lambda1, lambda2, warm_start=previous, **options)
-        yield previous
 
 
 @dataclass(frozen=True)
@@ -95,7 +78,7 @@ def solve_options(given: dict[str, Any]) -> dict[str, Any]:
     known = list(signature(solve).parameters)
     for name in given:
         if name not in known:
-            similar = get_close_matches(name, known, 1)
-            meant = f" (similar: {similar[0]!r})" if similar else ""
-            raise InputTypeError(f"{name}= is no argument here, nor one of solve{meant}: correct it.", parameter=name)
+            raise InputTypeError(
+                f"{name}= is no argument here, nor one of solve ({nearest(name, known)}): correct it.", name
+            )
     return {name: value for name, value in given.items() if value is not None}

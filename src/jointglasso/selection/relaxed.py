@@ -8,9 +8,9 @@ connected components of the support.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -18,9 +18,9 @@ from scipy import sparse
 from jointglasso._threads import blas_threads_for, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.selection.face_fit import Block, FaceFit, coupled_blocks, fit_face, scaled_face
+from jointglasso.selection.face_fit import Block, coupled_blocks, fit_face, given_block
 from jointglasso.selection.likelihood import deviances, diagonal_blocks
-from jointglasso.selection.support_fit import Limits, SupportFit, best_multiple, fit_support
+from jointglasso.selection.support_fit import Fit, Limits, best_multiple, fit_support
 from jointglasso.solution import Refit, RefitFailure, RefitWarning, Sameness, Solution
 from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_positive
 
@@ -142,69 +142,67 @@ def _refit_classes(
     limits: Sequence[Limits],
     sameness: Sameness | None = None,
 ) -> Refit:
-    if sameness is not None:
-        return _refit_faces(source, matrices, plan, limits, sameness)
-    done = map_on_cores(
-        lambda k: _refit_class(source, k, sparse.csr_array(matrices[k]), plan, limits[k]),
-        range(source.n_classes),
-        work=float(source.n_classes * source.n_variables**2),
-    )
-    failures = tuple(failure for _, _, failed in done for failure in failed)
-    residual = np.array([worst for _, worst, _ in done])
-    return Refit([Theta for Theta, _, _ in done], residual, failures, plan.fallback if failures else 0.0)
-
-
-def _refit_faces(
-    source: CovarianceSource, matrices: Sequence[Any], plan: _Plan, limits: Sequence[Limits], sameness: Sameness
-) -> Refit:
-    """Classes that share the values of edges, fitted together; what is alone, as without a fused penalty."""
+    """Components that share the values of edges, fitted together; what is alone, class by class."""
     given = [sparse.csr_array(matrix).astype(float) for matrix in matrices]
+    shared = [] if sameness is None else [blocks for blocks in coupled_blocks(given, sameness) if len(blocks) > 1]
     residual, failures = np.zeros(source.n_classes), list[RefitFailure]()
-    together = [blocks for blocks in coupled_blocks(given, sameness) if len(blocks) > 1]
     fitted: list[_Pieces] = [[] for _ in given]
-    for blocks in together:
+    together = np.zeros((source.n_classes, source.n_variables), dtype=bool)
+    for blocks in shared:
         strict = min((limits[block.k] for block in blocks), key=lambda limit: limit.decrement)
-        fit = _fit_together(source, blocks, given, sameness, plan, strict)
+        fit = _fit_together(source, blocks, given, cast(Sameness, sameness), plan, strict)
         for block, Theta in zip(blocks, fit.Theta, strict=True):
+            together[block.k, block.members] = True
             _put(fitted[block.k], block.members, Theta)
             if fit.failure:
                 names = tuple(source.variable_names[i] for i in block.members)
                 failures.append(RefitFailure(source.class_names[block.k], names, fit.failure))
             else:
                 residual[block.k] = max(residual[block.k], fit.residual)
-    precision = []
-    for k, matrix in enumerate(given):
-        # The rest of the class by itself: what is fitted already counts as variables without edges there.
-        done = np.zeros(source.n_variables, dtype=bool)
-        done[[i for blocks in together for block in blocks if block.k == k for i in block.members]] = True
-        alone, worst, failed = _refit_class(source, k, _without_edges(matrix, done), plan, limits[k])
-        residual[k] = max(residual[k], worst)
+    done = map_on_cores(
+        # What is fitted already counts as variables without edges here.
+        lambda k: _refit_class(source, k, _without_edges(given[k], together[k]), plan, limits[k]),
+        range(source.n_classes),
+        work=float(source.n_classes * source.n_variables**2),
+    )
+    for _, _, failed in done:
         failures += [failure for failure in failed if failure not in failures]
-        precision.append(_joined(alone, done, fitted[k]))
+    precision = [_joined(Theta, together[k], fitted[k]) for k, (Theta, _, _) in enumerate(done)]
+    residual = np.maximum(residual, [worst for _, worst, _ in done])
     return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
 
 
 def _fit_together(
-    source: CovarianceSource,
-    blocks: list[Block],
-    given: Sequence[Any],
-    sameness: Sameness,
-    plan: _Plan,
-    limits: Limits,
-) -> FaceFit:
-    with blas_threads_for(max(len(block.members) for block in blocks)):
-        if max(len(block.members) for block in blocks) > plan.largest:
-            return scaled_face(source, blocks, given, sameness, plan.ridge)
-        fit = fit_face(source, blocks, given, sameness, plan.ridge, limits)
-        if not fit.failure:
-            return fit
+    source: CovarianceSource, blocks: list[Block], given: Sequence[Any], sameness: Sameness, plan: _Plan, limits: Limits
+) -> Fit:
+    """Estimates of components that share values."""
+
+    def fit(ridge: float, limits: Limits | None) -> Fit:
+        return fit_face(source, blocks, given, sameness, ridge, limits)
+
+    kept = [given_block(given, block) for block in blocks]
+    return _fit_or_way_out(fit, max(len(block.members) for block in blocks), kept, plan, limits)
+
+
+def _fit_or_way_out(
+    fit: Callable[[float, Limits | None], Fit], size: int, kept: Any, plan: _Plan, limits: Limits
+) -> Fit:
+    """What ``fit(ridge, limits)`` gives; where that is too big or there is no maximum, the plan's way out."""
+    with blas_threads_for(size):
+        if size > plan.largest:
+            return fit(plan.ridge, None)
+        found = fit(plan.ridge, limits)
+        if not found.failure:
+            return found
         if not plan.fallback:
-            return FaceFit([given[b.k][b.members][:, b.members].toarray() for b in blocks], np.inf, fit.failure)
-        return replace(fit_face(source, blocks, given, sameness, plan.fallback, limits), failure=fit.failure)
+            return replace(found, Theta=kept)
+        return replace(fit(plan.fallback, limits), failure=found.failure)
 
 
 def _without_edges(matrix: Any, done: BoolArray) -> Any:
     """A matrix whose variables in `done` have their diagonal alone."""
+    if not done.any():
+        return matrix
     entries = sparse.coo_array(matrix)
     kept = (entries.row == entries.col) | ~done[entries.row]
     return sparse.csr_array((entries.data[kept], (entries.row[kept], entries.col[kept])), shape=entries.shape)
@@ -212,6 +210,8 @@ def _without_edges(matrix: Any, done: BoolArray) -> Any:
 
 def _joined(alone: Any, done: BoolArray, fitted: _Pieces) -> Any:
     """The fit of a class from its two parts."""
+    if not fitted:
+        return alone
     entries = sparse.coo_array(alone)
     kept = ~done[entries.row]
     pieces = [(entries.data[kept], entries.row[kept], entries.col[kept]), *fitted]
@@ -248,19 +248,14 @@ def _refit_class(
     return sparse.csc_array((values, (rows, columns)), shape=given.shape), worst, failures
 
 
-def _fit_component(R: FloatArray, start: FloatArray, plan: _Plan, limits: Limits) -> SupportFit:
-    """Estimate on one component, on the scale of correlations; where there is no maximum, the plan's way out."""
-    np.fill_diagonal(R, 1.0 + plan.ridge)
-    with blas_threads_for(len(R)):
-        if len(R) > plan.largest:
-            return SupportFit(best_multiple(start, R), 0.0)
-        fit = fit_support(R, start != 0, start, limits)
-        if not fit.failure:
-            return fit
-        if not plan.fallback:
-            return replace(fit, Theta=start)
-        np.fill_diagonal(R, 1.0 + plan.fallback)
-        return replace(fit_support(R, start != 0, start, limits), failure=fit.failure)
+def _fit_component(R: FloatArray, start: FloatArray, plan: _Plan, limits: Limits) -> Fit:
+    """Estimate on one component, on the scale of correlations."""
+
+    def fit(ridge: float, limits: Limits | None) -> Fit:
+        np.fill_diagonal(R, 1.0 + ridge)
+        return Fit(best_multiple(start, R), 0.0) if limits is None else fit_support(R, start != 0, start, limits)
+
+    return _fit_or_way_out(fit, len(R), start, plan, limits)
 
 
 #: Entries of a matrix in pieces: values, rows, columns.

@@ -10,6 +10,7 @@ import numpy as np
 from jointglasso._display import html_of
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.errors import argument
 from jointglasso.selection.criteria import CRITERIA
 from jointglasso.selection.evaluation import TIE
@@ -135,7 +136,7 @@ class SelectionResult:
         lines = [self._what(), self._why(), self.edge_advice or inside]
         lines += [self._neighbours(), self._flatness(), *([self.left_out] if self.left_out else []), *self.notes]
         if self.interrupted:
-            tried = _count(int(np.sum(self.records["tried"])), "point")
+            tried = count(int(np.sum(self.records["tried"])), "point")
             lines.insert(0, f"Interrupted after {tried}: the choice is among these, and a better one may be missing.")
         if self.solution.refit is not None:
             lines.append(self.solution.refit.describe())
@@ -172,14 +173,14 @@ class SelectionResult:
 
     def _what(self) -> str:
         names, counts = self.solution.class_names, self.solution.n_edges
-        edges = ", ".join(f"{count} in {name}" for name, count in zip(names, counts, strict=True))
+        edges = ", ".join(f"{number} in {name}" for name, number in zip(names, counts, strict=True))
         if len(names) > 8:
             edges = f"{min(counts)} to {max(counts)} in {len(names)} classes"
         return f"Chosen: lambda1 = {self.lambda1:.4g}, lambda2 = {self.lambda2:.4g}; edges: {edges}."
 
     def _why(self) -> str:
         tried = (
-            f"{_count(len(self.grid), 'point')} in {_count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
+            f"{count(len(self.grid), 'point')} in {count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
         )
         left = len(self.grid) - int(np.sum(self.records["tried"]))
         why = "not tried" if self.left_out or self.interrupted else "left out after the score had stopped falling"
@@ -239,7 +240,7 @@ class SelectionResult:
             return "not tried"
         difference = float(self.records["score"][point]) - self.score
         worse = f"{difference:+.4g}" if np.isfinite(difference) else "without a maximum of the likelihood,"
-        return f"{worse} with {_count(int(self.records['edges'][point]), 'edge')}"
+        return f"{worse} with {count(int(self.records['edges'][point]), 'edge')}"
 
     def _flatness(self) -> str:
         scores: FloatArray = np.asarray(self.records["score"], dtype=float)
@@ -249,7 +250,7 @@ class SelectionResult:
             return f"{_others(close)} within one standard error ({error:.3g}) of its score."
         if self.limit is not None:
             stable = int((scores <= self.limit).sum())
-            return f"{_count(stable, 'point')} of the grid {'is' if stable == 1 else 'are'} stable enough."
+            return f"{count(stable, 'point')} of the grid {'is' if stable == 1 else 'are'} stable enough."
         same = int(self._tied.sum()) - 1
         close = int((scores <= self.score + 10.0).sum()) - 1
         sure = self.settled is not False and not self.interrupted and not self.on_edge
@@ -260,8 +261,4 @@ class SelectionResult:
 
 
 def _others(number: int) -> str:
-    return f"{_count(number, 'other point')} {'is' if number == 1 else 'are'}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return f"{count(number, 'other point')} {'is' if number == 1 else 'are'}"

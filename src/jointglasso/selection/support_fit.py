@@ -34,10 +34,11 @@ _SWEEPS, _SETTLED = 200, 1e-6
 
 
 @dataclass(frozen=True)
-class SupportFit:
-    """Estimate on one component; `failure` is a reason in words, or empty."""
+class Fit:
+    """Estimate on one component, or on several that share values; `failure` is a reason in words, or empty."""
 
-    Theta: FloatArray
+    Theta: Any
+    """A matrix, or a list with those of all components."""
     residual: float
     """Largest ``|W_ij - R_ij|`` on the support."""
     failure: str = ""
@@ -56,7 +57,84 @@ class Limits:
     """Largest diagonal entry of a diverging estimate before it is given up."""
 
 
-def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, limits: Limits) -> SupportFit:
+def maximise(f: Any, start: tuple[FloatArray, Any, float], limits: Limits) -> tuple[FloatArray, float, str]:
+    """Newton's method from a point with its factors and objective: the last point, its residual, and what failed.
+
+    `f` is a likelihood, `_OneComponent` or alike: its points are matrices, or vectors of the values that they share.
+    """
+    point, factors, value = start
+    decrement = residual = np.inf
+    for _ in range(limits.max_iter):
+        W, gradient, residual = f.slope(factors)
+        settled = residual <= limits.tol
+        direction, decrement = f.direction(point, W, gradient, limits.decrement if settled else 0.0)
+        if settled and decrement <= limits.decrement:
+            return point, residual, ""
+        if decrement > 0.5 and f.largest(point) > limits.diverged:
+            break
+        try:
+            point, factors, value = _step(f, point, direction, decrement, value)
+        except np.linalg.LinAlgError:  # a safe step can only fail by rounding, on a matrix that is all but singular
+            break
+    if decrement <= 0.5:
+        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise {argument('max_iter')}."
+    else:
+        reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
+    return point, residual, reason
+
+
+def _step(
+    f: Any, point: FloatArray, direction: FloatArray, decrement: float, value: float
+) -> tuple[FloatArray, Any, float]:
+    """Longest of 1, 1/2, ... with sufficient decrease; 1 / (1 + decrement) is always safe by self-concordance."""
+    length, safe = 1.0, 1.0 / (1.0 + decrement)
+    while length > safe:
+        trial = point + length * direction
+        try:
+            factors, new = f.evaluate(trial)
+        except np.linalg.LinAlgError:
+            new = np.inf
+        # So near the minimum that the decrease is lost in rounding, a full step is always right.
+        enough = new <= value - 1e-4 * length * decrement**2 or decrement < 1e-4
+        if enough and np.isfinite(new):
+            return trial, factors, new
+        length /= 2.0
+    trial = point + safe * direction
+    return trial, *f.evaluate(trial)
+
+
+class _OneComponent:
+    """Likelihood of the precision matrix of one component, R being its correlations."""
+
+    def __init__(self, R: FloatArray, pattern: Pattern) -> None:
+        self.R, self.pattern = R, pattern
+
+    def evaluate(self, point: FloatArray) -> tuple[Any, float]:
+        """Cholesky factor and objective; LinAlgError where the matrix is not definite."""
+        factor = cho_factor(point, lower=True)
+        return factor, float((self.R * point).sum() - 2.0 * np.log(np.diagonal(factor[0])).sum())
+
+    def slope(self, factors: Any) -> tuple[Any, FloatArray, float]:
+        """Inverse W, gradient, and the largest ``|W_ij - R_ij|``."""
+        W = inverse(factors)
+        gradient = self.pattern.take(self.R - W)
+        return W, gradient, float(np.abs(gradient).max())
+
+    def direction(self, point: FloatArray, W: Any, gradient: FloatArray, enough: float) -> tuple[FloatArray, float]:
+        """Newton's direction and its decrement; none where the decrement is `enough`."""
+        if enough:  # on a full support this is the squared decrement, and on others no less
+            bound = self.pattern.dot(gradient, self.pattern.curved(point, gradient))
+            if bound <= enough**2:
+                return point, max(bound, 0.0) ** 0.5
+        found = newton_direction(self.pattern.rows, self.pattern.columns, W, point, gradient, _STEPS)
+        return self.pattern.matrix(found), float(np.sqrt(max(-self.pattern.dot(gradient, found), 0.0)))
+
+    def largest(self, point: FloatArray) -> float:
+        """Largest diagonal entry on the scale of correlations."""
+        return float(point.diagonal().max())
+
+
+def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, limits: Limits) -> Fit:
     """Sweeps over the columns, or Newton's method from `start`, or from the diagonal if that is lower.
 
     Parameters
@@ -70,34 +148,11 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
     limits : Limits
         Accuracy and effort.
     """
-    pattern = Pattern(support)
-    deviation = np.sqrt(R.diagonal())
-    if (np.abs(R)[pattern.edges] >= (np.outer(deviation, deviation) - 1e-12)[pattern.edges]).any():
-        return SupportFit(R, np.inf, "two variables joined by an edge are perfectly correlated.")
-    Theta, factor, value = _start(R, pattern, [_swept(R, pattern, limits), start])
-    decrement = residual = np.inf
-    for _ in range(limits.max_iter):
-        W = inverse(factor)
-        gradient = pattern.take(R - W)
-        residual = float(np.abs(gradient).max())
-        # On a full support this is the squared decrement, and on others no less.
-        if residual <= limits.tol and pattern.dot(gradient, pattern.curved(Theta, gradient)) <= limits.decrement**2:
-            return SupportFit(Theta, residual)
-        direction = newton_direction(pattern.rows, pattern.columns, W, Theta, gradient, _STEPS)
-        decrement = float(np.sqrt(max(-pattern.dot(gradient, direction), 0.0)))
-        if residual <= limits.tol and decrement <= limits.decrement:
-            return SupportFit(Theta, residual)
-        if decrement > 0.5 and Theta.diagonal().max() > limits.diverged:
-            break
-        try:
-            Theta, factor, value = _step(Theta, pattern.matrix(direction), decrement, R, value)
-        except np.linalg.LinAlgError:  # a safe step can only fail by rounding, on a matrix that is all but singular
-            break
-    if decrement <= 0.5:
-        reason = f"{limits.max_iter} iterations left a residual of {residual:.1e}: raise {argument('max_iter')}."
-        return SupportFit(Theta, residual, reason)
-    reason = "its likelihood has no maximum, since there are too few samples for so dense a support."
-    return SupportFit(Theta, residual, reason)
+    f = _OneComponent(R, Pattern(support))
+    deviation, edges = np.sqrt(R.diagonal()), f.pattern.edges
+    if (np.abs(R)[edges] >= (np.outer(deviation, deviation) - 1e-12)[edges]).any():
+        return Fit(R, np.inf, "two variables joined by an edge are perfectly correlated.")
+    return Fit(*maximise(f, _start(f, [_swept(R, f.pattern, limits), start]), limits))
 
 
 def _swept(R: FloatArray, pattern: Pattern, limits: Limits) -> FloatArray | None:
@@ -109,16 +164,16 @@ def _swept(R: FloatArray, pattern: Pattern, limits: Limits) -> FloatArray | None
     return 0.5 * (Theta + Theta.T) if settled else None
 
 
-def _start(R: FloatArray, pattern: Pattern, given: Sequence[FloatArray | None]) -> tuple[FloatArray, Any, float]:
+def _start(f: _OneComponent, given: Sequence[FloatArray | None]) -> tuple[FloatArray, Any, float]:
     """The first of some matrices that is better than a diagonal one."""
-    diagonal = np.diag(1.0 / R.diagonal())
-    found = (diagonal, *_evaluate(diagonal, R))
+    diagonal = np.diag(1.0 / f.R.diagonal())
+    found = (diagonal, *f.evaluate(diagonal))
     for matrix in given:
         if matrix is None:
             continue
-        scaled = best_multiple(pattern.matrix(pattern.take(matrix)), R)
+        scaled = best_multiple(f.pattern.matrix(f.pattern.take(matrix)), f.R)
         try:
-            factor, value = _evaluate(scaled, R)
+            factor, value = f.evaluate(scaled)
         except np.linalg.LinAlgError:
             continue
         if value < found[2]:
@@ -136,29 +191,3 @@ def inverse(factor: Any) -> FloatArray:
     """Inverse of a matrix from its lower Cholesky factor."""
     lower, _ = dpotri(factor[0], lower=1)
     return np.tril(lower) + np.tril(lower, -1).T
-
-
-def _evaluate(Theta: FloatArray, R: FloatArray) -> tuple[Any, float]:
-    """Cholesky factor and objective."""
-    factor = cho_factor(Theta, lower=True)
-    return factor, float((R * Theta).sum() - 2.0 * np.log(np.diagonal(factor[0])).sum())
-
-
-def _step(
-    Theta: FloatArray, direction: FloatArray, decrement: float, R: FloatArray, value: float
-) -> tuple[FloatArray, Any, float]:
-    """Longest of 1, 1/2, ... with sufficient decrease; 1 / (1 + decrement) is always safe by self-concordance."""
-    length, safe = 1.0, 1.0 / (1.0 + decrement)
-    while length > safe:
-        trial = Theta + length * direction
-        try:
-            factor, new = _evaluate(trial, R)
-        except np.linalg.LinAlgError:
-            new = np.inf
-        # So near the minimum that the decrease is lost in rounding, a full step is always right.
-        enough = new <= value - 1e-4 * length * decrement**2 or decrement < 1e-4
-        if enough and np.isfinite(new):
-            return trial, factor, new
-        length /= 2.0
-    trial = Theta + safe * direction
-    return trial, *_evaluate(trial, R)

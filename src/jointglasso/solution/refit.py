@@ -7,6 +7,7 @@ from typing import Any
 
 from jointglasso._display import Shown
 from jointglasso._typing import FloatArray
+from jointglasso._wording import count, listed
 
 
 class RefitWarning(UserWarning):
@@ -29,10 +30,9 @@ class RefitFailure:
     reason: str
 
     def __str__(self) -> str:
-        named = ", ".join(repr(name) for name in self.variables[:5]) + (", ..." if len(self.variables) > 5 else "")
         return (
-            f"The refit of class {self.class_name!r} failed on a component of {len(self.variables)} "
-            f"variable{'' if len(self.variables) == 1 else 's'} ({named}): {self.reason}"
+            f"The refit of class {self.class_name!r} failed on a component of {count(len(self.variables), 'variable')} "
+            f"({listed(self.variables, 5)}): {self.reason}"
         )
 
 

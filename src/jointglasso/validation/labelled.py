@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jointglasso._wording import nearest
 from jointglasso.errors import InputError, InputTypeError
 from jointglasso.validation.naming import column_names
 
@@ -36,9 +37,6 @@ def _taken_apart(X: Any, name: str) -> tuple[Any, Any]:
 
 def _known(name: str, columns: list[str], where: str) -> str:
     if name not in columns:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, columns, n=1)
-        hint = f"similar: {close[0]!r}" if close else f"the first are {', '.join(map(repr, columns[:5]))}"
+        hint = nearest(name, columns)
         raise InputError(f"y={name!r} is no column of {where} ({hint}): give the name of one, or the labels.", "y")
     return name

@@ -1,20 +1,9 @@
-"""Words shared by the messages of the readers."""
+"""Numbers of things, lists of names and what looks like a name, in words."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-
-
-class TableWarning(UserWarning):
-    """Something in a file was changed while reading it, such as a name that occurred twice.
-
-    Examples
-    --------
-    >>> import jointglasso as jgl
-    >>> issubclass(jgl.io.TableWarning, UserWarning)
-    True
-    """
 
 
 def count(number: int, noun: str) -> str:
