@@ -18,7 +18,7 @@ import numpy as np
 import jointglasso as jgl
 from common import describe_machine, peak_mebibytes, print_header, print_row
 from genome_scale import module_samples
-from jointglasso.screening.percolation import critical_correlation
+from jointglasso.screening.curve import critical_correlation
 
 
 def main() -> None:

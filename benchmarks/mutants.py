@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     Mutant(
         "allowed gap thirtyfold in the status",
-        "engine/status.py",
+        "engine/runner.py",
         "if certificate.relative_gap <= options.tol:",
         "if certificate.relative_gap <= 30.0 * options.tol:",
     ),
@@ -131,7 +131,7 @@ MUTANTS = (
         "self.logdet_error = _HIGHER_ORDERS",
         "self.logdet_error = 0.0 * _HIGHER_ORDERS",
     ),
-    Mutant("rounding is never the reason", "engine/status.py", 'why = "rounding"', "pass"),
+    Mutant("rounding is never the reason", "engine/runner.py", 'why = "rounding"', "pass"),
     Mutant(
         "ties are proved",
         "engine/screen.py",

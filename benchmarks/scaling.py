@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import jointglasso as jgl
 from genome_scale import module_samples
-from jointglasso.screening.percolation import critical_correlation
+from jointglasso.screening.curve import critical_correlation
 
 
 @contextmanager

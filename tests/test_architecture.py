@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
     ("_typing", "_version", "errors", "tuning"),
-    ("_threads", "_lapack", "_csv", "_files", "_memory", "_optional", "_display", "_wording"),
+    ("_threads", "_lapack", "_files", "_memory", "_optional", "_display", "_wording"),
     ("kernels",),
     ("validation", "backends"),
     ("penalties", "covariance"),
@@ -48,7 +48,6 @@ ONLY = {
     "tuning": (),
     "_threads": ("_typing", "tuning"),
     "_lapack": ("_typing",),
-    "_csv": (),
     "_files": (),
     "_memory": (),
     "_optional": (),
@@ -61,7 +60,7 @@ ONLY = {
         "screening.partition",
     ),
     "datasets": ("_typing", "errors", "validation", "io.table"),
-    "io": ("_typing", "errors", "_csv", "_files", "_memory", "_optional", "_wording", "validation", "covariance"),
+    "io": ("_typing", "errors", "_files", "_memory", "_optional", "_wording", "validation", "covariance"),
 }
 
 #: Who alone may import a third-party package.

@@ -15,8 +15,8 @@ import jointglasso as jgl
 from bank import BANK, Problem, from_samples
 from jointglasso.blocks import build_system
 from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_of_squares, gap_radii
-from jointglasso.engine.assemble import flat_from_precisions
 from jointglasso.engine.execute import SOLVERS
+from jointglasso.engine.outcome import flat_from_precisions
 from jointglasso.engine.screen import SCREENING
 from jointglasso.problem import make_problem
 from oracles import accurate_optimum, class_weights, dense, dual_objective, dual_violation, objective

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import jointglasso as jgl
-from jointglasso import _csv
-from jointglasso._csv import harmless, original
+from jointglasso import _files
+from jointglasso._files import harmless, original
 from jointglasso.cli.results import write_table
 from jointglasso.cli.solving import read_pair_weights
 
@@ -96,7 +96,7 @@ MODEL = Path(jgl.__file__).parent / "report" / "page" / "model.js"
 
 
 def test_the_report_knows_the_same_formulas():
-    assert f"/^{_csv._FORMULA.pattern}/" in MODEL.read_text("utf-8")
+    assert f"/^{_files._FORMULA.pattern}/" in MODEL.read_text("utf-8")
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")

@@ -14,7 +14,7 @@ from ndex2.cx2 import RawCX2NetworkFactory
 from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso._csv import original
+from jointglasso._files import original
 from jointglasso.networks.export import FORMATS
 from reports import made_solution, ring
 

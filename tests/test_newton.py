@@ -12,7 +12,7 @@ from bank import BANK
 from jointglasso import tuning
 from jointglasso._threads import Workers, balanced_bounds
 from jointglasso.blocks import build_system
-from jointglasso.engine.assemble import flat_from_precisions
+from jointglasso.engine.outcome import flat_from_precisions
 from jointglasso.kernels import faces, group_pair, group_state
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.pair_types import GroupPair

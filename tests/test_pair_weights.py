@@ -19,7 +19,7 @@ from bank import from_entries, from_samples
 from jointglasso import tuning
 from jointglasso.blocks import build_system
 from jointglasso.certificate import bound_groups, certain_edges
-from jointglasso.engine.assemble import flat_from_precisions
+from jointglasso.engine.outcome import flat_from_precisions
 from jointglasso.penalties import GroupPenalty, as_pair_weights
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition

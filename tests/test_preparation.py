@@ -12,11 +12,10 @@ from scipy import stats
 
 import jointglasso as jgl
 from jointglasso.covariance.classes import Samples, rows_by_class
-from jointglasso.covariance.missing import pairwise_correlation
+from jointglasso.covariance.missing import pairwise_correlation, semidefinite_correlation
 from jointglasso.covariance.prepare import Preparation
-from jointglasso.covariance.projection import semidefinite_correlation
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks, winsorisation
-from jointglasso.covariance.rescaled import CorrelationOf
+from jointglasso.covariance.source import CorrelationOf
 
 
 def samples_of(*matrices):

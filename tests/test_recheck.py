@@ -13,7 +13,7 @@ import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.certificate import Bounds
 from jointglasso.covariance import as_source
-from jointglasso.engine.assemble import flat_from_precisions
+from jointglasso.engine.outcome import flat_from_precisions
 from jointglasso.engine.prove import _with_leaks
 from jointglasso.engine.recheck import Cuts, Leaks, Violated, theta_reach
 from jointglasso.screening.groups import class_blocks

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import jointglasso as jgl
 from browser import ReportPage, start_browser
-from jointglasso._csv import original
+from jointglasso._files import original
 from jointglasso.networks import JointNetworks
 from reports import (
     HOSTILE_NAMES,

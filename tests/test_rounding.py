@@ -15,7 +15,7 @@ from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.certificate import bound_groups
 from jointglasso.covariance import as_source
-from jointglasso.engine.assemble import flat_from_precisions
+from jointglasso.engine.outcome import flat_from_precisions
 from jointglasso.penalties import GroupPenalty
 from jointglasso.rounding import Conditioning, with_rounding
 from jointglasso.screening.groups import class_blocks

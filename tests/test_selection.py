@@ -17,11 +17,10 @@ import jointglasso as jgl
 from jointglasso.selection import aic, bic, ebic, jbic, lambda_max
 from jointglasso.selection.evaluation import Evaluation
 from jointglasso.selection.grids import OMEGAS
-from jointglasso.selection.paths import Crew
-from jointglasso.selection.progress import Tracker
+from jointglasso.selection.paths import Crew, Tracker
+from jointglasso.selection.resampled import choose, subsample_sizes
 from jointglasso.selection.resampling import stratified_folds
 from jointglasso.selection.search import Zoom
-from jointglasso.selection.stars import choose, subsample_sizes
 
 GRID = {"n_lambdas": 6, "ratios": (0.2, 1.0)}
 

@@ -20,7 +20,7 @@ from jointglasso.engine.screen import SCREENING
 from jointglasso.penalties import PENALTIES
 from jointglasso.screening import RULES
 from jointglasso.validation import semidefinite
-from jointglasso.validation.definiteness import is_semidefinite
+from jointglasso.validation.covariances import is_semidefinite
 
 P = 5
 RNG = np.random.default_rng(7)

@@ -1,17 +1,25 @@
-"""Writing files so that a reader sees the old content or the new, never a part of it."""
+"""Writing files so that a reader sees the old content or the new, never a part of it; tables that no spreadsheet runs.
+
+A spreadsheet takes a cell that begins with =, +, - or @ for a formula, which can call programs. Names come from other
+people's files, so such a word gets an apostrophe in front, as spreadsheets do to say "this is text". A word that begins
+with apostrophes and one of these signs gets one more, so that `original` takes back exactly what `harmless` did.
+Numbers stay numbers.
+"""
 
 from __future__ import annotations
 
+import csv
 import errno
 import os
+import re
 import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 #: What reading a damaged zip archive of arrays can raise, depending on where the damage is.
 DAMAGE = (
@@ -98,3 +106,24 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+#: Beginnings of cells that spreadsheets take for formulas, with apostrophes before them or not.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+
+
+def harmless(cell: Any) -> Any:
+    """Return a word that could be a formula with an apostrophe in front; anything else as it is."""
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def original(cell: str) -> str:
+    """Return the word that `harmless` changed."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def write_columns(stream: TextIO, columns: Mapping[str, Iterable[Any]]) -> None:
+    """Write columns of equal length as CSV, with their names in the first line."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(map(harmless, columns))
+    writer.writerows(map(harmless, row) for row in zip(*columns.values(), strict=True))

@@ -19,6 +19,16 @@ def listed(names: Iterable[str], most: int = 6) -> str:
     return shown if len(every) <= most else f"{shown} and {len(every) - most:,} more"
 
 
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    """Lines of cells in columns, those of the columns `left` to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = []
+    for row in (header, *rows):
+        cells = enumerate(zip(row, widths, strict=True))
+        lines.append("  ".join(f"{cell:<{w}}" if n in left else f"{cell:>{w}}" for n, (cell, w) in cells).rstrip())
+    return lines
+
+
 def nearest(name: str, choices: Sequence[str]) -> str:
     """Say which of `choices` look like `name`, or else what they are."""
     if not choices:

@@ -176,7 +176,7 @@ HALVINGS = 60
 #: be out of balance before rho follows.
 LATENT_LOOK, LATENT_RELAXATION, LATENT_BALANCE = 10, 1.6, 3.0
 
-# --- Gaps and proofs (certificate.py, engine/prove.py, engine/sharpen.py) ---
+# --- Gaps and proofs (certificate.py, engine/prove.py, engine/recheck.py) ---
 
 #: Below this norm of R Theta its square bounds the gap to within a percent; above it a second factorisation gives it.
 #: Blocks from the last size on, where that is expensive, make do with a sixth.

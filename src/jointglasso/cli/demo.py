@@ -11,9 +11,9 @@ import click
 from jointglasso.cli.data import prepare
 from jointglasso.cli.fit import tell
 from jointglasso.cli.folder import ResultFolder
-from jointglasso.cli.progress import counting, say_if_compiling
 from jointglasso.cli.results import Contents, Result, write_result
 from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
+from jointglasso.cli.solving import counting, say_if_compiling
 
 #: A coarse grid, so that the demonstration is short.
 RATIOS = (0.1, 0.3)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso._csv import harmless
+from jointglasso._files import harmless
 from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Command, Session
 from jointglasso.cli.wording import edges_found, proof

@@ -9,13 +9,11 @@ from typing import Any
 import click
 
 from jointglasso.cli.data import Data, read_data
-from jointglasso.cli.differences import tell_differences
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_options, solve_options
-from jointglasso.cli.progress import counting
-from jointglasso.cli.results import Contents, Result, write_result
+from jointglasso.cli.results import Contents, Result, tell_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import arguments_of_solve, choose, progress_of_solve, workers_of
+from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
 from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_pairs, proof, steps_told
 
 #: Relative gap of --prove below which rounding decides.

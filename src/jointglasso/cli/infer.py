@@ -11,9 +11,9 @@ from jointglasso._files import atomic_text
 from jointglasso.cli.data import Data, prepare, read_beside, read_labelled
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.options import data_options, split
-from jointglasso.cli.progress import say_if_compiling
 from jointglasso.cli.results import can_draw, listed_files, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
+from jointglasso.cli.solving import say_if_compiling
 
 if TYPE_CHECKING:
     from jointglasso import Inference, NetworkBootstrap

@@ -12,10 +12,9 @@ from jointglasso._files import atomic_text
 from jointglasso.cli.data import Data, read_data
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.options import data_options, grid_options, numbers, solve_options
-from jointglasso.cli.progress import counting, say_if_compiling
 from jointglasso.cli.results import write_parameters, write_table
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import arguments_of_solve, make_grid, workers_of
+from jointglasso.cli.solving import arguments_of_solve, counting, make_grid, say_if_compiling, workers_of
 from jointglasso.cli.wording import facts_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import click
 
 from jointglasso.cli.data import Data, read_data
 from jointglasso.cli.options import data_options
-from jointglasso.cli.progress import say_if_compiling
 from jointglasso.cli.session import Command, Session
+from jointglasso.cli.solving import say_if_compiling
 
 if TYPE_CHECKING:
     from jointglasso import ComponentCurve

@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from jointglasso._wording import aligned
 from jointglasso.errors import spelt
 
 OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
@@ -90,11 +91,8 @@ class Session:
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> None:
         """Show cells in columns, numbers to the right and those of the columns `left` to the left."""
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        for row in (header, *rows):
-            cells = enumerate(zip(row, widths, strict=True))
-            aligned = [f"{cell:<{width}}" if n in left else f"{cell:>{width}}" for n, (cell, width) in cells]
-            self.say("  " + "  ".join(aligned).rstrip())
+        for line in aligned(header, rows, left):
+            self.say(f"  {line}")
 
     def note(self, text: str) -> None:
         """Tell beside the result, on the standard error."""

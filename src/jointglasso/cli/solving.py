@@ -1,25 +1,26 @@
-"""From options to solves and grids of penalties."""
+"""From options to solves and grids of penalties, and bars on the standard error while they take their time."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso._csv import original
+from jointglasso._files import original
 from jointglasso._optional import require
 from jointglasso.cli.data import Data
 from jointglasso.cli.options import numbers, split
-from jointglasso.cli.progress import bar_options, counting, say_if_compiling
 from jointglasso.cli.session import Session
 from jointglasso.errors import InputError
 
 if TYPE_CHECKING:
     from jointglasso import LambdaGrid, SelectionResult
+    from jointglasso.selection import SelectionProgress
+
 
 #: Grids reach down to penalties where all variables are tied together, which is no small thing for so many.
 MANY_VARIABLES = 1000
@@ -183,3 +184,45 @@ def read_pair_weights(file: Path) -> dict[tuple[str, str], float]:
     if not weights:
         raise InputError(f"{file} holds no pair weights: write lines of variable,variable,weight.", "pair_weights")
     return weights
+
+
+def say_if_compiling(session: Session) -> None:
+    """Explain the wait before the first solve on a machine, and have another process share the work."""
+    from jointglasso.warm import compile_ahead, kernel_cache
+
+    cache = kernel_cache()
+    if not cache.sweeps:
+        often = "First use on this machine: compiling takes half a minute, once."
+        session.note(often if cache.lasting else "Compiling takes half a minute.")
+        click.get_current_context().with_resource(compile_ahead())
+
+
+def bar_options(session: Session) -> dict[str, Any]:
+    """Options of a rich progress bar that leaves nothing behind, and is not there if nobody watches."""
+    from rich.console import Console
+
+    return {"console": Console(stderr=True), "transient": True, "disable": not session.shows_progress}
+
+
+@contextmanager
+def counting(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
+    """Give a callback for `select` and `edge_stability` that shows the solves done and the time left."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    )  # fmt: skip
+    with Progress(*columns, **bar_options(session)) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(progress: SelectionProgress) -> None:
+            bar.update(task, completed=progress.done, total=progress.total)
+
+        yield show

@@ -1,9 +1,8 @@
 """Where covariances come from. Everything downstream reads S through a `CovarianceSource`."""
 
 from jointglasso.covariance.dense import DenseCovariance
-from jointglasso.covariance.fingerprint import fingerprint
 from jointglasso.covariance.samples import SampleCovariance
-from jointglasso.covariance.source import CovarianceSource, StreamedSource, absent_of, as_source, is_source
+from jointglasso.covariance.source import CovarianceSource, StreamedSource, absent_of, as_source, fingerprint, is_source
 
 __all__ = [
     "CovarianceSource",

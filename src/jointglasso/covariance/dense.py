@@ -52,10 +52,8 @@ class DenseCovariance:
             matrices, variable_names, absent = join_matrices(matrices, class_names, variables)
             class_names, self.absent = None, absent if absent.any() else None
         checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
-        self._matrices = checked.matrices
-        self.class_names, self.variable_names = checked.class_names, checked.variable_names
+        self._matrices, self.class_names, self.variable_names, self.sample_sizes = checked
         self.n_classes, self.n_variables = len(self.class_names), len(self.variable_names)
-        self.sample_sizes: IntArray | None = checked.sample_sizes
         self._diagonals = [np.diagonal(S).copy() for S in self._matrices]
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:

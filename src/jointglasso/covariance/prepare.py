@@ -12,8 +12,13 @@ from jointglasso._wording import count, listed
 from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.latent import CATEGORIES, latent_correlation, ordinal_variables
-from jointglasso.covariance.missing import MISSING, effective_sizes, handle_missing, pairwise_correlation
-from jointglasso.covariance.projection import semidefinite_correlation
+from jointglasso.covariance.missing import (
+    MISSING,
+    effective_sizes,
+    handle_missing,
+    pairwise_correlation,
+    semidefinite_correlation,
+)
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.covariance.samples import SCALES, SampleCovariance, stated_variance
 from jointglasso.covariance.source import CovarianceSource

@@ -1,12 +1,18 @@
-"""The contract of a covariance source: pieces of S_k on demand, so that a p x p matrix need never exist."""
+"""The contract of a covariance source: pieces of S_k on demand, so that a p x p matrix need never exist.
+
+And what can be made of any source: its correlations, and a short name for its numbers, to tell whether two runs are
+about the same data.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.validation import require_ordinary_variance
 
@@ -104,3 +110,81 @@ def as_source(S: Any) -> CovarianceSource:
     for k, name in enumerate(source.class_names):
         require_ordinary_variance(source.diagonal(k), name, source.variable_names)
     return source
+
+
+#: Entries looked at where a source cannot give all its numbers at once.
+_SAMPLED = 100_000
+
+
+def fingerprint(source: CovarianceSource) -> str:
+    """Digest of the names and numbers of a source.
+
+    A source with a method ``content()``, giving the arrays of each class that define it, is read in full. Of any other,
+    the diagonals and a fixed random sample of entries are read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for name in (*source.class_names, *source.variable_names):
+        digest.update(name.encode("utf-8") + b"\0")
+    read = getattr(source, "content", None)
+    by_class = map_on_threads(
+        (lambda k: _digest(read(k))) if read is not None else (lambda k: _digest(_sampled(source, k))),
+        range(source.n_classes),
+    )
+    for part in by_class:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _digest(arrays: Any) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(str((array.shape, array.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def _sampled(source: CovarianceSource, k: int) -> list[Any]:
+    draw = np.random.default_rng(0)
+    i, j = draw.integers(0, source.n_variables, (2, _SAMPLED))
+    return [source.diagonal(k), source.entries(k, i, j)]
+
+
+class CorrelationOf:
+    """Source of the correlations that belong to the covariances of another source.
+
+    Parameters
+    ----------
+    source : CovarianceSource
+        Covariances, read piece by piece and divided by the standard deviations. A variable without variance is left
+        alone: unit variance, no correlation.
+    """
+
+    def __init__(self, source: CovarianceSource) -> None:
+        self._source, self.absent = source, absent_of(source)
+        self.class_names, self.variable_names = source.class_names, source.variable_names
+        self.n_classes, self.n_variables = source.n_classes, source.n_variables
+        self.sample_sizes = source.sample_sizes
+        roots = np.sqrt([source.diagonal(k) for k in range(source.n_classes)])
+        self._inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
+
+    def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
+        inverse = self._inverse[k]
+        piece = self._source.tile(k, rows, columns) * np.outer(inverse[rows], inverse[columns])
+        variables = np.arange(self.n_variables)
+        _, i, j = np.intersect1d(variables[rows], variables[columns], return_indices=True)
+        piece[i, j] = 1.0
+        return piece
+
+    def block(self, k: int, variables: IntArray) -> FloatArray:
+        inverse = self._inverse[k][variables]
+        R = self._source.block(k, variables) * np.outer(inverse, inverse)
+        np.fill_diagonal(R, 1.0)
+        return R
+
+    def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
+        inverse = self._inverse[k]
+        values = self._source.entries(k, rows, columns) * inverse[rows] * inverse[columns]
+        return np.where(rows == columns, 1.0, values)
+
+    def diagonal(self, k: int) -> FloatArray:
+        return np.ones(self.n_variables)

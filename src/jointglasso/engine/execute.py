@@ -15,21 +15,18 @@ import numpy as np
 from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
-from jointglasso.engine.assemble import isolated_objective, sparse_matrices
 from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.clock import Clock
 from jointglasso.engine.executors import check_executor
 from jointglasso.engine.latent import require_latent, with_latent
 from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method, suited_method
-from jointglasso.engine.outcome import Outcome
+from jointglasso.engine.outcome import Outcome, isolated_objective, sparse_matrices
 from jointglasso.engine.pieces import WarmStart
 from jointglasso.engine.planning import out_of_memory, require_room
-from jointglasso.engine.progress import Control
+from jointglasso.engine.progress import Clock, Control
 from jointglasso.engine.prove import certify
-from jointglasso.engine.runner import GroupRunner, Options
+from jointglasso.engine.runner import GroupRunner, Options, status_of
 from jointglasso.engine.sameness import sameness_of
 from jointglasso.engine.screen import SCREENING, Screen
-from jointglasso.engine.status import status_of
 from jointglasso.problem import JointProblem, make_problem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable

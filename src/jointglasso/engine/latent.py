@@ -13,13 +13,11 @@ from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import bound_groups, subgradient_within
 from jointglasso.covariance import absent_of
-from jointglasso.engine.assemble import flat_from_precisions, sparse_matrices
-from jointglasso.engine.clock import Clock
-from jointglasso.engine.outcome import Nonzeros
+from jointglasso.engine.outcome import Nonzeros, flat_from_precisions, sparse_matrices
 from jointglasso.engine.planning import NotEnoughMemory
-from jointglasso.engine.runner import Options
+from jointglasso.engine.progress import Clock
+from jointglasso.engine.runner import Options, status_of
 from jointglasso.engine.sameness import sameness_of
-from jointglasso.engine.status import status_of
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.screening import Partition

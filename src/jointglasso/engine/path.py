@@ -12,11 +12,10 @@ from typing import Any
 
 from jointglasso.covariance import as_source
 from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.clock import Clock
 from jointglasso.engine.execute import make_options, solve_problem
 from jointglasso.engine.executors import Executor
 from jointglasso.engine.pieces import WarmStart
-from jointglasso.engine.progress import Control
+from jointglasso.engine.progress import Clock, Control
 from jointglasso.engine.runner import Options
 from jointglasso.engine.screen import scan_on
 from jointglasso.problem import JointProblem, make_problem

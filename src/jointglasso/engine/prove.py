@@ -12,9 +12,8 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
 from jointglasso.covariance import absent_of
-from jointglasso.engine.assemble import flat_from_precisions, sparse_matrices
 from jointglasso.engine.big_work import AnyOpened, OpenedBig
-from jointglasso.engine.outcome import Outcome
+from jointglasso.engine.outcome import Outcome, flat_from_precisions, sparse_matrices
 from jointglasso.engine.recheck import NO_LEAKS, Leaks
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.sameness import certain_ties

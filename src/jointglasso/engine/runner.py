@@ -1,10 +1,12 @@
-"""Solving all groups of one partition: its pieces of work, done here or elsewhere, until their gaps add up."""
+"""Solving all groups of one partition, piece of work by piece, until their gaps add up; and how that ended."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from jointglasso import tuning
 from jointglasso.engine.big_work import AnyOpened, is_big
@@ -17,9 +19,11 @@ from jointglasso.engine.pieces import Item, Shared, WarmStart
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.room import AMPLE, Room
 from jointglasso.engine.work import reopen, solve_item
+from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import WaitingPairs
 from jointglasso.screening.groups import ClassBlocks
+from jointglasso.solution import Certificate, Status
 from jointglasso.solvers import GroupSolver
 
 
@@ -135,3 +139,32 @@ class GroupRunner:
             self.options.checkpoint.keep(self.items[number].blocks, outcome)
         self.progress.finish(number)
         return outcome
+
+
+def _remedies() -> dict[str, str]:
+    again = argument("warm_start", words="warm_start=this solution")
+    go_on = f"Solve again with {again} to go on."
+    tol, max_iter = argument("tol"), argument("max_iter")
+    return {
+        "interrupt": go_on,
+        "callback": go_on,
+        "max_iter": f"Raise {max_iter}, warm-start from this solution, raise lambda1, or accept the gap by raising "
+        f"{tol}.",
+        "paper's rule": 'Use stopping="gap" to reach the tolerance.',
+        "rounding": f"The limit of double precision is reached: raise {tol}, or rescale badly scaled data.",
+        "tolerance": f"The groups met their limits but not their sum: solve again with {again}.",
+    }
+
+
+def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], options: Options) -> Status:
+    """The status of a solve, given what ended its pieces of work."""
+    reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
+    if certificate.relative_gap <= options.tol:
+        return Status(True, f"Converged after {n_iter} iterations: {reached}.", code="converged")
+    remedies = _remedies()
+    why = options.control.stopped_by or next(reason for reason in remedies if reason in ended)
+    computed = 0.0 if np.isinf(certificate.rounding) else certificate.gap - certificate.rounding
+    if why == "tolerance" and certificate.relative(computed) <= options.tol:
+        why = "rounding"  # the solver was content with a gap that rounding makes worthless
+    code = "paper_rule" if why == "paper's rule" else why
+    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", remedies[why], code)

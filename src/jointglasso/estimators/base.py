@@ -14,7 +14,7 @@ from jointglasso.covariance.classes import ONE_CLASS, Samples
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.errors import argument
-from jointglasso.estimators.likelihood import mean_log_likelihood
+from jointglasso.selection.likelihood import mean_log_likelihood
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, labelled, readable_table
 

@@ -10,7 +10,7 @@ from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
 from jointglasso.selection.grids import lambda_grid, of_problem
-from jointglasso.selection.intake import SelectionData
+from jointglasso.selection.resampling import SelectionData
 
 
 class JointGraphicalLassoCV(JointModel):

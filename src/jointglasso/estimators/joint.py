@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso.covariance import CovarianceSource, DenseCovariance, is_source
-from jointglasso.covariance.rescaled import CorrelationOf
+from jointglasso.covariance.source import CorrelationOf
 from jointglasso.engine import solve
 from jointglasso.errors import argument
 from jointglasso.estimators.base import JointModel

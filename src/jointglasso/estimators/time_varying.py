@@ -14,8 +14,8 @@ from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
-from jointglasso.selection.intake import SelectionData
 from jointglasso.selection.relaxed import with_refit
+from jointglasso.selection.resampling import SelectionData
 from jointglasso.validation import InputError, check_choice, labelled
 
 

@@ -13,7 +13,7 @@ from jointglasso._typing import FloatArray
 from jointglasso._wording import listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.arrays import require_no_infinity
-from jointglasso.io.draft import Draft
+from jointglasso.io.grid import Draft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from jointglasso._typing import FloatArray
 from jointglasso._wording import count, listed
 from jointglasso.errors import argument
-from jointglasso.io.draft import Draft, numbered
+from jointglasso.io.grid import Draft, numbered
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, read_bytes, require_memory
 from jointglasso.io.options import Options

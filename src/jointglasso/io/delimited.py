@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from jointglasso._csv import original
+from jointglasso._files import original
 from jointglasso._wording import count, listed
 from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat, detect_decimal, looks_grouped

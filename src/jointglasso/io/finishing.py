@@ -10,7 +10,7 @@ import numpy as np
 from jointglasso._typing import BoolArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
-from jointglasso.io.draft import Draft
+from jointglasso.io.grid import Draft
 from jointglasso.io.labels import LabelFile
 from jointglasso.io.options import Options
 from jointglasso.io.table import LabelledTable

@@ -17,8 +17,7 @@ from jointglasso._wording import listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat
 from jointglasso.io.delimited import has_header
-from jointglasso.io.draft import numbered
-from jointglasso.io.grid import Grid, GridBuilder
+from jointglasso.io.grid import Grid, GridBuilder, numbered
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
 from jointglasso.validation import InputError

@@ -10,8 +10,7 @@ import numpy as np
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.delimited import explain_word
-from jointglasso.io.draft import Draft, numbered
-from jointglasso.io.grid import Grid
+from jointglasso.io.grid import Draft, Grid, numbered
 from jointglasso.io.labels import LabelFile, as_label
 from jointglasso.io.options import Options
 from jointglasso.validation import InputError

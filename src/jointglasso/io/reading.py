@@ -11,10 +11,9 @@ from jointglasso.errors import argument
 from jointglasso.io.annotated import read_h5ad
 from jointglasso.io.arrays import read_npy, read_npz
 from jointglasso.io.delimited import read_delimited
-from jointglasso.io.draft import Draft
 from jointglasso.io.finishing import finish
 from jointglasso.io.frames import read_excel, read_parquet
-from jointglasso.io.grid import Grid
+from jointglasso.io.grid import Draft, Grid
 from jointglasso.io.labels import read_label_file
 from jointglasso.io.layout import arrange
 from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, require_file

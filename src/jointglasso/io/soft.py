@@ -14,7 +14,7 @@ from jointglasso._typing import FloatArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat
-from jointglasso.io.draft import Draft
+from jointglasso.io.grid import Draft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import read_text
 from jointglasso.io.options import Options

@@ -1,4 +1,4 @@
-"""What graph formats say about nodes and edges, as plain Python columns.
+"""What graph formats and packages say about nodes and edges, as plain Python columns.
 
 Nodes are numbers, the positions of the variables; names are labels. Two variables of one name stay two nodes, and no
 format has to find a valid identifier in a name.
@@ -6,18 +6,20 @@ format has to find a valid identifier in a name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks.layout import common_layout
 from jointglasso.networks.tables import edge_columns
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
+
 
 #: Types of the attributes of edges, by their CX2 names; GraphML calls the same types by the same words.
 EDGE_TYPES = {
@@ -104,4 +106,47 @@ def graph_columns(networks: JointNetworks, class_name: str | None = None) -> Gra
             "name": list(networks.variable_names),
             "degree": np.bincount(ends, minlength=networks.n_variables).tolist(),
         },
+    )
+
+
+def to_networkx(networks: JointNetworks, class_name: str | None, multigraph: bool) -> Any:
+    """Graphs of `JointNetworks.to_networkx`."""
+    return _graphs(networks, class_name, multigraph, _networkx)
+
+
+def to_igraph(networks: JointNetworks, class_name: str | None, multigraph: bool) -> Any:
+    """Graphs of `JointNetworks.to_igraph`."""
+    return _graphs(networks, class_name, multigraph, _igraph)
+
+
+def _graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, make: Callable[..., Any]) -> Any:
+    """One graph of all classes, one for each class, or that of one class."""
+    if multigraph:
+        return make(graph_columns(networks, class_name), None)
+    names = networks.class_names if class_name is None else [class_name]
+    graphs = {name: make(graph_columns(networks, name), name) for name in names}
+    return graphs if class_name is None else graphs[class_name]
+
+
+def _networkx(columns: GraphColumns, class_name: str | None) -> Any:
+    networkx = require("networkx", "networks")
+    graph = networkx.MultiGraph() if class_name is None else networkx.Graph(**{"class": class_name})
+    names = columns.nodes["name"]
+    nodes: list[Any] = names if len(set(names)) == len(names) else list(range(len(names)))
+    graph.add_nodes_from((nodes[i], {**values, "position": i}) for i, values in enumerate(columns.node_rows()))
+    rows = ((nodes[first], nodes[second], values) for first, second, values in columns.edge_rows())
+    if class_name is None:
+        graph.add_edges_from((first, second, values["class"], values) for first, second, values in rows)
+    else:
+        graph.add_edges_from(rows)
+    return graph
+
+
+def _igraph(columns: GraphColumns, class_name: str | None) -> Any:
+    igraph = require("igraph", "igraph")
+    return igraph.Graph(
+        n=len(columns.nodes["name"]),
+        edges=list(zip(columns.first, columns.second, strict=True)),
+        vertex_attrs=columns.nodes,
+        edge_attrs=columns.edges,
     )

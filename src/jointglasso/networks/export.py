@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from jointglasso._csv import write_columns
-from jointglasso._files import atomic_write
+from jointglasso._files import atomic_write, write_columns
 from jointglasso._optional import require
 from jointglasso._wording import listed
 from jointglasso.errors import argument
 from jointglasso.networks.attributes import chosen_rows
 from jointglasso.networks.cytoscape import write_cx2, write_cyjs
-from jointglasso.networks.gexf import write_gexf
-from jointglasso.networks.graphml import write_graphml
 from jointglasso.networks.tables import edge_columns
+from jointglasso.networks.xml import write_gexf, write_graphml
 from jointglasso.validation import InputError
 
 if TYPE_CHECKING:

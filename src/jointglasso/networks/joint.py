@@ -13,8 +13,7 @@ import numpy as np
 from jointglasso._display import html_of
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.networks import convert, tables
-from jointglasso.networks.centrality import centrality_table
+from jointglasso.networks import attributes, tables
 from jointglasso.networks.checks import (
     NameIndex,
     check_absent,
@@ -23,13 +22,12 @@ from jointglasso.networks.checks import (
     check_precision,
     check_variable_names,
 )
-from jointglasso.networks.differences import class_pairs, difference_table
-from jointglasso.networks.edge_list import KINDS, EdgeList, edge_list, lookup
+from jointglasso.networks.differences import class_pairs, difference_table, steps_table
+from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted, without
 from jointglasso.networks.export import export
 from jointglasso.networks.groups import find_communities
-from jointglasso.networks.over_time import steps_table
-from jointglasso.networks.parts import each, restricted, without
 from jointglasso.networks.same import pattern_table
+from jointglasso.networks.tables import centrality_table
 from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
@@ -77,11 +75,11 @@ class JointNetworks:
         absent: BoolArray | None = None,
     ) -> None:
         self._precision = check_precision(precision)
-        self._class_names = check_class_names(class_names, self.n_classes)
-        self._variable_names = check_variable_names(variable_names, self.n_variables)
+        self.class_names = check_class_names(class_names, self.n_classes)
+        self.variable_names = check_variable_names(variable_names, self.n_variables)
         self._certified = check_beside("certified", certified, self.n_classes, self.n_variables)
         self._stability = check_beside("stability", stability, self.n_classes, self.n_variables)
-        self._sameness = sameness
+        self.sameness = sameness
         self.absent = check_absent(absent, self.n_classes, self.n_variables)
 
     @classmethod
@@ -105,16 +103,6 @@ class JointNetworks:
             sameness=getattr(solution, "sameness", None),
             absent=getattr(solution, "absent", None),
         )
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names of the classes."""
-        return self._class_names
-
-    @property
-    def variable_names(self) -> tuple[str, ...]:
-        """Names of the variables, in the order of the rows of `precision`."""
-        return self._variable_names
 
     @property
     def n_classes(self) -> int:
@@ -146,11 +134,6 @@ class JointNetworks:
         """Whether it is known which edges are proved."""
         return self._certified is not None
 
-    @property
-    def sameness(self) -> Sameness | None:
-        """In which classes each edge is the same; None unless the penalty was a fused one."""
-        return self._sameness
-
     @cached_property
     def edge_list(self) -> EdgeList:
         """The edges as arrays of positions and values, for computations."""
@@ -180,7 +163,7 @@ class JointNetworks:
 
     @cached_property
     def _index(self) -> NameIndex:
-        return NameIndex(self._variable_names)
+        return NameIndex(self.variable_names)
 
     def position(self, variable: str | int) -> int:
         """Position of a variable given by its name, or by its position where names repeat."""
@@ -192,12 +175,12 @@ class JointNetworks:
 
     def class_index(self, class_name: str) -> int:
         """Position of a class given by its name."""
-        if str(class_name) not in self._class_names:
-            known = ", ".join(map(repr, self._class_names))
+        if str(class_name) not in self.class_names:
+            known = ", ".join(map(repr, self.class_names))
             raise InputError(
                 f"There is no class {class_name!r}; the classes are {known}.", "class_name", class_name=str(class_name)
             )
-        return self._class_names.index(str(class_name))
+        return self.class_names.index(str(class_name))
 
     def edges(self) -> pd.DataFrame:
         """List the edges.
@@ -298,7 +281,7 @@ class JointNetworks:
         installed, else by networkx's Louvain method; the same networks always give the same communities.
         """
         pandas = require("pandas", "networks")
-        index = pandas.Index(self._variable_names, name="variable", dtype=object)
+        index = pandas.Index(self.variable_names, name="variable", dtype=object)
         return pandas.Series(find_communities(self, resolution), index=index, name="community")
 
     def neighbours(self, variable: str | int, class_name: str | None = None) -> pd.DataFrame:
@@ -331,11 +314,11 @@ class JointNetworks:
         keep = self.positions(variables)
         return JointNetworks(
             [restricted(Theta, keep) for Theta in self._precision],
-            self._class_names,
-            [self._variable_names[i] for i in keep],
+            self.class_names,
+            [self.variable_names[i] for i in keep],
             certified=each(self._certified, keep),
             stability=each(self._stability, keep),
-            sameness=None if self._sameness is None else self._sameness.among(keep),
+            sameness=None if self.sameness is None else self.sameness.among(keep),
             absent=None if self.absent is None else self.absent[:, keep],
         )
 
@@ -348,11 +331,11 @@ class JointNetworks:
         gone = ~kept[edges.pair]
         return JointNetworks(
             [without(Theta, edges, gone & (edges.class_index == k)) for k, Theta in enumerate(self._precision)],
-            self._class_names,
-            self._variable_names,
+            self.class_names,
+            self.variable_names,
             certified=self._certified,
             stability=self._stability,
-            sameness=self._sameness,
+            sameness=self.sameness,
             absent=self.absent,
         )
 
@@ -452,7 +435,7 @@ class JointNetworks:
         -------
         dict of networkx.Graph by class, networkx.Graph when `class_name` is given, or networkx.MultiGraph
         """
-        return convert.to_networkx(self, class_name, multigraph)
+        return attributes.to_networkx(self, class_name, multigraph)
 
     def to_igraph(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
         """Convert to graphs of igraph, with the parameters and edge attributes of `to_networkx`, vertices by position.
@@ -461,7 +444,7 @@ class JointNetworks:
         -------
         dict of igraph.Graph by class, or one igraph.Graph
         """
-        return convert.to_igraph(self, class_name, multigraph)
+        return attributes.to_igraph(self, class_name, multigraph)
 
     def export(self, path: str | os.PathLike[str], format: str | None = None, *, class_name: str | None = None) -> Path:
         """Write the networks to a file in one step.
@@ -494,5 +477,5 @@ class JointNetworks:
     def __repr__(self) -> str:
         kinds = np.bincount(self.edge_list.kind_of_pair, minlength=len(KINDS))
         counted = ", ".join(f"{count} {name}" for name, count in zip(KINDS, kinds, strict=True))
-        edges = ", ".join(f"{name}: {count}" for name, count in zip(self._class_names, self.n_edges, strict=True))
+        edges = ", ".join(f"{name}: {count}" for name, count in zip(self.class_names, self.n_edges, strict=True))
         return f"JointNetworks({self.n_variables} variables; edges by class {{{edges}}}; pairs {counted})"

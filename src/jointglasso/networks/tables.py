@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso._wording import aligned, count
 from jointglasso.networks.edge_list import KINDS, as_objects
 from jointglasso.networks.same import same_columns, same_counts
 from jointglasso.validation import InputError
@@ -74,18 +76,6 @@ def partial_correlation_tables(networks: JointNetworks, class_name: str | None) 
     return found if class_name is None else found[str(class_name)]
 
 
-def text_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """Cells in columns, the first to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    lines = [
-        "  ".join(
-            f"{cell:<{width}}" if n == 0 else f"{cell:>{width}}" for n, (cell, width) in enumerate(cells)
-        ).rstrip()
-        for cells in (list(zip(row, widths, strict=True)) for row in (header, *rows))
-    ]
-    return "\n".join(lines)
-
-
 def summary_rows(networks: JointNetworks) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of a short table: a class in each row."""
     edges = networks.edge_list
@@ -106,12 +96,11 @@ def summary_rows(networks: JointNetworks) -> tuple[tuple[str, ...], list[tuple[s
 
 def summary(networks: JointNetworks) -> str:
     """The networks in a few lines."""
-    classes = "1 class" if networks.n_classes == 1 else f"{networks.n_classes} classes"
-    head = f"Networks of {networks.n_variables:,} variables in {classes}"
+    head = f"Networks of {networks.n_variables:,} variables in {count(networks.n_classes, 'class')}"
     if networks.n_classes > 1:
         shared = int((networks.edge_list.kind_of_pair == KINDS.index("shared")).sum())
         head += f"; {networks.edge_list.n_pairs:,} pairs joined, {shared:,} of them in all classes"
-    return f"{head}\n{text_table(*summary_rows(networks))}"
+    return "\n".join([head, *aligned(*summary_rows(networks))])
 
 
 def neighbour_table(networks: JointNetworks, position: int, rows: IntArray) -> pd.DataFrame:
@@ -170,3 +159,44 @@ def jaccard_table(networks: JointNetworks) -> pd.DataFrame:
     names = list(networks.class_names)
     common, _, size = overlaps(networks)
     return require("pandas", "networks").DataFrame(_jaccard(common, size), index=names, columns=names)
+
+
+def centrality_table(networks: JointNetworks) -> pd.DataFrame:
+    """Table of `JointNetworks.centrality`."""
+    p, K = networks.n_variables, networks.n_classes
+    strength, influence, betweenness = (np.zeros((p, K)) for _ in range(3))
+    edges = networks.edge_list
+    for k in range(K):
+        mine = edges.class_index == k
+        first, second, value = edges.first[mine], edges.second[mine], edges.partial_correlation[mine]
+        ends = np.concatenate([first, second])
+        strength[:, k] = np.bincount(ends, np.tile(np.abs(value), 2), p)
+        influence[:, k] = np.bincount(ends, np.tile(value, 2), p)
+        betweenness[:, k] = _betweenness(p, first, second, 1.0 / np.abs(value))
+    table = require("pandas", "networks").DataFrame(
+        {
+            "variable": np.repeat(as_objects(networks.variable_names), K),
+            "class": np.tile(as_objects(networks.class_names), p),
+            "degree": networks.degree_table.ravel(),
+            "strength": strength.ravel(),
+            "expected_influence": influence.ravel(),
+            "betweenness": betweenness.ravel(),
+        }
+    )
+    return table if networks.absent is None else table[~networks.absent.T.ravel()].reset_index(drop=True)
+
+
+def _betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -> Any:
+    """Share of the shortest paths between two others that lead through each variable, by igraph or networkx."""
+    if len(first) == 0 or p < 3:
+        return np.zeros(p)
+    if find_spec("igraph") is not None:
+        igraph = require("igraph", "igraph")
+        graph = igraph.Graph(n=p, edges=np.column_stack([first, second]).tolist())
+        return np.array(graph.betweenness(weights=length.tolist())) * (2.0 / ((p - 1) * (p - 2)))
+    networkx = require("networkx", "networks")
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(p))
+    graph.add_weighted_edges_from(zip(first.tolist(), second.tolist(), length.tolist(), strict=True))
+    found = networkx.betweenness_centrality(graph, weight="weight", normalized=True)
+    return np.array([found[i] for i in range(p)])

@@ -1,15 +1,12 @@
 """Pictures of networks, solutions and choices of penalties; each function returns a matplotlib Figure."""
 
 from jointglasso.plots.adjacency import plot_adjacency
-from jointglasso.plots.centrality import plot_centrality
-from jointglasso.plots.curves import plot_component_curve, plot_convergence
-from jointglasso.plots.degrees import plot_degrees
+from jointglasso.plots.curves import plot_component_curve, plot_convergence, plot_path
+from jointglasso.plots.degrees import plot_centrality, plot_degrees
 from jointglasso.plots.differences import plot_differences
 from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_q_values, plot_volcano
 from jointglasso.plots.network import plot_networks
-from jointglasso.plots.over_time import plot_over_time
-from jointglasso.plots.paths import plot_path
-from jointglasso.plots.sameness import plot_sameness
+from jointglasso.plots.over_time import plot_over_time, plot_sameness
 from jointglasso.plots.selection import plot_selection
 from jointglasso.plots.stability import plot_stability
 

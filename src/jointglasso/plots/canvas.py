@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from jointglasso._files import atomic_write
 from jointglasso._optional import require
+from jointglasso._typing import IntArray
 from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from jointglasso.networks import JointNetworks
 
 #: Colours that people with any kind of colour vision tell apart (Okabe and Ito).
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
@@ -42,6 +45,19 @@ def class_style(k: int, n_classes: int) -> tuple[Any, str]:
         return CLASS_COLOURS[k], CLASS_MARKERS[k]
     colours = require("matplotlib", "plots").colormaps["viridis"]
     return colours(k / (n_classes - 1) * 0.95), CLASS_MARKERS[k % len(CLASS_MARKERS)]
+
+
+def say(axes: Any, text: str) -> None:
+    """Write a few words where there is nothing to draw."""
+    axes.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=axes.transAxes)
+    axes.set(xticks=[], yticks=[])
+
+
+def pair_names(networks: JointNetworks, pairs: IntArray) -> list[str]:
+    """Names of pairs of the edge list, as labels."""
+    edges, names = networks.edge_list, networks.variable_names
+    ends = zip(edges.first[edges.starts[pairs]], edges.second[edges.starts[pairs]], strict=True)
+    return [plain(f"{names[i]} \u2013 {names[j]}") for i, j in ends]
 
 
 def tidy(axes: Any) -> None:

@@ -12,7 +12,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.differences import class_pairs, values_by_class
 from jointglasso.networks.layout import common_layout
-from jointglasso.plots.canvas import BLUE, FAINT, INK, VERMILION, finish, new_figure, plain, tidy
+from jointglasso.plots.canvas import BLUE, FAINT, INK, VERMILION, finish, new_figure, pair_names, plain, say, tidy
 from jointglasso.plots.labels import Scene, place_labels
 from jointglasso.validation import InputError, check_count
 
@@ -75,7 +75,7 @@ def plot_differences(
     left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
     left.set_title(f"{names[0]} minus {names[1]}", fontsize=10, color=INK)
     if len(chosen) == 0:
-        left.text(0.5, 0.5, "no difference", ha="center", va="center", color=INK, transform=left.transAxes)
+        say(left, "no difference")
         right.set_visible(False)
     else:
         _draw_values(right, networks, chosen[:LISTED], values, names)
@@ -128,7 +128,6 @@ def _places(n: int, ends: IntArray, size: FloatArray) -> FloatArray:
 
 def _draw_values(ax: Any, networks: JointNetworks, chosen: IntArray, values: FloatArray, names: Any) -> None:
     """A line from the value in one class to that in the other, the largest difference on top."""
-    edges = networks.edge_list
     row = np.arange(len(chosen))[::-1]
     ax.axvline(0.0, color="#CCCCCC", linewidth=0.8, zorder=0)
     ax.hlines(row, values[chosen].min(axis=1), values[chosen].max(axis=1), color=FAINT, linewidth=1.0, zorder=1)
@@ -140,12 +139,7 @@ def _draw_values(ax: Any, networks: JointNetworks, chosen: IntArray, values: Flo
             )  # fmt: skip
         ax.scatter([], [], s=26, marker=marker, color=colour, label=names[k])
     ax.scatter([], [], s=26, marker="o", facecolors="white", edgecolors=INK, label="no edge")
-    start = edges.starts[chosen]
-    label = [
-        plain(f"{networks.variable_names[i]} – {networks.variable_names[j]}")
-        for i, j in zip(edges.first[start], edges.second[start], strict=True)
-    ]
-    ax.set_yticks(row, label, fontsize=7)
+    ax.set_yticks(row, pair_names(networks, chosen), fontsize=7)
     ax.set_xlabel("partial correlation", fontsize=8)
     title = f"the {len(chosen)} largest differences" if len(chosen) > 1 else "the difference"
     ax.set_title(title, fontsize=10, color=INK)

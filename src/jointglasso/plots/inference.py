@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso.inference import Inference, NetworkBootstrap
-from jointglasso.plots.canvas import FAINT, INK, PALE, VERMILION, class_style, finish, new_figure, plain, tidy
+from jointglasso.plots.canvas import FAINT, INK, PALE, VERMILION, class_style, finish, new_figure, plain, say, tidy
 from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def plot_intervals(
     figure = new_figure(6.5, max(2.4, 1.3 + 0.3 * len(pairs)))
     ax = figure.subplots()
     if len(pairs) == 0:
-        _say(ax, f"no edge at a false discovery rate of {fdr:g}")
+        say(ax, f"no edge at a false discovery rate of {fdr:g}")
         return finish(figure, path)
     estimate, low, high = (values[pairs] for values in found.intervals(level))
     is_edge = found.q_values[pairs] <= fdr
@@ -292,9 +292,3 @@ def _name_points(ax: Any, table: Any, height: Any) -> None:
 
 def _rgba(colour: Any) -> Any:
     return np.array([require("matplotlib.colors", "plots").to_rgba(colour)])
-
-
-def _say(ax: Any, text: str) -> None:
-    ax.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=ax.transAxes)
-    ax.set(xticks=[], yticks=[])
-    tidy(ax)

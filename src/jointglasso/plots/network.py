@@ -13,7 +13,7 @@ from jointglasso._wording import count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.groups import Groups, node_groups
 from jointglasso.networks.layout import common_layout
-from jointglasso.plots.canvas import INK, PALE, finish, new_figure, plain
+from jointglasso.plots.canvas import INK, PALE, finish, new_figure, plain, say
 from jointglasso.plots.labels import Scene, place_labels
 from jointglasso.plots.strokes import draw_edges, draw_legend, node_colours
 from jointglasso.validation import InputError, check_count
@@ -167,7 +167,7 @@ def _empty_figure(networks: JointNetworks) -> Figure:
     figure, panels = _panels(networks.n_classes)
     for ax, name in zip(panels, networks.class_names, strict=True):
         ax.set_title(plain(f"{name} (0 edges)"), fontsize=10, color=INK)
-        ax.text(0.5, 0.5, "no edges", ha="center", va="center", color=INK, transform=ax.transAxes)
+        say(ax, "no edges")
     return figure
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso.networks import JointNetworks
-from jointglasso.plots.canvas import INK, class_style, finish, new_figure, plain, tidy
+from jointglasso.plots.canvas import INK, class_style, finish, new_figure, pair_names, plain, tidy
 from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
@@ -71,12 +71,7 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.Pat
     left.set(xlabel="|partial correlation|", ylabel="share of subsamples with the edge", ylim=(-0.03, 1.03))
     left.axhline(STABLE, color=INK, linestyle=":", linewidth=1)
     right.axvline(STABLE, color=INK, linestyle=":", linewidth=1)
-    start = edges.starts[chosen]
-    names = [
-        plain(f"{networks.variable_names[i]} – {networks.variable_names[j]}")
-        for i, j in zip(edges.first[start], edges.second[start], strict=True)
-    ]
-    right.set_yticks(np.arange(len(chosen))[::-1], names, fontsize=7)
+    right.set_yticks(np.arange(len(chosen))[::-1], pair_names(networks, chosen), fontsize=7)
     right.set(xlabel="share of subsamples with the edge", xlim=(-0.03, 1.03))
     right.set_title(f"the {len(chosen)} strongest pairs", fontsize=9, color=INK)
     right.grid(axis="y", color="#EEEEEE", linewidth=0.6)

@@ -13,8 +13,16 @@ from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
 from jointglasso.networks.same import compared_pairs
 from jointglasso.report.inference import bootstrap_cards, inference_cards, pair_tests
-from jointglasso.report.sameness import sameness_facts, steps_facts
-from jointglasso.report.wording import certificate_facts, footer, note_facts, parameter_facts, selection_facts, verdict
+from jointglasso.report.wording import (
+    certificate_facts,
+    footer,
+    note_facts,
+    parameter_facts,
+    sameness_facts,
+    selection_facts,
+    steps_facts,
+    verdict,
+)
 from jointglasso.validation import InputError
 
 if TYPE_CHECKING:

@@ -91,25 +91,12 @@ def write_report(
     >>> jgl.write_report(file, solution, title="Two conditions").name
     'networks.html'
     """
+    given = {name: value for name, value in locals().items() if name != "path"}
     _check_arguments(solution, networks, parameters, texts)
     if networks is None:
-        networks = JointNetworks.from_solution(solution)
-    payload = make_payload(
-        solution,
-        networks,
-        selection=selection,
-        stability=stability,
-        inference=inference,
-        bootstrap=bootstrap,
-        groups=groups,
-        texts=texts,
-        title=title,
-        parameters=parameters,
-        notes=notes,
-    )
-    target = Path(path)
-    atomic_text(target, fill_page(payload))
-    return target
+        given["networks"] = JointNetworks.from_solution(solution)
+    atomic_text(path, fill_page(make_payload(**given)))
+    return Path(path)
 
 
 def _check_arguments(solution: Any, networks: Any, parameters: Any, texts: Any) -> None:

@@ -32,9 +32,8 @@ from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
-from jointglasso.selection.intake import read_data
-from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
-from jointglasso.selection.progress import ProgressCallback, Tracker
+from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
+from jointglasso.selection.resampling import read_data
 from jointglasso.validation import InputError, check_count
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,14 @@ from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
-from jointglasso.selection.cross_validation import CrossValidated
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_parts
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
-from jointglasso.selection.intake import SelectionData, read_data
-from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
-from jointglasso.selection.progress import ProgressCallback, Tracker
+from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.resampling import make_folds
+from jointglasso.selection.resampled import CrossValidated, Instability, UnstableBeyond, choose, monotone
+from jointglasso.selection.resampling import SelectionData, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.search import Found, Kept, Patience, Zoom, walk_grid
-from jointglasso.selection.stars import Instability, UnstableBeyond, choose, monotone
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 
@@ -167,25 +164,11 @@ def select(
     >>> chosen.precision[0].shape
     (4, 4)
     """
+    given = locals()
     preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
-    settings = SelectionSettings(
-        criterion=criterion,
-        grid=grid,
-        gamma=gamma,
-        relaxed=relaxed,
-        patience=patience,
-        cv=cv,
-        beta=beta,
-        n_subsamples=n_subsamples,
-        random_state=random_state,
-        n_jobs=n_jobs,
-        callback=callback,
-        executor=executor,
-        max_seconds=max_seconds,
-        on_interrupt=on_interrupt,
-        solve={"weights": weights, "penalize_diagonal": penalize_diagonal, **solve_options(options)},
-    ).checked()
-    return select_from(read_data(X, y, preparation), settings)
+    solve = {"weights": weights, "penalize_diagonal": penalize_diagonal, **solve_options(options)}
+    named = {field.name: given[field.name] for field in fields(SelectionSettings) if field.name in given}
+    return select_from(read_data(X, y, preparation), SelectionSettings(**named, solve=solve).checked())
 
 
 @dataclass(frozen=True)

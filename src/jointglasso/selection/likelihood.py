@@ -11,6 +11,7 @@ from scipy import sparse
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.missing import pairwise_products
+from jointglasso.validation import InputError
 
 
 def components_of(Theta: Any) -> list[IntArray]:
@@ -78,3 +79,32 @@ def held_out_loss(scores: FloatArray, Theta: Any, logdet_Theta: float) -> float:
     else:
         trace = float(np.einsum("ij,ij->", scores @ Theta, scores)) / n
     return n * (trace - logdet_Theta)
+
+
+def mean_log_likelihood(
+    matrices: Sequence[FloatArray], locations: Sequence[FloatArray], precision: Sequence[Any]
+) -> float:
+    """Mean over all samples of their log-density; missing values (NaN) are integrated out."""
+    total, count = 0.0, 0
+    for X, location, Theta in zip(matrices, locations, precision, strict=True):
+        centred = X - location
+        complete = ~np.isnan(centred).any(axis=1)
+        n, p = int(complete.sum()), X.shape[1]
+        total -= 0.5 * (held_out_loss(centred[complete], Theta, logdet(Theta)) + n * p * np.log(2.0 * np.pi))
+        if not complete.all():
+            total += _incomplete(centred[~complete], np.linalg.inv(Theta.toarray()))
+        count += len(X)
+    if count == 0:
+        raise InputError("X holds no complete sample, so there is no likelihood: fill the missing values in.", "X")
+    return total / count
+
+
+def _incomplete(centred: FloatArray, Sigma: FloatArray) -> float:
+    """Each sample under the marginal distribution of the variables it has."""
+    total = 0.0
+    for row in centred:
+        seen = np.flatnonzero(~np.isnan(row))
+        factor = np.linalg.cholesky(Sigma[np.ix_(seen, seen)])
+        z = np.linalg.solve(factor, row[seen])
+        total -= 0.5 * (len(seen) * np.log(2.0 * np.pi) + float(z @ z)) + float(np.log(np.diagonal(factor)).sum())
+    return total

@@ -14,8 +14,7 @@ from jointglasso.engine.executors import Tell
 from jointglasso.selection.budget import Budget
 from jointglasso.selection.evaluation import Evaluation, Evaluator
 from jointglasso.selection.grids import LambdaGrid
-from jointglasso.selection.paths import Crew
-from jointglasso.selection.progress import Tracker
+from jointglasso.selection.paths import Crew, Tracker
 
 #: Says, from the evaluations of a column so far, whether to leave it.
 Stop = Callable[[Sequence[Evaluation]], bool]

@@ -18,10 +18,8 @@ from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
-from jointglasso.selection.intake import SelectionData, read_data
-from jointglasso.selection.paths import Crew, quiet_solves, solve_options, warn_not_converged
-from jointglasso.selection.progress import ProgressCallback, Tracker
-from jointglasso.selection.resampling import EdgeCounter, Part, complement, draw, edges_of
+from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
+from jointglasso.selection.resampling import EdgeCounter, Part, SelectionData, complement, draw, edges_of, read_data
 from jointglasso.validation import InputError, check_count, check_positive, check_switch
 
 

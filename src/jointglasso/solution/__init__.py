@@ -1,8 +1,7 @@
 """What a solve returns."""
 
-from jointglasso.solution.certificate import Certificate, ConvergenceWarning, Status
+from jointglasso.solution.certificate import Callback, Certificate, ConvergenceWarning, History, Iteration, Status
 from jointglasso.solution.file import load
-from jointglasso.solution.history import Callback, History, Iteration
 from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit, RefitFailure, RefitWarning
 from jointglasso.solution.result import Solution

@@ -53,8 +53,7 @@ from jointglasso._memory import available_memory
 from jointglasso._typing import FloatArray
 from jointglasso.errors import InputError
 from jointglasso.screening.partition import Partition
-from jointglasso.solution.certificate import Certificate, Status
-from jointglasso.solution.history import History, Iteration
+from jointglasso.solution.certificate import Certificate, History, Iteration, Status
 from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit, RefitFailure
 from jointglasso.solution.result import Solution

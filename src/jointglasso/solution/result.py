@@ -10,8 +10,7 @@ from typing import Any
 from jointglasso._display import html_of
 from jointglasso._typing import BoolArray
 from jointglasso.screening.partition import Partition
-from jointglasso.solution.certificate import Certificate, Status
-from jointglasso.solution.history import History
+from jointglasso.solution.certificate import Certificate, History, Status
 from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit
 from jointglasso.solution.sameness import Sameness

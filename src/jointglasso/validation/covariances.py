@@ -1,19 +1,18 @@
-"""Covariance matrices as they are given."""
+"""Covariance matrices as they are given, and whether they have negative eigenvalues."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from jointglasso._threads import map_on_threads
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._lapack import factor_in_place
+from jointglasso._threads import map_on_cores, map_on_threads
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.errors import InputError, InputTypeError
-from jointglasso.validation.definiteness import is_semidefinite
 from jointglasso.validation.errors import not_semidefinite
-from jointglasso.validation.naming import align_variables, split_classes
+from jointglasso.validation.naming import align_variables, column_names, joined_variables, reorder_rows, split_classes
 from jointglasso.validation.options import check_count
 from jointglasso.validation.tables import as_float_matrix
 
@@ -22,20 +21,13 @@ from jointglasso.validation.tables import as_float_matrix
 FULL_CHECK_SIZE = 512
 
 
-@dataclass(frozen=True)
-class CheckedMatrices:
-    """Matrices that passed the checks, variables in the same order in all classes."""
-
-    matrices: list[FloatArray]
-    class_names: tuple[str, ...]
-    variable_names: tuple[str, ...]
-    sample_sizes: IntArray | None = None
-
-
 def check_covariances(
     matrices: Any, class_names: Any = None, variable_names: Any = None, sample_sizes: Any = None
-) -> CheckedMatrices:
-    """Check K covariance matrices: square, same size, finite, symmetric, positive semidefinite, names aligned."""
+) -> tuple[list[FloatArray], tuple[str, ...], tuple[str, ...], IntArray | None]:
+    """Check K covariance matrices: square, same size, finite, symmetric, positive semidefinite, names aligned.
+
+    The matrices with the variables in one order, the names of classes and variables, and the sample sizes.
+    """
     single = hasattr(matrices, "toarray") or (isinstance(matrices, np.ndarray) and matrices.ndim == 2)
     named = split_classes(matrices, class_names, "covariance matrix", single)
     arrays = {name: as_float_matrix(S, f"The covariance matrix of class {name!r}") for name, S in named.items()}
@@ -50,7 +42,7 @@ def check_covariances(
     work = sum(S.size for S in aligned.values())
     map_on_threads(lambda item: _check_covariance(item[1], item[0], names), list(aligned.items()), work=work)
     sizes = _check_sample_sizes(sample_sizes, list(aligned))
-    return CheckedMatrices(list(aligned.values()), tuple(aligned), names, sizes)
+    return list(aligned.values()), tuple(aligned), names, sizes
 
 
 def _check_covariance(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
@@ -104,3 +96,59 @@ def _check_sample_sizes(sample_sizes: Any, class_names: list[str]) -> IntArray |
             "sample_sizes",
         )
     return sizes
+
+
+def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArray:
+    """Which symmetric matrices, laid flat one after another and sorted by size, have no eigenvalue below zero.
+
+    Judged on the scale of correlations, so that the units of the variables do not matter: variances are raised by a
+    part of themselves, which forgives rounding.
+    """
+    from jointglasso.kernels.small_blocks import SMALL, semidefinite_blocks
+
+    n_small = int(np.searchsorted(size, SMALL, side="right"))
+    big = [
+        flat[first : first + b * b].reshape(b, b) for first, b in zip(offset[n_small:], size[n_small:], strict=False)
+    ]
+    small = semidefinite_blocks(flat, offset, size, n_small)
+    found = map_on_cores(_is_semidefinite, big, work=sum(matrix.size for matrix in big))
+    return np.concatenate([small, np.array(found, dtype=bool)])
+
+
+def is_semidefinite(matrix: FloatArray) -> bool:
+    """Whether one symmetric matrix has no eigenvalue below zero beyond rounding."""
+    flat, size = np.ascontiguousarray(matrix).ravel(), np.array([len(matrix)])
+    return bool(semidefinite(flat, np.zeros(1, dtype=np.int64), size)[0])
+
+
+def _is_semidefinite(matrix: FloatArray) -> bool:
+    """For a matrix that may be big: with one copy of it, and in single precision if that can tell."""
+    from jointglasso.kernels.small_blocks import FORGIVEN, FORGIVEN_EACH
+
+    variance, b = np.diagonal(matrix), len(matrix)
+    raised_variance = variance + (FORGIVEN + FORGIVEN_EACH * b) * np.where(variance == 0.0, 1.0, variance)
+    for kind in (np.float32, np.float64):
+        with np.errstate(over="ignore", under="ignore"):
+            raised: Any = matrix.astype(kind)
+            raised.flat[:: b + 1] = raised_variance
+        if factor_in_place(raised) and np.isfinite(np.diagonal(raised)).all():  # LAPACK does not mind infinities
+            return True
+        del raised
+    return False
+
+
+def join_matrices(data: Any, class_names: Any, variables: str) -> tuple[dict[str, FloatArray], list[str], BoolArray]:
+    """Covariance matrices on the variables of all classes: the arrays, the names, and what (K, p) each class lacks.
+
+    There the diagonal is 1 and the rest zero.
+    """
+    named = split_classes(data, class_names, "covariance matrix", False)
+    names, places = joined_variables({name: column_names(table) for name, table in named.items()}, variables)
+    arrays = {}
+    for (name, table), place in zip(named.items(), places, strict=True):
+        array = as_float_matrix(table, f"The table of class {name!r}")
+        array = reorder_rows(array, [str(word) for word in table.index], column_names(table) or [], name)
+        there, full = place >= 0, np.eye(len(names))
+        full[np.ix_(there, there)] = array[np.ix_(place[there], place[there])]
+        arrays[name] = full
+    return arrays, names, np.array([place < 0 for place in places])

@@ -1,4 +1,4 @@
-"""Names of classes and variables: given, found in data frames, or made up; and variables aligned by them."""
+"""Names of classes and variables: given, found in data frames, or made up; and variables aligned or joined by them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.errors import InputError, InputTypeError
+from jointglasso.validation.options import check_choice
 
 
 def data_argument(what: str) -> str:
@@ -179,3 +180,35 @@ def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tup
 def _made_up(p: int) -> tuple[str, ...]:
     """Names of p variables without any; kept, since they take as long as a small solve."""
     return tuple(f"x{i}" for i in range(p))
+
+
+#: What to do with variables that not all classes have: there are none; all; those of all classes.
+VARIABLES = ("same", "union", "intersection")
+
+
+def joined_variables(columns: Mapping[str, Sequence[str] | None], variables: str) -> tuple[list[str], list[IntArray]]:
+    """Names of the variables of all classes, and for each class the column of each; -1 where it lacks one.
+
+    "union": those of any class, in order of appearance; "intersection": those that all classes have.
+    """
+    check_choice("variables", variables, VARIABLES[1:])
+    given = []
+    for name, words in columns.items():
+        if words is None:
+            raise InputError(
+                f"variables={variables!r} matches variables by name, but those of class {name!r} have no names: give "
+                "data frames.",
+                "variables",
+                class_name=name,
+            )
+        given.append(require_unique([str(word) for word in words], f"class {name!r}"))
+    names = list(dict.fromkeys(word for words in given for word in words))
+    if variables == "intersection":
+        everywhere = set(names).intersection(*map(set, given))
+        names = [word for word in names if word in everywhere]
+    if len(names) < 2:
+        raise InputError(
+            f"variables={variables!r} leaves {len(names)} of the variables: give classes that share some.", "variables"
+        )
+    positions = [{word: at for at, word in enumerate(words)} for words in given]
+    return names, [np.array([position.get(word, -1) for word in names], dtype=np.int64) for position in positions]
