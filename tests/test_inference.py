@@ -15,7 +15,13 @@ from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import estimate
 from jointglasso.inference.fdr import q_values
-from jointglasso.inference.standard_errors import all_factors, factors, influence, resampled_factors
+from jointglasso.inference.standard_errors import (
+    all_factors,
+    at_least_of_its_variables,
+    factors,
+    influence,
+    resampled_factors,
+)
 from jointglasso.inference.support import OMEGA, find_support, refitted
 
 
@@ -135,7 +141,7 @@ def test_standard_errors_are_moderated_towards_the_mean_and_at_least_gaussian(da
     found = estimate(data, residuals, "moderated", None)
     for k, part in enumerate(residuals):
         g = factors(part, i, j, np.tanh(found.z[:, k]))
-        expected = np.maximum(1, (g + g.mean()) / 2) / (data.sizes[k] - 3)
+        expected = np.maximum(max(1, g.mean()), (g + g.mean()) / 2) / (data.sizes[k] - 3)
         np.testing.assert_allclose(found.error[:, k] ** 2, expected, rtol=1e-10)
     plain = estimate(data, residuals, "gaussian", None)
     np.testing.assert_allclose(plain.error, np.broadcast_to(1 / np.sqrt(data.sizes - 3), plain.error.shape))
@@ -337,6 +343,18 @@ def test_resampled_factors_are_those_of_the_influence_of_samples(data, residuals
         ratio = found[off] / all_factors(part, rho)[off]
         assert ratio.mean() == pytest.approx(1.0, abs=0.06)
         assert np.abs(ratio - 1.0).max() < 0.4
+
+
+def test_factors_are_at_least_what_their_variables_say():
+    share = np.random.default_rng(0).uniform(1, 2, 8)
+    g = np.outer(share, share)
+    np.testing.assert_allclose(at_least_of_its_variables(g)[~np.eye(8, dtype=bool)], g[~np.eye(8, dtype=bool)])
+    low, high = g.copy(), g.copy()
+    low[0, 1] = low[1, 0] = 0.6 * g[0, 1]
+    high[0, 1] = high[1, 0] = 3.0 * g[0, 1]
+    assert at_least_of_its_variables(low)[0, 1] > 0.7 * g[0, 1]
+    assert at_least_of_its_variables(high)[0, 1] == high[0, 1]
+    assert (at_least_of_its_variables(np.full((2, 2), 0.5)) == 1.0).all()
 
 
 def test_answers_in_categories_are_traced_back_to_what_lies_behind_them():

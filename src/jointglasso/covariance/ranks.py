@@ -25,13 +25,13 @@ def ranks(X: FloatArray) -> FloatArray:
 
 def _by_rank(X: FloatArray, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """A function of the ranks within each column: of n numbers where there are no ties, of their means elsewhere."""
-    Y = np.ascontiguousarray(X.T)
+    Y = np.array(X.T, order="C")
     order = np.argsort(Y, axis=1)
     out = np.empty(Y.shape)
     np.put_along_axis(out, order, function(np.arange(1.0, Y.shape[1] + 1.0))[None], axis=1)
-    ranked = np.sort(Y, axis=1)
-    tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
-    out[tied] = function(rankdata(Y[tied], axis=1))
+    Y.sort(axis=1)
+    tied = (Y[:, 1:] == Y[:, :-1]).any(axis=1)
+    out[tied] = function(rankdata(X.T[tied], axis=1))
     return out.T
 
 

@@ -306,9 +306,10 @@ def _design(table: Any, class_name: str) -> FloatArray:
 def _require_varying(given: Samples, left: Samples) -> None:
     """Refuse variables that do not vary in a class, or not beyond what the covariates explain."""
     for name, X, rest in zip(given.class_names, given.matrices, left.matrices, strict=True):
-        variance, remaining = np.nanvar(X, axis=0), np.nanvar(rest, axis=0)
         constant = np.nanmax(X, axis=0) == np.nanmin(X, axis=0)
-        still = np.flatnonzero(constant | (remaining <= 1e-16 * variance))
+        if given is not left:
+            constant |= np.nanvar(rest, axis=0) <= 1e-16 * np.nanvar(X, axis=0)
+        still = np.flatnonzero(constant)
         if len(still):
             named = ", ".join(repr(given.variable_names[i]) for i in still[:5]) + (", ..." if len(still) > 5 else "")
             beyond = "" if given is left else " beyond the covariates"

@@ -26,16 +26,15 @@ def pairs_beyond(
     """All pairs whose p-value in some test can be at most `limit`, with their z (m, K)."""
     least = np.tanh(smallest_deviate(limit) / np.sqrt(len(residuals) * (data.sizes - 3.0)))
     # Off the support partial correlations are scalar products of residuals: the scan has them; on it it is not asked.
-    vectors = [part.scaled.T * np.sqrt(part.n_samples) for part in residuals]
-    source = SampleCovariance(vectors, assume_centered=True)
-    weights = least.min() / least
+    source = SampleCovariance([part.scaled.T for part in residuals], assume_centered=True)
+    weights = least.min() / least * [part.n_samples for part in residuals]  # the source divides by them
     table = scan_pairs(source, GroupPenalty(float(least.min()), 0.0), weights)
     p = data.n_variables
     support = np.unique(np.concatenate([part.rows * p + part.columns for part in residuals]))
     keys = table.rows * p + table.columns
     off = ~np.isin(keys, support)
     rho = np.column_stack(map_on_threads(lambda part: part.pairs(support // p, support % p), residuals))
-    keys, rho = np.append(keys[off], support), np.concatenate([table.weighted[off] / weights, rho])
+    keys, rho = np.append(keys[off], support), np.concatenate([table.weighted[off] * (least / least.min()), rho])
     z = np.arctanh(inside(rho))
     total = (z**2 * (data.sizes - 3.0)).sum(axis=1)
     kept = np.flatnonzero(total >= smallest_deviate(limit) ** 2)

@@ -31,17 +31,20 @@ from jointglasso.validation import check_weights
 #: Share of the penalty that the classes have in common, and with more than `LARGEST` variables.
 OMEGA, OMEGA_OF_MANY = 0.5, 0.25
 
-#: Variables of a component of the support, unless a strength is given.
+#: Variables of a component of the support, unless a strength is given: 1,000 up to 5,000 variables, a quarter of that
+#: from 20,000 on. (20,000 variables in modules, two classes of 200: 1.04 times as strong a step with 1,000, 1.06 with
+#: 250, and 0.950 of 24,704 edges, 0.953 of the other pairs covered with either.)
 LARGEST = 1_000
-
-#: Largest difference between W and S on the support that the refit leaves: far below any standard error.
-RESIDUAL = 1e-6
 
 #: Pairs above lambda1 that the scan of very many variables may list.
 PAIRS = 5_000_000
 
-#: Relative duality gap of the support step: the support needs no more.
-TOLERANCE = 1e-5
+#: Relative duality gap of the support step, and largest difference between W and S on the support that the refit
+#: leaves. T moves by the product of what is left and of the noise of S: far below any standard error.
+TOLERANCE, RESIDUAL = 1e-5, 1e-6
+
+#: Both with more than `LARGEST` variables: one entry of the support in a thousand is another.
+TOLERANCE_OF_MANY = 1e-4
 
 
 @dataclass(frozen=True)
@@ -61,26 +64,29 @@ def find_support(
 ) -> Support:
     """Support step and refit; `strength` is c, `sizes` the number of samples behind each class.
 
-    Without a strength it is 1, or as large as it must be for components of at most `LARGEST` variables: a refit takes
-    time with the cube of their size.
+    Without a strength it is 1, or as large as it must be for components of at most `LARGEST` variables, fewer where
+    there are very many: a refit takes time with the cube of their size.
     """
-    lambda1, lambda2 = penalty_of(source.n_variables, sizes, 1.0 if strength is None else strength)
+    p = source.n_variables
+    lambda1, lambda2 = penalty_of(p, sizes, 1.0 if strength is None else strength)
     w = class_weights(source, sizes, weights)
-    settings = {"weights": w, "penalize_diagonal": False, "tol": TOLERANCE, **options}
+    tol = TOLERANCE if p <= LARGEST else TOLERANCE_OF_MANY
+    settings = {"weights": w, "penalize_diagonal": False, "tol": tol, **options}
     notes = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        if strength is not None or source.n_variables <= LARGEST:
+        if strength is not None or p <= LARGEST:
             solution = solve(source, lambda1, lambda2, **settings)
         else:
             floor = max(lambda1, reachable_floor(source, w, None, PAIRS))
             with known_pairs(source, GroupPenalty(floor, 0.0), w):
                 ratio = lambda2 / lambda1
                 curve = component_curve(source, ratio, weights=w, lambda_min=floor, n_lambdas=10)
-                least, _ = curve.smallest_lambda(LARGEST)
+                largest = int(np.clip(5e6 / p, LARGEST / 4, LARGEST))
+                least, _ = curve.smallest_lambda(largest)
                 solution = solve(source, least, least * ratio, **settings)
             if least > lambda1:
-                notes.append(_stronger(least / lambda1))
+                notes.append(_stronger(least / lambda1, largest))
     if not solution.status:
         notes.append(f"The support step stopped early: {solution.status.reason}")
     return refitted(source, solution, notes)
@@ -103,16 +109,17 @@ def class_weights(source: CovarianceSource, sizes: FloatArray, weights: Any) -> 
 
 def refitted(source: CovarianceSource, support: Solution | Sequence[Any], notes: Sequence[str] = ()) -> Support:
     """Maximum likelihood on a support, with a ridge on the components where there is none."""
-    found = refit(source, support, on_failure="ridge", tol=RESIDUAL)
+    residual = RESIDUAL if source.n_variables <= LARGEST else TOLERANCE_OF_MANY
+    found = refit(source, support, on_failure="ridge", tol=residual)
     solution = support if isinstance(support, Solution) else None
     told = [_words(failure.class_name, len(failure.variables), found.ridge) for failure in found.failures]
     return Support(found.precision, (*notes, *told), solution)
 
 
-def _stronger(c: float) -> str:
+def _stronger(c: float, largest: int) -> str:
     return (
         f"So many variables hang together that the support step was made {c:.2f} times as strong (components of at "
-        f"most {LARGEST:,} variables): edges that are weak by themselves may be missed in it."
+        f"most {largest:,} variables): edges that are weak by themselves may be missed in it."
     )
 
 
