@@ -1,13 +1,15 @@
-"""Scaling of `select` and of one solve, in threads, processes and Dask workers; plans against the truth.
+"""Scaling of `select` and of one solve, in threads, processes and Dask workers; plans against the truth; the scan.
 
     python benchmarks/scaling.py --workers 2 --variables 500
     python benchmarks/scaling.py --workers 16 --plan 100000 --simulate 1000000 64
+    python benchmarks/scaling.py --workers 16 --scan 20000
 
 Every way is timed in turn, several times over; the fastest time of each counts, and the first, in which workers import
 the package and load its kernels, stands beside it. Efficiency is the time on one core (BLAS on one thread as well)
 divided by the time with so many workers, and by their number; for weak scaling the problem grows with them. All ways
 must give the same bits, or the script fails. `--plan P` foretells a solve of P variables by `jgl.plan(workers=...)` and
-then does it on so many workers; `--simulate P N` only foretells one on N workers.
+then does it on so many workers; `--simulate P N` only foretells one on N workers. `--scan P` times the scan of P
+variables on one core and on all, beside the bare products of its tiles.
 """
 
 from __future__ import annotations
@@ -18,15 +20,18 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import jointglasso as jgl
-from genome_scale import module_samples
+from genome_scale import bare_products, module_samples
+from jointglasso.problem import make_problem
 from jointglasso.screening.curve import critical_correlation
+from jointglasso.screening.pairs import scan_pairs
 
 
 @contextmanager
@@ -67,13 +72,10 @@ def solves(p: int) -> Callable[..., Any]:
 
 
 @contextmanager
-def cores_for(label: str) -> Iterator[None]:
-    """Hold this process to one core where one is measured; a single solve, and BLAS, would use them all."""
-    if label != "one core":
-        yield
-        return
+def on_cores(n: int) -> Iterator[None]:
+    """Hold this process to so many cores, and BLAS to one of them; a single solve, and BLAS, would use them all."""
     allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
+    os.sched_setaffinity(0, sorted(allowed)[:n])
     try:
         with threadpool_limits(1):
             yield
@@ -83,7 +85,7 @@ def cores_for(label: str) -> Iterator[None]:
 
 def timed(label: str, work: Callable[..., Any], arguments: dict[str, Any]) -> tuple[float, Any]:
     """Seconds of one way, and what it gives."""
-    with cores_for(label):
+    with on_cores(1) if label == "one core" else nullcontext():
         began = time.perf_counter()
         answer = work(**arguments)
         return time.perf_counter() - began, answer
@@ -122,7 +124,12 @@ def modules(p: int) -> tuple[jgl.SampleCovariance, float, float]:
     """The modules design, three classes of 200 samples, and penalties at which it falls into groups."""
     lambda2 = 0.1
     lambda1 = 1.05 * critical_correlation(200, p) - lambda2 + 0.08
-    return jgl.SampleCovariance(module_samples(p, 200, 3), scale="correlation", device="cpu"), lambda1, lambda2
+    return jgl.SampleCovariance(drawn(p), scale="correlation", device="cpu"), lambda1, lambda2
+
+
+@cache
+def drawn(p: int) -> list[np.ndarray]:
+    return module_samples(p, 200, 3)
 
 
 def foretell(p: int, n_workers: int) -> tuple[jgl.SampleCovariance, float, float, jgl.ClusterPlan]:
@@ -150,17 +157,40 @@ def against_the_truth(p: int, n_workers: int) -> None:
     print(f"foretold over true: {plan.seconds / seconds:.2f}", flush=True)
 
 
+def scan(p: int, n_workers: int) -> None:
+    """Time the scan for pairs on all cores and on one, and what it cannot do without."""
+    drawn(p)
+    for n in (n_workers, 1):
+        best = dict.fromkeys(("samples centred and scaled", "bare products", "scan", "screen"), np.inf)
+        for _ in range(4):
+            seconds = {}
+            with on_cores(n):
+                seconds["samples centred and scaled"], (source, lambda1, lambda2) = timed("", modules, {"p": p})
+                problem = make_problem(source, lambda1, lambda2)
+                seconds["bare products"] = bare_products(source)
+                arguments = {"source": source, "penalty": problem.penalty, "weights": problem.weights}
+                seconds["scan"], _ = timed("", scan_pairs, arguments)
+                arguments = {"S": source, "lambda1": lambda1, "lambda2": lambda2}
+                seconds["screen"], _ = timed("", jgl.screen, arguments)
+            best = {part: min(best[part], seconds[part]) for part in best}
+        parts = ", ".join(f"{part} {taken:.3f} s" for part, taken in best.items())
+        print(f"p={p}, {n} cores: {parts}; scan over bare {best['scan'] / best['bare products']:.2f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--variables", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--plan", type=int)
+    parser.add_argument("--scan", type=int)
     parser.add_argument("--simulate", type=int, nargs=2)
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; the same bits from every way or an error")
-    if given.plan or given.simulate:
+    if given.plan or given.simulate or given.scan:
         jgl.warm_kernels()
+        if given.scan:
+            scan(given.scan, given.workers)
         if given.plan:
             against_the_truth(given.plan, given.workers)
         if given.simulate:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso import tuning
-from jointglasso._threads import map_on_threads
+from jointglasso._threads import cores_here, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import gpu
 from jointglasso.covariance import CovarianceSource, StreamedSource
@@ -92,10 +92,9 @@ def scan_pairs(
         parts = share(scan_stretch, pieces, scan)
     elif isinstance(source, StreamedSource):
         i, j = scan.candidates(source)
-        some = [slice(first, first + tuning.CANDIDATES) for first in range(0, max(1, len(i)), tuning.CANDIDATES)]
-        parts = map_on_threads(lambda piece: scan.judge(i[piece], j[piece]), some)
+        parts = map_on_cores(lambda piece: scan.judge(i[piece], j[piece]), _pieces(len(i), cores_here()))
     else:
-        parts = map_on_threads(scan.exact, list(_bands(p)))
+        parts = map_on_cores(scan.exact, list(_bands(p)))
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -159,10 +158,15 @@ def scan_stretch(stretch: tuple[int, int], scan: TileScan, tell: Any = None) -> 
     source: Any = scan.source
     found = [scan.possible(source, *tile) for tile in _tiles(source.n_variables, *stretch)]
     i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
-    pieces = [slice(at, at + tuning.CANDIDATES) for at in range(0, max(1, len(i)), tuning.CANDIDATES)]
-    parts = [scan.judge(i[piece], j[piece]) for piece in pieces]
+    parts = [scan.judge(i[piece], j[piece]) for piece in _pieces(len(i))]
     columns: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
     return columns
+
+
+def _pieces(n_candidates: int, n_threads: int = 1) -> list[slice]:
+    """Candidates that are judged together: at least one piece, and one for each thread where they are many."""
+    step = min(tuning.CANDIDATES, max(tuning.CANDIDATES // 20, -(-n_candidates // n_threads)))
+    return [slice(first, first + step) for first in range(0, max(1, n_candidates), step)]
 
 
 def _bands(p: int) -> Iterator[tuple[slice, slice]]:
@@ -212,7 +216,7 @@ class TileScan:
                 return self._candidates_on_device(source)
             except gpu.DeviceFailed as error:
                 warnings.warn(f"Screening runs on the processor: {error}.", RuntimeWarning, stacklevel=2)
-        found = map_on_threads(lambda tile: self.possible(source, *tile), list(_tiles(self.source.n_variables)))
+        found = map_on_cores(lambda tile: self.possible(source, *tile), list(_tiles(self.source.n_variables)))
         i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
         return i, j
 
