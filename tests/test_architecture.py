@@ -296,6 +296,24 @@ def test_nine_functions_in_ten_are_under_forty_lines():
     assert len(long) <= len(lengths) / 10, long
 
 
+def n_parameters(function: ast.FunctionDef) -> int:
+    """Parameters that may be given by place, without the object itself."""
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def test_functions_have_at_most_eight_parameters():
+    """Commands and constructors have as many as there are options."""
+    functions = [
+        (n_parameters(function), f"{path.relative_to(PACKAGE)}:{function.lineno} {function.name}")
+        for path in MODULES
+        for function in functions_of(path)
+        if function.name != "__init__" and not any("click" in ast.unparse(d) for d in function.decorator_list)
+    ]
+    assert max(functions)[0] == 8  # they are counted
+    assert [function for function in functions if function[0] > 8] == []
+
+
 def test_compiled_kernels_are_cached_on_disk():
     """A peer compiles for 14-20 s in every new process; `jointglasso.kernels.cache.njit` keeps what it compiles."""
     decorators = [

@@ -42,7 +42,7 @@ def rows_of(penalty, seed=0, m=40):
 
 
 def test_every_penalty_gives_compiled_code_the_same_functions(penalty):
-    module = pair.module_of(type(penalty.pair))
+    module = pair.module_of(penalty.pair)
     for function in ("value", "update", "inside", "subgradient", "gauge", "threshold", "room"):
         assert callable(getattr(module, function)), function
     assert isinstance(module.HOMOGENEOUS, bool)

@@ -8,8 +8,7 @@ from scipy.optimize import linprog
 
 from fused_oracles import PairPenaltyReference, smallest_joined
 from jointglasso.kernels import fused_pair, laplacian_pair
-from jointglasso.kernels.best_sets import COMPLETE, FOREST, GENERAL
-from jointglasso.kernels.pair_types import Entries
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, Held, Work
 from jointglasso.penalties import UNIFORM
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
@@ -62,9 +61,10 @@ class Pair:
         self.call = DOORS[self.module]
         self.held = np.arange(penalty.n_classes) if held is None else np.asarray(held)
         self.n, self.v = len(self.held), v
+        self.pair = Held(self.held, self.n, v)
         size = self.module.room(penalty.n_classes)
         # Work arrays hold anything when a kernel gets them.
-        self.room = np.full(size, np.nan), np.full(size, -7, dtype=np.int64)
+        self.work = Work(np.full(size, np.nan), np.full(size, -7, dtype=np.int64))
 
     @property
     def reference(self):
@@ -74,31 +74,31 @@ class Pair:
     def update(self, a, b, guess=None):
         out = np.zeros(self.n) if guess is None else guess.copy()
         a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-        self.call["update"](self.penalty.pair, a, b, self.held, self.n, self.v, out, *self.room)
+        self.call["update"](self.penalty.pair, a, b, self.pair, out, self.work)
         return out
 
     def value(self, t):
-        return self.call["value"](self.penalty.pair, t, self.held, self.n, self.v)
+        return self.call["value"](self.penalty.pair, t, self.pair)
 
     def inside(self, u):
-        return self.call["inside"](self.penalty.pair, np.asarray(u, float), self.held, self.n, self.v, *self.room)
+        return self.call["inside"](self.penalty.pair, np.asarray(u, float), self.pair, self.work)
 
     def gauge(self, u):
-        return self.call["gauge"](self.penalty.pair, np.asarray(u, float), self.held, self.n, self.v, *self.room)
+        return self.call["gauge"](self.penalty.pair, np.asarray(u, float), self.pair, self.work)
 
     def subgradient(self, theta, wanted, a):
         out = np.empty(self.n)
-        self.call["subgradient"](self.penalty.pair, theta, wanted, a, self.held, self.n, self.v, out, *self.room)
+        self.call["subgradient"](self.penalty.pair, theta, wanted, a, self.pair, out, self.work)
         return out
 
     def slope(self, theta):
         out = np.empty(self.n)
-        self.call["slope"](self.penalty.pair, theta, self.held, self.n, self.v, out)
+        self.call["slope"](self.penalty.pair, theta, self.pair, out)
         return out
 
     def clusters(self, theta):
         out = np.empty(self.n, dtype=np.int64)
-        count = self.call["clusters"](self.penalty.pair, theta, self.held, self.n, out)
+        count = self.call["clusters"](self.penalty.pair, theta, self.pair, out)
         return count, out
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import stat
 import subprocess
@@ -97,6 +98,20 @@ def test_a_folder_that_others_could_fill_is_not_used(trap, tmp_path, monkeypatch
         (tmp_path / "theirs").mkdir(mode=0o700)
         folder.symlink_to(tmp_path / "theirs")
     assert cache.private_folder() is None
+
+
+def test_what_another_version_kept_is_no_obstacle(tmp_path):
+    """An index is read before its version is looked at, and may name types that are no more."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", ONE_KERNEL], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (index,) = tmp_path.rglob("components.components-*.nbi")
+        with index.open("rb") as file:
+            pickle.load(file)
+            kept = index.read_bytes()[: file.tell()]
+        assert len(kept) < len(index.read_bytes())  # so that there is something to replace, each time
+        index.write_bytes(kept + b"cjointglasso.kernels.pair_types\nNoMore\n.")
 
 
 def test_errors_that_are_not_about_the_cache_are_passed_on():

@@ -14,7 +14,7 @@ from scipy import optimize, sparse
 import reference
 from jointglasso.kernels import components, forest, group_pair, pair_index, scan, small_blocks
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.pair_types import Entries, GroupPair
+from jointglasso.kernels.pair_types import Entries, GroupPair, Held, Work
 from jointglasso.penalties import ANY_CLASS, UNIFORM, GroupPenalty
 
 EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
@@ -100,8 +100,8 @@ def of_pair(penalty, factor, pair):
 
 
 @njit
-def update(penalty, a, b, cls, n, v, out, room, iroom):
-    group_pair.update(penalty, a, b, cls, n, v, out, room, iroom)
+def update(penalty, a, b, pair, out, work):
+    group_pair.update(penalty, a, b, pair, out, work)
 
 
 @njit
@@ -315,12 +315,12 @@ def test_mark_possibly_above_misses_nothing_and_agrees_with_reference(seed, n_ro
     rough = (true + error * rng.uniform(-0.9, 0.9, size=shape)).astype(np.float32)
     row_scale, column_scale = rng.uniform(0.5, 2.0, size=shape[0]), rng.uniform(0.5, 2.0, size=shape[1])
     seen, hits = np.zeros(true.size, dtype=bool), np.empty(true.size, dtype=np.int64)
-    n_hits = scan.mark_possibly_above(rough, row_scale, column_scale, error, threshold, upper, seen, hits, 0)
+    n_hits = scan.mark_possibly_above(rough, (row_scale, column_scale), error, threshold, upper, seen, hits, 0)
     expected = reference.mark_possibly_above(rough, row_scale, column_scale, error, threshold, upper)
     np.testing.assert_array_equal(hits[:n_hits], expected)
     above = reference.mark_above(np.multiply.outer(row_scale, column_scale) * true, 1.0, threshold, upper)
     assert set(above.tolist()) <= set(hits[:n_hits].tolist())
-    again = scan.mark_possibly_above(rough, row_scale, column_scale, error, threshold, upper, seen, hits, n_hits)
+    again = scan.mark_possibly_above(rough, (row_scale, column_scale), error, threshold, upper, seen, hits, n_hits)
     assert again == n_hits
 
 
@@ -784,7 +784,9 @@ def test_index_pairs_lists_every_shared_pair_in_order(seed, n_classes, p, n_labe
         slot_of[classes[block], inside] = np.arange(len(inside))
     n_entries = int((sizes * (sizes - 1) // 2).sum())
     pair_start, upper, lower, entry_block = (np.full(n_entries + extra, -1) for extra in (1, 0, 0, 0))
-    n_pairs = pair_index.index_pairs(block_of, slot_of, start, flat, offset, pair_start, upper, lower, entry_block)
+    n_pairs = pair_index.index_pairs(
+        block_of, slot_of, start, flat, offset, pair_index.PairIndex(pair_start, upper, lower, entry_block)
+    )
     pair_start = pair_start[: n_pairs + 1]
 
     expected_start, expected_upper, expected_lower, expected_block = [0], [], [], []
@@ -863,7 +865,7 @@ def test_update_of_a_pair_meets_the_optimality_conditions(seed, n, lambda1, lamb
     x = np.full(n + 1, 7.0)
     none = np.empty(0, dtype=np.int64)
     pair = GroupPair(lambda1, lambda2)
-    update(pair, curvature, curvature * target, none, n, 1.0, x, np.empty(n), none)
+    update(pair, curvature, curvature * target, Held(none, n, 1.0), x, Work(np.empty(n), none))
     assert x[n] == 7.0
     u, start = (curvature * (target - x))[:n], np.array([0, n])
     nearest = group_penalty.nearest_subgradient(x[:n].copy(), u, start, UNIFORM, lambda1, lambda2)

@@ -7,23 +7,23 @@ import pytest
 from numba import njit
 
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
-from jointglasso.kernels.lanes import ROW, add_four_dots, add_one_dot, add_rows, transpose_square
+from jointglasso.kernels.lanes import ROW, Dots, add_four_dots, add_one_dot, add_rows, transpose_square
 from jointglasso.solvers.working_set import _aligned_rows
 
 
 @njit
 def run_add_rows(out, at, table, base, column, values, begin, end):
-    add_rows(out, at, table, base, column, values, begin, end)
+    add_rows(out, at, table, base, (column, values), begin, end)
 
 
 @njit
 def run_four_dots(left, at, right, base, step, column, n, out, unknown):
-    add_four_dots(left, at, right, base, step, column, n, out, unknown)
+    add_four_dots(Dots(left, right, step, column, unknown, out), at, base, n)
 
 
 @njit
 def run_one_dot(left, at, right, base, step, column, n, out, unknown):
-    add_one_dot(left, at, right, base, step, column, n, out, unknown)
+    add_one_dot(Dots(left, right, step, column, unknown, out), at, base, n)
 
 
 @njit

@@ -15,12 +15,12 @@ from jointglasso.blocks import build_system
 from jointglasso.engine.outcome import flat_from_precisions
 from jointglasso.kernels import faces, group_pair, group_state
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.pair_types import GroupPair
+from jointglasso.kernels.pair_types import GroupPair, Held, Work
 from jointglasso.kernels.working_set import mark_active
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import make_problem
 from jointglasso.screening.rules import partition_by
-from jointglasso.solvers.working_set import HessianProduct, build_working_set
+from jointglasso.solvers.working_set import HessianProduct, build_working_set, point_of
 
 #: Weights of some pairs: unpenalised, likelier, less likely, and forbidden.
 PAIR_WEIGHTS = {(0, 1): 0.0, (1, 2): 0.3, (2, 5): 4.0, (3, 4): np.inf, (0, 6): np.inf}
@@ -65,8 +65,8 @@ def invert(L, W, scratch):
 
 
 @njit
-def update(penalty, a, b, cls, n, v, out, room, iroom):
-    group_pair.update(penalty, a, b, cls, n, v, out, room, iroom)
+def update(penalty, a, b, pair, out, work):
+    group_pair.update(penalty, a, b, pair, out, work)
 
 
 def test_cholesky_and_inverse_agree_with_lapack():
@@ -85,7 +85,7 @@ def test_cholesky_of_an_indefinite_matrix_is_infinite():
 def test_update_of_a_pair_with_one_class_is_soft_thresholding():
     x = np.zeros(1)
     none = np.empty(0, dtype=np.int64)
-    update(GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), none, 1, 1.0, x, x, none)
+    update(GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), Held(none, 1, 1.0), x, Work(x, none))
     assert x[0] == pytest.approx((8.0 - 1.0 - 3.0) / 4.0)
 
 
@@ -119,9 +119,9 @@ def test_big_group_solver_agrees_with_the_small_one(problem, solver, screening, 
 def working_set(state):
     s = state.system
     mark = np.empty(s.n_pairs, dtype=bool)
-    mark_active(0, s.n_pairs, s.pair_start, s.pair_factor, s.upper, s.entry_block, s.block_weight, s.S, state.W,
-                state.theta, state.penalties[0], mark)  # fmt: skip
-    return build_working_set(s, mark, state.W, state.theta, state.penalties[0])
+    point = point_of(s, state.W, state.theta)
+    mark_active(0, s.n_pairs, point, state.penalties[0], mark)
+    return build_working_set(s, mark, point, state.penalties[0])
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

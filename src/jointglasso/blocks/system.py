@@ -152,11 +152,10 @@ class BlockSystem:
 
     def find_pairs(self, i: IntArray, j: IntArray) -> IntArray:
         """Numbers of the pairs of variables i < j; -1 where they are in no block together."""
-        from jointglasso.kernels.pair_index import find_pairs
+        from jointglasso.kernels.pair_index import PairIndex, find_pairs
 
-        return find_pairs(
-            i, j, self.pair_start, self.upper, self.entry_block, self.offset, self.size, self.member_start, self.members
-        )
+        index = PairIndex(self.pair_start, self.upper, self.lower, self.entry_block)
+        return find_pairs(i, j, index, self.offset, self.size, self.member_start, self.members)
 
     @cached_property
     def batches(self) -> list[tuple[int, int, int]]:
@@ -304,7 +303,7 @@ def build_system(
     n_threads: int = 1,
 ) -> BlockSystem:
     """Lay out the given class blocks and read their covariances from the source, classes on threads."""
-    from jointglasso.kernels.pair_index import index_pairs, mirror_blocks
+    from jointglasso.kernels.pair_index import PairIndex, index_pairs, mirror_blocks
 
     order = np.argsort(blocks.sizes, kind="stable")
     size = blocks.sizes[order]
@@ -321,7 +320,8 @@ def build_system(
     n_entries = int((size * (size - 1) // 2).sum())
     upper, lower, entry_block = (np.empty(n_entries, dtype=np.int64) for _ in range(3))
     pair_start = np.empty(n_entries + 1, dtype=np.int64)  # of which the end, where classes share pairs, is not touched
-    n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, pair_start, upper, lower, entry_block)
+    index = PairIndex(pair_start, upper, lower, entry_block)
+    n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, index)
     S = read_blocks(source, block_class, size, offset, member_start, members, n_threads)
     mirror_blocks(S, offset, size)  # given matrices may be asymmetric in their last digits
     system = BlockSystem(

@@ -14,10 +14,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import helper
-from jointglasso.kernels.pair_types import FusedPair
-
-#: Shapes of the graph of classes: any graph, all classes tied by ``mass_k mass_l``, a forest.
-GENERAL, COMPLETE, FOREST = 0, 1, 2
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, Held, Work
 
 
 class Graph(NamedTuple):
@@ -43,8 +40,9 @@ class Graph(NamedTuple):
 
 
 @helper
-def graph_of(penalty: FusedPair, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray) -> Graph:
-    """The graph of the classes ``cls[:n]``."""
+def graph_of(penalty: FusedPair, pair: Held, work: Work) -> Graph:
+    """The graph of the classes that hold a pair."""
+    n, room, iroom = pair.n, work.real, work.whole
     K = penalty.l1.shape[0]
     full = K * K
     graph = Graph(
@@ -65,12 +63,13 @@ def graph_of(penalty: FusedPair, cls: IntArray, n: int, v: float, room: FloatArr
         iroom[4 * K : 4 * K + n],
         iroom[5 * K : 5 * K + n],
     )
-    _restrict(penalty, cls, n, v, graph, iroom[6 * K : 7 * K])
+    _restrict(penalty, pair, graph, iroom[6 * K : 7 * K])
     return graph
 
 
 @helper
-def _restrict(penalty: FusedPair, cls: IntArray, n: int, v: float, graph: Graph, place: IntArray) -> None:
+def _restrict(penalty: FusedPair, pair: Held, graph: Graph, place: IntArray) -> None:
+    cls, n, v = pair
     K = penalty.l1.shape[0]
     for k in range(K):
         place[k] = -1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import stat
 import tempfile
 import warnings
@@ -94,12 +95,20 @@ def _kept(kernel: Any) -> Any:
     if hasattr(cached, "_source_stamp"):
         cached._source_stamp = sources_digest()
         compile_, path = kernel.compile, Path(kernel.stats.cache_path, f"{cached._index_name}.lock")
+        load = cached._load_index
+
+        def load_known() -> Any:
+            """What another version kept may name types that are no more, and is read before its version is seen."""
+            try:
+                return load()
+            except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+                return {}
 
         def compile_once(signature: Any) -> Any:
             with global_compiler_lock, _alone_on_this_machine(path):
                 return compile_(signature)
 
-        kernel.compile = compile_once
+        kernel.compile, cached._load_index = compile_once, load_known
     return kernel
 
 

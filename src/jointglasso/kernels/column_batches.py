@@ -18,7 +18,7 @@ from jointglasso.kernels.column_parts import add_multiple
 from jointglasso.kernels.columns import Batch, Hands, Sweep, Visited, visit_columns
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_inside, pair_subgradient, pair_threshold
-from jointglasso.kernels.pair_types import Stack
+from jointglasso.kernels.pair_types import Held, Stack
 
 #: Most that the scaled sum of a row off the diagonal of the Schur complement may be, its diagonal being 1.
 _DOMINATED = 0.9
@@ -144,9 +144,9 @@ def _settle_pair(
                 v = stack.factor[at]
             outside = outside or abs(u[held]) > v * pair_threshold(penalty, k)
             held += 1
-    outside = outside and not pair_inside(penalty, u, cls, held, v, hands.room.real, hands.room.whole)
+    outside = outside and not pair_inside(penalty, u, Held(cls, held, v), hands.room.work)
     if outside:
-        pair_subgradient(penalty, zero, u, one, cls, held, v, new, hands.room.real, hands.room.whole)
+        pair_subgradient(penalty, zero, u, one, Held(cls, held, v), new, hands.room.work)
         visited.shifted[d] = True
         visited.other[d, visited.n_pairs[d]] = i  # a zero that the next sweep is to look at: it ties the columns
         visited.value[d, visited.n_pairs[d]] = 0.0

@@ -19,6 +19,7 @@ from jointglasso.kernels.cache import helper
 from jointglasso.kernels.column_parts import Own, Room, add_multiple
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_bend, pair_clusters, pair_slope, pair_value
+from jointglasso.kernels.pair_types import Held
 
 #: Most steps of conjugate gradients; the part of the squared residual at which they end, and the part of the tolerance.
 _STEPS, _REDUCTION, _CLOSE = 60, 1e-3, 0.3
@@ -91,9 +92,9 @@ def _face_of(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, prod
     merged = False
     for a in range(n):
         m = _gather(pairs.held, a, x, room.new, room.cls)
-        v = pairs.factor[a]
-        pair_slope(penalty, room.new, room.cls, m, v, slope)
-        found = pair_clusters(penalty, room.new, room.cls, m, number)
+        held = Held(room.cls, m, pairs.factor[a])
+        pair_slope(penalty, room.new, held, slope)
+        found = pair_clusters(penalty, room.new, held, number)
         nonzero = 0
         for e in range(m):
             if number[e] < 0:
@@ -108,7 +109,7 @@ def _face_of(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, prod
             unit[:] = 0.0
             unit[e] = 1.0
             room.b[:] = 0.0
-            pair_bend(penalty, room.new, room.cls, m, v, unit, room.b)
+            pair_bend(penalty, room.new, held, unit, room.b)
             inverse[k, a] = w * pairs.gram[k, a, a] / own.tau[k] + room.b[e]
         merged = merged or found < nonzero
     if merged:
@@ -177,7 +178,7 @@ def _bend(
         m = _gather(pairs.held, a, x, room.new, room.cls)
         _gather(pairs.held, a, direction, room.a, room.cls)
         _gather(pairs.held, a, out, room.b, room.cls)
-        pair_bend(penalty, room.new, room.cls, m, pairs.factor[a], room.a, room.b)
+        pair_bend(penalty, room.new, Held(room.cls, m, pairs.factor[a]), room.a, room.b)
         for e in range(m):
             k = room.cls[e]
             out[k, a] = room.b[e] if face.leader[k, a] >= 0 else 0.0
@@ -194,7 +195,7 @@ def _value(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, produc
             total += own.weight[k] * x[k, a] * (0.5 * product[k, a] / own.tau[k] + pairs.covariance[k, a])
     for a in range(x.shape[1]):
         m = _gather(pairs.held, a, x, room.new, room.cls)
-        total += pair_value(penalty, room.new, room.cls, m, pairs.factor[a])
+        total += pair_value(penalty, room.new, Held(room.cls, m, pairs.factor[a]))
     return total
 
 

@@ -10,7 +10,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import helper
 from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_homogeneous
-from jointglasso.kernels.pair_types import Blocks, Columns
+from jointglasso.kernels.pair_types import Blocks, Columns, Work
 
 #: One over the most by which a visit multiplies a column. Hubs begin at a twentieth of what they become, and less: left
 #: to `own_step` they would creep there, and Theta would not be definite before.
@@ -24,8 +24,7 @@ class Room(NamedTuple):
     b: FloatArray
     new: FloatArray
     cls: IntArray
-    real: FloatArray
-    whole: IntArray
+    work: Work
 
 
 class Own(NamedTuple):
@@ -41,7 +40,7 @@ def make_room(n_classes: int, n_room: int) -> Room:
     """Room for the pairs of `n_classes` classes, with as much for the penalty as it asks for."""
     real, whole = np.empty(n_room), np.empty(n_room, np.int64)
     a, b, new, cls = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes, np.int64)
-    return Room(a, b, new, cls, real, whole)
+    return Room(a, b, new, cls, Work(real, whole))
 
 
 @helper

@@ -28,7 +28,7 @@ from jointglasso.kernels.column_face import ActivePairs, step_on_face
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, make_room, own_step, rescale
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
-from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
+from jointglasso.kernels.pair_types import Ascent, Held, SparseColumns, Stack
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 300, 20
@@ -285,7 +285,7 @@ def _violators(penalty: Penalty, stack: Stack, hands: Hands) -> int:
                 if weighted:
                     v = stack.factor[hands.base[k] + at]
                 held += 1
-        if v < np.inf and not pair_inside(penalty, room.a, room.cls, held, v, room.real, room.whole):
+        if v < np.inf and not pair_inside(penalty, room.a, Held(room.cls, held, v), room.work):
             found[n] = i
             n += 1
         else:
@@ -393,7 +393,7 @@ def _descend(
                     room.new[m] = x[k, a]
                     room.cls[m] = k
                     m += 1
-            pair_update(penalty, room.a, room.b, room.cls, m, v[a], room.new, room.real, room.whole)
+            pair_update(penalty, room.a, room.b, Held(room.cls, m, v[a]), room.new, room.work)
             for e in range(m):
                 k = room.cls[e]
                 step = room.new[e] - x[k, a]

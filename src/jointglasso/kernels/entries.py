@@ -21,7 +21,7 @@ from jointglasso.kernels.pair import (
     pair_update,
     pair_value,
 )
-from jointglasso.kernels.pair_types import Entries
+from jointglasso.kernels.pair_types import Entries, Held, Work
 
 
 @helper
@@ -52,7 +52,7 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
             out[pair] = 0.0
         else:
             _copy_classes(entries, first, n, cls)
-            out[pair] = pair_value(penalty, t, cls, n, of_pair(entries.factor, pair))
+            out[pair] = pair_value(penalty, t, Held(cls, n, of_pair(entries.factor, pair)))
 
 
 @njit
@@ -61,8 +61,7 @@ def prox(
     values: FloatArray,
     step: FloatArray,
     entries: Entries,
-    room: FloatArray,
-    iroom: IntArray,
+    work: Work,
     out: FloatArray,
 ) -> None:
     """Write the proximal operator of ``step[q]`` times the penalty of each pair."""
@@ -79,7 +78,7 @@ def prox(
             b[k] = values[first + k]
             x[k] = 0.0
         _copy_classes(entries, first, n, cls)
-        pair_update(penalty, ones, b, cls, n, step[pair] * of_pair(entries.factor, pair), x, room, iroom)
+        pair_update(penalty, ones, b, Held(cls, n, step[pair] * of_pair(entries.factor, pair)), x, work)
         for k in range(n):
             out[first + k] = x[k]
 
@@ -90,8 +89,7 @@ def nearest_subgradient(
     theta: FloatArray,
     wanted: FloatArray,
     entries: Entries,
-    room: FloatArray,
-    iroom: IntArray,
+    work: Work,
     out: FloatArray,
 ) -> None:
     """Write the subgradient of the penalty at `theta` nearest to `wanted`, pair by pair."""
@@ -117,7 +115,7 @@ def nearest_subgradient(
                 out[first + k] = g[k]
         else:
             _copy_classes(entries, first, n, cls)
-            pair_subgradient(penalty, t, g, ones, cls, n, v, u, room, iroom)
+            pair_subgradient(penalty, t, g, ones, Held(cls, n, v), u, work)
             for k in range(n):
                 out[first + k] = u[k]
 
@@ -128,8 +126,7 @@ def update(
     curvature: FloatArray,
     linear: FloatArray,
     entries: Entries,
-    room: FloatArray,
-    iroom: IntArray,
+    work: Work,
     out: FloatArray,
 ) -> None:
     """Write the minimiser of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair."""
@@ -147,15 +144,13 @@ def update(
             b[k] = linear[first + k]
             x[k] = 0.0
         _copy_classes(entries, first, n, cls)
-        pair_update(penalty, a, b, cls, n, of_pair(entries.factor, pair), x, room, iroom)
+        pair_update(penalty, a, b, Held(cls, n, of_pair(entries.factor, pair)), x, work)
         for k in range(n):
             out[first + k] = x[k]
 
 
 @njit
-def inside(
-    penalty: Penalty, values: FloatArray, entries: Entries, room: FloatArray, iroom: IntArray, out: BoolArray
-) -> None:
+def inside(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, out: BoolArray) -> None:
     """Write which pairs are in their dual balls."""
     u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
     for pair in range(entries.start.shape[0] - 1):
@@ -164,13 +159,11 @@ def inside(
         for k in range(n):
             u[k] = values[first + k]
         _copy_classes(entries, first, n, cls)
-        out[pair] = pair_inside(penalty, u, cls, n, of_pair(entries.factor, pair), room, iroom)
+        out[pair] = pair_inside(penalty, u, Held(cls, n, of_pair(entries.factor, pair)), work)
 
 
 @njit
-def gauge(
-    penalty: Penalty, values: FloatArray, entries: Entries, room: FloatArray, iroom: IntArray, out: FloatArray
-) -> None:
+def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, out: FloatArray) -> None:
     """Write the smallest g of each pair with its values in g times its dual ball."""
     u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
     for pair in range(entries.start.shape[0] - 1):
@@ -179,7 +172,7 @@ def gauge(
         for k in range(n):
             u[k] = values[first + k]
         _copy_classes(entries, first, n, cls)
-        out[pair] = pair_gauge(penalty, u, cls, n, of_pair(entries.factor, pair), room, iroom)
+        out[pair] = pair_gauge(penalty, u, Held(cls, n, of_pair(entries.factor, pair)), work)
 
 
 @njit
@@ -194,8 +187,9 @@ def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArr
         for k in range(n):
             t[k] = theta[first + k]
         _copy_classes(entries, first, n, cls)
-        pair_slope(penalty, t, cls, n, of_pair(entries.factor, pair), g)
-        found = pair_clusters(penalty, t, cls, n, number)
+        held = Held(cls, n, of_pair(entries.factor, pair))
+        pair_slope(penalty, t, held, g)
+        found = pair_clusters(penalty, t, held, number)
         for k in range(n):
             variable[first + k] = number[k] + count if number[k] >= 0 else -1
             slope[first + k] = g[k]

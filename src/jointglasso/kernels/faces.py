@@ -13,7 +13,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_pair import of_pair, update
-from jointglasso.kernels.pair_types import GroupPair
+from jointglasso.kernels.pair_types import GroupPair, Held, Work
 
 
 @njit
@@ -73,7 +73,7 @@ def enter_face(
     for pair in range(start.shape[0] - 1):
         widest = max(widest, start[pair + 1] - start[pair])
     a, b, y = np.empty(widest), np.empty(widest), np.empty(widest)
-    classes = np.empty(0, np.int64)
+    classes, work = np.empty(0, np.int64), Work(a, np.empty(0, np.int64))  # neither is looked at
     for pair in range(start.shape[0] - 1):
         first = start[pair]
         n = start[pair + 1] - first
@@ -88,7 +88,7 @@ def enter_face(
                 a[k] = curvature[first + k]
                 b[k] = -gradient[first + k]
             v = 1.0 if factor.shape[0] == 0 else factor[pair]
-            update(penalty, a, b, classes, n, v, y, y, classes)
+            update(penalty, a, b, Held(classes, n, v), y, work)
             for k in range(n):
                 squares += y[k] * y[k]
         norm = np.sqrt(squares)

@@ -127,13 +127,12 @@ def forest_covariances(
     start: IntArray,
     factor: FloatArray,
     taken: BoolArray,
-    S: FloatArray,
-    weight: FloatArray,
-    product: FloatArray,
+    given: tuple[FloatArray, FloatArray, FloatArray],
     penalty: GroupPair,
     W: FloatArray,
 ) -> None:
-    """W_ij of every taken entry of the pairs first..last-1."""
+    """W_ij of every taken entry of the pairs first..last-1, given S_ij, weight and W_ii W_jj of all entries."""
+    S, weight, product = given
     for pair in range(first, last):
         n = 0
         for entry in range(start[pair], start[pair + 1]):

@@ -7,10 +7,25 @@ to leave: ``rest(Q) <= cut(Q)`` for all of its sets Q, where a cluster at zero h
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.best_sets import COMPLETE, FOREST, GENERAL, Graph, best, graph_of, held_l1
+from jointglasso.kernels.best_sets import Graph, best, graph_of, held_l1
 from jointglasso.kernels.cache import helper
-from jointglasso.kernels.pair_types import FusedPair
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, Held, Work
+
+
+class Guess(NamedTuple):
+    """A guess at the face of a pair, class by class."""
+
+    x: FloatArray
+    """Values that have its signs and clusters."""
+    level: FloatArray
+    """Mean of the cluster of each class: what the minimiser on the face is."""
+    rest: FloatArray
+    """What wants to leave the cluster."""
+    l1: FloatArray
+    """What holds a class at zero besides."""
 
 
 @helper
@@ -18,19 +33,16 @@ def stays_on_face(
     penalty: FusedPair,
     a: FloatArray,
     b: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
+    pair: Held,
     slack: float,
     x: FloatArray,
-    room: FloatArray,
-    iroom: IntArray,
+    work: Work,
 ) -> bool:
     """Whether the minimiser of ``sum a x^2 / 2 - b x + v phi`` has the signs and clusters of x; then write it there.
 
     In graphs that are neither complete nor forests, clusters of several classes are not looked into: no answer.
     """
-    K = penalty.l1.shape[0]
+    K, (cls, n, v), (room, iroom) = penalty.l1.shape[0], pair, work
     rest, l1, level = room[:n], room[K : K + n], room[2 * K : 2 * K + n]
     weight, total = room[3 * K : 3 * K + n], room[4 * K : 4 * K + n]
     root, place = iroom[:n], iroom[K : 2 * K]
@@ -44,7 +56,7 @@ def stays_on_face(
         _find_places(cls, n, place)
         _pull_in_forest(penalty, v, x, place, rest, root)
     else:
-        _pull_in_graph(penalty, cls, n, v, x, rest, root)
+        _pull_in_graph(penalty, pair, x, rest, root)
     for at in range(n):
         weight[root[at]] += a[at]
         total[root[at]] += rest[at]
@@ -54,9 +66,9 @@ def stays_on_face(
             return False
         rest[at] -= a[at] * level[at]
     if penalty.shape == FOREST:
-        held = _held_in_forest(penalty, v, slack, x, level, place, rest, l1, room[5 * K :])
+        held = _held_in_forest(penalty, v, slack, Guess(x, level, rest, l1), place, room[5 * K :])
     else:
-        held = _held_in_graph(penalty, cls, n, v, slack, x, level, root, rest, l1, iroom[2 * K :])
+        held = _held_in_graph(penalty, pair, slack, Guess(x, level, rest, l1), root, iroom[2 * K :])
     if held:
         for at in range(n):
             x[at] = level[at]
@@ -64,21 +76,11 @@ def stays_on_face(
 
 
 @helper
-def stays_zero(
-    penalty: FusedPair,
-    u: FloatArray,
-    l1: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
-    slack: float,
-    room: FloatArray,
-    iroom: IntArray,
-) -> bool:
-    """Whether no set Q has ``|u(Q)| > l1(Q) + cut(Q) + slack``, for weights l1 >= 0 kept at `room`'s end."""
-    K = penalty.l1.shape[0]
+def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, slack: float, work: Work) -> bool:
+    """Whether no set Q has ``|u(Q)| > l1(Q) + cut(Q) + slack``, for weights l1 >= 0 kept at the end of `work`."""
+    K, (cls, n, v), (room, iroom) = penalty.l1.shape[0], pair, work
     if penalty.shape == GENERAL:
-        graph = graph_of(penalty, cls, n, v, room, iroom)
+        graph = graph_of(penalty, pair, work)
         for at in range(n):
             graph.l1[at] = l1[at]
         return not outside(graph, u, 1.0, slack)
@@ -87,20 +89,21 @@ def stays_zero(
         for at in range(n):
             zero[at] = 0.0
         _find_places(cls, n, place)
-        return _held_in_forest(penalty, v, slack, zero, zero, place, u, l1, room[K:])
+        return _held_in_forest(penalty, v, slack, Guess(zero, zero, u, l1), place, room[K:])
     order = iroom[:n]
     for half in range(2):
         for at in range(n):
             order[at] = at
-        if not _beginnings_held(penalty, cls, v, slack, 1.0 - 2.0 * half, True, u, l1, order):
+        if not _beginnings_held(penalty, pair, slack, 1.0 - 2.0 * half, True, u, l1, order):
             return False
     return True
 
 
 @helper
-def held_weights(penalty: FusedPair, cls: IntArray, n: int, v: float, room: FloatArray) -> FloatArray:
-    """l1 weights of the classes that hold the pair, the pull of the others included, at the end of `room`."""
-    l1 = room[room.shape[0] - n :]
+def held_weights(penalty: FusedPair, pair: Held, work: Work) -> FloatArray:
+    """l1 weights of the classes that hold the pair, the pull of the others included, at the end of `work`."""
+    cls, n, v = pair
+    l1 = work.real[work.real.shape[0] - n :]
     for at in range(n):
         l1[at] = v * held_l1(penalty, cls, n, at)
     return l1
@@ -147,20 +150,13 @@ def _pull_in_forest(
 
 @helper
 def _held_in_forest(
-    penalty: FusedPair,
-    v: float,
-    slack: float,
-    x: FloatArray,
-    level: FloatArray,
-    place: IntArray,
-    rest: FloatArray,
-    l1: FloatArray,
-    room: FloatArray,
+    penalty: FusedPair, v: float, slack: float, guess: Guess, place: IntArray, room: FloatArray
 ) -> bool:
     """Whether the order of the levels is that of x, and the ties inside the clusters can carry what is left.
 
     From the leaves up, each class may hand on an interval of flow: one number, unless its l1 weight takes some at zero.
     """
+    x, level, rest, l1 = guess
     n = l1.shape[0]
     low, high = room[:n], room[n : 2 * n]
     for at in range(n):
@@ -188,10 +184,9 @@ def _held_in_forest(
 
 
 @helper
-def _pull_in_graph(
-    penalty: FusedPair, cls: IntArray, n: int, v: float, x: FloatArray, rest: FloatArray, root: IntArray
-) -> None:
+def _pull_in_graph(penalty: FusedPair, pair: Held, x: FloatArray, rest: FloatArray, root: IntArray) -> None:
     """As `_pull_in_forest`, for any graph."""
+    cls, n, v = pair
     for at in range(1, n):
         for other in range(at):
             if x[at] == x[other]:
@@ -204,20 +199,10 @@ def _pull_in_graph(
 
 
 @helper
-def _held_in_graph(
-    penalty: FusedPair,
-    cls: IntArray,
-    n: int,
-    v: float,
-    slack: float,
-    x: FloatArray,
-    level: FloatArray,
-    root: IntArray,
-    rest: FloatArray,
-    l1: FloatArray,
-    order: IntArray,
-) -> bool:
+def _held_in_graph(penalty: FusedPair, pair: Held, slack: float, guess: Guess, root: IntArray, order: IntArray) -> bool:
     """As `_held_in_forest`, where all classes are tied, and in other graphs for clusters of a few classes."""
+    cls, n = pair.cls, pair.n
+    x, level, rest, l1 = guess
     for at in range(1, n):
         for other in range(at):
             turned = x[at] != x[other] and (level[at] - level[other]) * (x[at] - x[other]) <= 0.0
@@ -240,7 +225,7 @@ def _held_in_graph(
         signs = 2 if x[first] == 0.0 else 1
         for half in range(signs):
             sign = 1.0 - 2.0 * half
-            if not _beginnings_held(penalty, cls, v, slack, sign, signs == 2, rest, l1, order[:size]):
+            if not _beginnings_held(penalty, pair, slack, sign, signs == 2, rest, l1, order[:size]):
                 return False
     return True
 
@@ -248,8 +233,7 @@ def _held_in_graph(
 @helper
 def _beginnings_held(
     penalty: FusedPair,
-    cls: IntArray,
-    v: float,
+    pair: Held,
     slack: float,
     sign: float,
     at_zero: bool,
@@ -258,7 +242,7 @@ def _beginnings_held(
     order: IntArray,
 ) -> bool:
     """Complete graph: whether no set of a cluster wants to leave upwards; the worst are beginnings by gain per mass."""
-    size = order.shape[0]
+    size, cls, v = order.shape[0], pair.cls, pair.v
     whole = 0.0
     for slot in range(size):
         at = order[slot]

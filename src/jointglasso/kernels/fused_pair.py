@@ -2,7 +2,7 @@
 
 One pair is given by the classes that hold it: ``cls[:n]``, ascending. The others are cut: their value is zero and they
 pull through their ties, which is more l1 weight for the classes that hold the pair. `v` multiplies the whole penalty.
-`room` and `iroom` are work arrays of `room(K)` numbers each.
+The two arrays of `Work` have `room(K)` numbers each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.best_sets import Graph, best, graph_of, held_l1, part
 from jointglasso.kernels.cache import helper
 from jointglasso.kernels.fused_face import held_weights, outside, stays_on_face, stays_zero
-from jointglasso.kernels.pair_types import FusedPair
+from jointglasso.kernels.pair_types import FusedPair, Held, Work
 
 #: Gains below this share of the data are rounding: they neither move a class off zero nor away from its neighbours.
 SLACK = 1e-14
@@ -98,18 +98,9 @@ def _soft(value: float, threshold: float) -> float:
 
 
 @helper
-def update(
-    penalty: FusedPair,
-    a: FloatArray,
-    b: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
-    out: FloatArray,
-    room: FloatArray,
-    iroom: IntArray,
-) -> None:
+def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
     """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at its face."""
+    cls, n, v = pair
     small = True
     scale = 0.0
     for at in range(n):
@@ -126,8 +117,8 @@ def update(
         for at in range(n):
             if abs(out[at]) * a[at] <= SLACK * scale:
                 out[at] = 0.0
-    elif not stays_on_face(penalty, a, b, cls, n, v, SLACK * scale, out, room, iroom):
-        graph = graph_of(penalty, cls, n, v, room, iroom)
+    elif not stays_on_face(penalty, a, b, pair, SLACK * scale, out, work):
+        graph = graph_of(penalty, pair, work)
         for at in range(n):
             graph.label[at] = 1
         _minimise(graph, a, b, SLACK * scale, out)
@@ -155,8 +146,9 @@ def _update_two(penalty: FusedPair, a: FloatArray, b: FloatArray, cls: IntArray,
 
 
 @helper
-def value(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float) -> float:
+def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     """``v phi`` of the values in the classes that hold the pair, zero in the others."""
+    cls, n, v = pair
     total = 0.0
     for at in range(n):
         total += held_l1(penalty, cls, n, at) * abs(theta[at])
@@ -173,10 +165,9 @@ def threshold(penalty: FusedPair, k: int) -> float:
 
 
 @helper
-def inside(
-    penalty: FusedPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
-) -> bool:
+def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     """Whether `u` is a subgradient of ``v phi`` at zero: no set Q has ``|u(Q)| > l1(Q) + cut(Q)``."""
+    cls, n, v = pair
     small = True
     scale = 0.0
     for at in range(n):
@@ -184,16 +175,14 @@ def inside(
         scale += abs(u[at])
     if small:
         return True
-    l1 = held_weights(penalty, cls, n, v, room)
-    return stays_zero(penalty, u, l1, cls, n, v, SLACK * scale, room, iroom)
+    return stays_zero(penalty, u, held_weights(penalty, pair, work), pair, SLACK * scale, work)
 
 
 @helper
-def gauge(
-    penalty: FusedPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
-) -> float:
+def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
     """Largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method: on to the ratio of the set that exceeds most."""
-    graph = graph_of(penalty, cls, n, v, room, iroom)
+    n = pair.n
+    graph = graph_of(penalty, pair, work)
     scale = 0.0
     for at in range(n):
         graph.label[at] = 1
@@ -235,33 +224,25 @@ def _ratio(graph: Graph, u: FloatArray) -> float:
 
 @helper
 def subgradient(
-    penalty: FusedPair,
-    theta: FloatArray,
-    wanted: FloatArray,
-    a: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
-    out: FloatArray,
-    room: FloatArray,
-    iroom: IntArray,
+    penalty: FusedPair, theta: FloatArray, wanted: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
     """Write the subgradient of ``v phi`` at `theta` nearest to `wanted` in the metric 1/a.
 
     Between different values the ties pull with all they have. What is left of `wanted` is projected cluster by
     cluster: the residual of the projection minimises a penalty of the cluster alone (Moreau).
     """
+    n = pair.n
     nonzero = False
     for at in range(n):
         nonzero = nonzero or theta[at] != 0.0
         out[at] = wanted[at]
-    if not nonzero and inside(penalty, wanted, cls, n, v, room, iroom):
+    if not nonzero and inside(penalty, wanted, pair, work):
         return
     K = penalty.l1.shape[0]
-    slope(penalty, theta, cls, n, v, out)
-    graph = graph_of(penalty, cls, n, v, room, iroom)
-    rest = room[2 * K * K + 6 * K : 2 * K * K + 6 * K + n]
-    x = room[2 * K * K + 7 * K : 2 * K * K + 7 * K + n]
+    slope(penalty, theta, pair, out)
+    graph = graph_of(penalty, pair, work)
+    rest = work.real[2 * K * K + 6 * K : 2 * K * K + 6 * K + n]
+    x = work.real[2 * K * K + 7 * K : 2 * K * K + 7 * K + n]
     scale = 0.0
     for at in range(n):
         scale += abs(wanted[at]) + abs(out[at])
@@ -287,11 +268,12 @@ def subgradient(
 
 
 @helper
-def slope(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
+def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
     """Write the part of the subgradients at `theta` that is the same in all: the signs of values and differences.
 
     It is the slope of ``v phi`` on the face of `theta`, where zeros stay zero and equal values equal.
     """
+    cls, n, v = pair
     for at in range(n):
         out[at] = v * held_l1(penalty, cls, n, at) * np.sign(theta[at])
         for other in range(n):
@@ -300,8 +282,9 @@ def slope(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float
 
 
 @helper
-def clusters(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
+def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
     """Number the non-zero clusters of a pair, tied classes of equal value, and return how many; -1 at zeros."""
+    cls, n = pair.cls, pair.n
     count = 0
     for at in range(n):
         out[at] = -1
@@ -324,7 +307,5 @@ def clusters(penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, out: 
 
 
 @helper
-def bend(
-    penalty: FusedPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
-) -> None:
+def bend(penalty: FusedPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
     """Add nothing: the penalty is linear on a face."""

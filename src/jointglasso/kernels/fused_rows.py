@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.best_sets import COMPLETE, GENERAL, Graph, best, graph_of
+from jointglasso.kernels.best_sets import Graph, best, graph_of
 from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.fused_face import held_weights, outside, stays_zero
 from jointglasso.kernels.fused_pair import SLACK
-from jointglasso.kernels.pair_types import Entries, FusedPair
+from jointglasso.kernels.pair_types import COMPLETE, GENERAL, Entries, FusedPair, Held, Work
 
 _MARGIN = 1e-12
 
@@ -27,7 +27,7 @@ def _size(row: FloatArray) -> float:
 
 
 @njit
-def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, room: FloatArray, iroom: IntArray) -> IntArray:
+def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Work) -> IntArray:
     """Signs of theta, were each pair of variables alone; `rows` are weighted covariances.
 
     The classes above zero are the best set of the gains -wS - l1, those below that of wS - l1. Curvatures play no part.
@@ -39,12 +39,13 @@ def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, room: Floa
     for q in range(m):
         scale = _size(rows[q])
         v = factor[q] if factor.shape[0] else 1.0
+        pair = Held(classes, K, v)
         margin = _MARGIN * scale
         for k in range(K):
             l1[k] = v * penalty.l1[k] - margin
-        if l1.min() >= 0.0 and stays_zero(penalty, rows[q], l1, classes, K, v, SLACK * scale, room, iroom):
+        if l1.min() >= 0.0 and stays_zero(penalty, rows[q], l1, pair, SLACK * scale, work):
             continue
-        graph = graph_of(penalty, classes, K, v, room, iroom)
+        graph = graph_of(penalty, pair, work)
         for half in range(2):
             sign = 1 - 2 * half
             for k in range(K):
@@ -58,9 +59,7 @@ def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, room: Floa
 
 
 @njit
-def closure(
-    penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: FloatArray, room: FloatArray, iroom: IntArray
-) -> BoolArray:
+def closure(penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: FloatArray, work: Work) -> BoolArray:
     """Smallest set of classes, around those joined, outside of which each pair may be cut whatever the data inside.
 
     The other classes may be cut if each set Q of them has ``|wS(Q)| <= l1(Q) + cut(Q, others) - cut(Q, joined)``: what
@@ -72,7 +71,7 @@ def closure(
     for q in range(m):
         scale = _size(rows[q])
         v = factor[q] if factor.shape[0] else 1.0
-        graph = graph_of(penalty, classes, K, v, room, iroom)
+        graph = graph_of(penalty, Held(classes, K, v), work)
         grown = True
         while grown:
             grown = False
@@ -94,13 +93,7 @@ def closure(
 
 @njit
 def proves(
-    penalty: FusedPair,
-    u: FloatArray,
-    reach: FloatArray,
-    entries: Entries,
-    tied: IntArray,
-    room: FloatArray,
-    iroom: IntArray,
+    penalty: FusedPair, u: FloatArray, reach: FloatArray, entries: Entries, tied: IntArray, work: Work
 ) -> tuple[BoolArray, BoolArray]:
     """Zeros among the entries, and equalities (P, ties), of all points whose dual is within `reach` of `u`.
 
@@ -117,13 +110,13 @@ def proves(
         first, last = entries.start[q], entries.start[q + 1]
         n = last - first
         cls = entries.cls[first:last]
-        v = entries.factor[q] if entries.factor.shape[0] else 1.0
+        pair = Held(cls, n, entries.factor[q] if entries.factor.shape[0] else 1.0)
         here, near = u[first:last], reach[first:last]
-        if _all_loose(penalty, here, near, cls, v, room, iroom):
+        if _all_loose(penalty, here, near, pair, work):
             zero[first:last] = True
             equal[q] = True
             continue
-        graph = graph_of(penalty, cls, n, v, room, iroom)
+        graph = graph_of(penalty, pair, work)
         margin = _MARGIN * (_size(here) + _size(graph.l1))
         place[:] = -1
         for at in range(n):
@@ -142,18 +135,10 @@ def proves(
 
 
 @helper
-def _all_loose(
-    penalty: FusedPair,
-    u: FloatArray,
-    reach: FloatArray,
-    cls: IntArray,
-    v: float,
-    room: FloatArray,
-    iroom: IntArray,
-) -> bool:
+def _all_loose(penalty: FusedPair, u: FloatArray, reach: FloatArray, pair: Held, work: Work) -> bool:
     """Whether no set at all may be tight."""
-    n = cls.shape[0]
-    l1 = held_weights(penalty, cls, n, v, room)
+    n = pair.n
+    l1 = held_weights(penalty, pair, work)
     margin = _MARGIN * (_size(u) + _size(l1))
     surely = True
     for k in range(n):
@@ -162,8 +147,8 @@ def _all_loose(
     if surely:
         return True
     if l1.min() >= 0.0:
-        return stays_zero(penalty, u, l1, cls, n, v, 0.0, room, iroom)
-    graph = graph_of(penalty, cls, n, v, room, iroom)
+        return stays_zero(penalty, u, l1, pair, 0.0, work)
+    graph = graph_of(penalty, pair, work)
     for k in range(n):
         graph.l1[k] = l1[k]
     return not outside(graph, u, 1.0, 0.0)

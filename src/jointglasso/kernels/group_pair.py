@@ -1,6 +1,6 @@
 """The group penalty of one pair: ``v (lambda1 |t|_1 + lambda2 |t|_2)`` over the n classes that hold it.
 
-The classes that do not hold a pair, and which ones do, make no difference: `cls` is not looked at.
+The classes that do not hold a pair, and which ones do, make no difference: `Held.cls` is not looked at.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import helper
-from jointglasso.kernels.pair_types import GroupPair
+from jointglasso.kernels.pair_types import GroupPair, Held, Work
 
 #: Twice the argument costs twice as much.
 HOMOGENEOUS = True
@@ -45,8 +45,9 @@ def threshold(penalty: GroupPair, k: int) -> float:
 
 
 @helper(forceinline=True)
-def value(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float) -> float:
+def value(penalty: GroupPair, theta: FloatArray, pair: Held) -> float:
     """Penalty of the pair."""
+    n, v = pair.n, pair.v
     absolute = 0.0
     squares = 0.0
     for k in range(n):
@@ -56,23 +57,14 @@ def value(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float
 
 
 @helper(forceinline=True)
-def update(
-    penalty: GroupPair,
-    a: FloatArray,
-    b: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
-    out: FloatArray,
-    room: FloatArray,
-    iroom: IntArray,
-) -> None:
+def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
     """Minimise ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, into `out`.
 
     With s = soft(b, lambda1) the solution is x_k = s_k r / (a_k r + lambda2), r = |x| the root of
     ``sum_k s_k^2 / (a_k r + lambda2)^2 = 1``; Newton on one over the root of that sum, which is concave and
     increasing in r, climbs to it from the left end of its bracket.
     """
+    n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2
     squares = 0.0
@@ -108,10 +100,9 @@ def update(
 
 
 @helper(forceinline=True)
-def inside(
-    penalty: GroupPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
-) -> bool:
+def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
     """Whether u is a subgradient of the penalty at zero: ``sum_k (|u_k| - lambda1)_+^2 <= lambda2^2``."""
+    n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2
     used = 0.0
@@ -123,18 +114,10 @@ def inside(
 
 @helper(forceinline=True)
 def subgradient(
-    penalty: GroupPair,
-    theta: FloatArray,
-    wanted: FloatArray,
-    a: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
-    out: FloatArray,
-    room: FloatArray,
-    iroom: IntArray,
+    penalty: GroupPair, theta: FloatArray, wanted: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
     """Subgradient of the penalty at `theta` nearest to `wanted`, in the plain metric, into `out`."""
+    n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2
     squares = 0.0
@@ -158,15 +141,14 @@ def subgradient(
 
 
 @helper(forceinline=True)
-def gauge(
-    penalty: GroupPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
-) -> float:
+def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
     """Smallest g >= 0 with u in g times the dual ball ``{u : sum_k (|u_k| - lambda1)_+^2 <= lambda2^2}``.
 
     With the m largest |u_k| above g*lambda1 the boundary is the quadratic
     (m lambda1^2 - lambda2^2) g^2 - 2 lambda1 A g + Q = 0, A and Q their sum and sum of squares; the smaller root is the
     one with every excess positive.
     """
+    n, v, room = pair.n, pair.v, work.real
     for k in range(n):  # sorted, the largest first
         at = k
         while at > 0 and room[at - 1] < abs(u[k]):
@@ -195,8 +177,9 @@ def gauge(
 
 
 @helper
-def slope(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
+def slope(penalty: GroupPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
     """Write the slope of the penalty on the face of `theta`; zero where that is."""
+    n, v = pair.n, pair.v
     squares = 0.0
     for k in range(n):
         squares += theta[k] * theta[k]
@@ -208,8 +191,9 @@ def slope(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float
 
 
 @helper
-def clusters(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
+def clusters(penalty: GroupPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
     """Number the non-zero entries of a pair and return how many; -1 at zeros. Nothing makes values equal."""
+    n = pair.n
     count = 0
     for k in range(n):
         out[k] = -1
@@ -220,10 +204,9 @@ def clusters(penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, out: 
 
 
 @helper
-def bend(
-    penalty: GroupPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
-) -> None:
+def bend(penalty: GroupPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
     """Add the change of the slope along a step: ``v lambda2 (step - t t' step / |t|^2) / |t|``."""
+    n, v = pair.n, pair.v
     if penalty.lambda2 == 0.0:
         return
     squares = 0.0

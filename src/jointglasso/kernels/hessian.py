@@ -6,43 +6,58 @@ pick from it. Single precision is enough: the products only shape a search direc
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import njit
-from jointglasso.kernels.lanes import ROW, add_four_dots, add_one_dot, add_rows, transpose_square
+from jointglasso.kernels.lanes import ROW, Dots, add_four_dots, add_one_dot, add_rows, transpose_square
 
 TILE = ROW
+
+
+class Tiles(NamedTuple):
+    """Matrices of the components, one after another, as tiles of 32 columns."""
+
+    component: IntArray
+    number: IntArray
+    """Component of each tile, and its number there."""
+    start: IntArray
+    """First node of each component."""
+    offset: IntArray
+    """Where its tiles begin."""
+    packed: Any
+    """``packed[tile][row][32]``: W in single precision, zero padded."""
+    product: Any
+    """``product[tile of m][j][32] = (D W)[m, j]``."""
 
 
 @njit
 def pack_tiles(
     first: int,
     last: int,
-    task_component: IntArray,
-    task_tile: IntArray,
-    component_start: IntArray,
-    tile_offset: IntArray,
+    tiles: Tiles,
     slot: IntArray,
     base: IntArray,
     block_size: IntArray,
     scale: float,
     W: FloatArray,
-    packed: FloatArray,
 ) -> None:
-    """Tiles first..last-1 of ``W / scale``: ``packed[tile][row][32]``, zero padded.
+    """Write the tiles first..last-1 of ``W / scale``.
 
     Numbers too small to matter become zero: W decays geometrically along the paths of a sparse graph, and arithmetic
     on denormal numbers is many times slower. `slot` is the row of each node within its block, `base` and `block_size`
     place the block of each component.
     """
-    for task in range(first, last):
-        c = task_component[task]
-        begin = component_start[c]
-        size = component_start[c + 1] - begin
-        left = task_tile[task] * TILE
+    packed = tiles.packed
+    for tile in range(first, last):
+        c = tiles.component[tile]
+        begin = tiles.start[c]
+        size = tiles.start[c + 1] - begin
+        left = tiles.number[tile] * TILE
         width = min(TILE, size - left)
-        out = tile_offset[c] + task_tile[task] * size * TILE
+        out = tiles.offset[c] + tiles.number[tile] * size * TILE
         for i in range(size):
             at = base[c] + slot[begin + i] * block_size[c]
             for j in range(width):
@@ -53,35 +68,24 @@ def pack_tiles(
 
 
 @njit
-def multiply_tiles(
-    first: int,
-    last: int,
-    task_component: IntArray,
-    task_tile: IntArray,
-    component_start: IntArray,
-    tile_offset: IntArray,
-    start: IntArray,
-    column: IntArray,
-    values: FloatArray,
-    packed: FloatArray,
-    product: FloatArray,
-) -> None:
-    """``D W``, transposed within tiles for `sample_tiles`: ``product[tile of m][j][32] = (D W)[m, j]``."""
+def multiply_tiles(first: int, last: int, tiles: Tiles, start: IntArray, column: IntArray, values: FloatArray) -> None:
+    """``D W`` by the tiles first..last-1, transposed within tiles for `sample_tiles`."""
+    packed, product, entries = tiles.packed, tiles.product, (column, values)
     room = np.zeros(TILE * TILE + 16, np.float32)
     square = room[-room.ctypes.data % 64 // 4 :]
-    for task in range(first, last):
-        c = task_component[task]
-        size = component_start[c + 1] - component_start[c]
-        left = task_tile[task] * TILE
+    for tile in range(first, last):
+        c = tiles.component[tile]
+        size = tiles.start[c + 1] - tiles.start[c]
+        left = tiles.number[tile] * TILE
         width = min(TILE, size - left)
-        begin = tile_offset[c] + task_tile[task] * size * TILE
+        begin = tiles.offset[c] + tiles.number[tile] * size * TILE
         for top in range(0, size, TILE):
             rows = min(TILE, size - top)
-            node = component_start[c] + top
+            node = tiles.start[c] + top
             for m in range(rows):
-                add_rows(square, m * TILE, packed, begin, column, values, start[node + m], start[node + m + 1])
+                add_rows(square, m * TILE, packed, begin, entries, start[node + m], start[node + m + 1])
             square[rows * TILE : TILE * TILE] = 0.0
-            out = tile_offset[c] + (top // TILE) * size * TILE + left * TILE
+            out = tiles.offset[c] + (top // TILE) * size * TILE + left * TILE
             if width == TILE:
                 transpose_square(square, product, out)
             else:
@@ -94,40 +98,38 @@ def multiply_tiles(
 def sample_tiles(
     first: int,
     last: int,
+    tiles: Tiles,
     component: IntArray,
-    component_start: IntArray,
-    tile_offset: IntArray,
-    start: IntArray,
-    column: IntArray,
-    unknown: IntArray,
+    pattern: tuple[IntArray, IntArray, IntArray],
     weight: FloatArray,
-    packed: FloatArray,
-    product: FloatArray,
     out: FloatArray,
 ) -> None:
     """``w (W D W)_ij = w sum_m W_im (D W)_mj`` of the unknowns in rows first..last-1 of the upper pattern.
 
-    Tiles are taken two at a time: their number must be even, the last one zero where there is nothing to fill it.
+    `component` is that of each node, and a pattern has the start of each row, local columns and unknowns. Tiles are
+    taken two at a time: their number must be even, the last one zero where there is nothing to fill it.
     """
+    start, column, unknown = pattern
     for place in range(start[first], start[last]):
         out[unknown[place]] = 0.0
     top = first
     while top < last:
         c = component[top]
-        begin = component_start[c]
-        size = component_start[c + 1] - begin
-        bottom = min(last, component_start[c + 1])
+        begin = tiles.start[c]
+        size = tiles.start[c + 1] - begin
+        bottom = min(last, tiles.start[c + 1])
+        dots = Dots(tiles.packed, tiles.product, size * TILE, column, unknown, out)
         for left in range(0, size, 2 * TILE):
-            at = tile_offset[c] + left * size
+            at = tiles.offset[c] + left * size
             for node in range(top, bottom):
                 mine = at + (node - begin) * TILE
                 place = start[node]
                 end = start[node + 1]
                 while place + 4 <= end:
-                    add_four_dots(packed, mine, product, at, size * TILE, column, place, out, unknown)
+                    add_four_dots(dots, mine, at, place)
                     place += 4
                 while place < end:
-                    add_one_dot(packed, mine, product, at, size * TILE, column, place, out, unknown)
+                    add_one_dot(dots, mine, at, place)
                     place += 1
         top = bottom
     for place in range(start[first], start[last]):

@@ -9,12 +9,14 @@ lines of the cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from jointglasso._typing import FloatArray, IntArray
 
 ROW = 32
 LANES = 16
@@ -24,15 +26,31 @@ _VECTOR = ir.VectorType(_FLOAT, LANES)
 _PIECES = range(0, ROW, LANES)
 
 
+class Dots(NamedTuple):
+    """Inner products of rows of `left` with rows of `right`: where each is to be added."""
+
+    left: FloatArray
+    right: FloatArray
+    step: int
+    """How much further a row goes on."""
+    column: IntArray
+    unknown: IntArray
+    out: FloatArray
+
+
 @intrinsic
 def add_rows(  # type: ignore[no-untyped-def]
-    typing_context, out, at, table, base, column, values, begin, end
+    typing_context, out, at, table, base, entries, begin, end
 ):
-    """``out[at : at + 32] = sum of values[n] * table[base + 32 * column[n] : ... + 32]`` over begin <= n < end."""
+    """``out[at : at + 32] = sum of values[n] * table[base + 32 * column[n] : ... + 32]`` over begin <= n < end.
+
+    The `entries` are a tuple of column and values.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, at, _, base, _, _, begin, end = arguments
-        out, table, column, values = _pointers(context, builder, signature, arguments, (0, 2, 4, 5))
+        _, at, _, base, given, begin, end = arguments
+        column, values = _pointers(context, builder, entries.types, cgutils.unpack_tuple(builder, given))
+        out, table = (_pointers(context, builder, signature.args, arguments)[n] for n in (0, 2))
         sums = [cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES)) for _ in _PIECES]
         for total in sums:  # the room is shared by all rounds of the surrounding loops
             builder.store(ir.Constant(_VECTOR, [0.0] * LANES), total)
@@ -47,37 +65,30 @@ def add_rows(  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     integer = types.int64
-    return types.void(out, integer, table, integer, column, values, integer, integer), generate
+    return types.void(out, integer, table, integer, entries, integer, integer), generate
 
 
 @intrinsic
-def add_four_dots(  # type: ignore[no-untyped-def]
-    typing_context, left, at, right, base, step, column, n, out, unknown
-):
+def add_four_dots(typing_context, dots, at, base, n):  # type: ignore[no-untyped-def]
     """Add to ``out[unknown[m]]``, n <= m < n + 4, the product of row `at` of `left` and row ``column[m]`` of `right`.
 
     Both rows go on `step` further: ``left[at : at + 32]`` and ``left[at + step : at + step + 32]``, likewise those of
     `right`, which begin at ``base + 32 * column[m]``. Adding up lanes costs as much as multiplying them.
     """
-    return _dots_signature(left, right, column, out, unknown), _generate_dots(4)
+    return types.void(dots, types.int64, types.int64, types.int64), _generate_dots(4)
 
 
 @intrinsic
-def add_one_dot(  # type: ignore[no-untyped-def]
-    typing_context, left, at, right, base, step, column, n, out, unknown
-):
+def add_one_dot(typing_context, dots, at, base, n):  # type: ignore[no-untyped-def]
     """As `add_four_dots`, for m = n alone."""
-    return _dots_signature(left, right, column, out, unknown), _generate_dots(1)
-
-
-def _dots_signature(left: Any, right: Any, column: Any, out: Any, unknown: Any) -> Any:
-    return types.void(left, types.int64, right, types.int64, types.int64, column, types.int64, out, unknown)
+    return types.void(dots, types.int64, types.int64, types.int64), _generate_dots(1)
 
 
 def _generate_dots(count: int) -> Callable[..., Any]:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, at, _, base, step, _, n, _, _ = arguments
-        left, right, column, out, unknown = _pointers(context, builder, signature, arguments, (0, 2, 5, 7, 8))
+        given, at, base, n = arguments
+        parts = cgutils.unpack_tuple(builder, given)
+        left, right, step, column, unknown, out = _pointers(context, builder, signature.args[0].types, parts)
         mine = _load_both(builder, left, at, step)
         places = [builder.add(n, ir.Constant(_INT64, m)) for m in range(count)]
         products = []
@@ -102,8 +113,7 @@ def transpose_square(typing_context, square, out, at):  # type: ignore[no-untype
     """``out[at : at + 32 * 32] = square.T``, both 32 rows of 32 one after another."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = arguments[2]
-        square, out = _pointers(context, builder, signature, arguments, (0, 1))
+        square, out, at = _pointers(context, builder, signature.args, arguments)
         for top in _PIECES:
             for left in _PIECES:
                 rows = [_load(builder, square, ir.Constant(_INT64, (top + i) * ROW), left) for i in range(LANES)]
@@ -114,9 +124,12 @@ def transpose_square(typing_context, square, out, at):  # type: ignore[no-untype
     return types.void(square, out, types.int64), generate
 
 
-def _pointers(context: Any, builder: Any, signature: Any, arguments: Any, which: tuple[int, ...]) -> list[Any]:
-    """Where the numbers of these array arguments are."""
-    return [context.make_array(signature.args[n])(context, builder, value=arguments[n]).data for n in which]
+def _pointers(context: Any, builder: Any, kinds: Any, values: Any) -> list[Any]:
+    """Where the numbers of arrays are; other values as they are."""
+    return [
+        context.make_array(kind)(context, builder, value=value).data if isinstance(kind, types.Array) else value
+        for kind, value in zip(kinds, values, strict=True)
+    ]
 
 
 def _row_of(builder: Any, base: Any, column: Any, n: Any) -> Any:

@@ -1,6 +1,7 @@
 """The Laplacian penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + sum_{k<l} ties_kl (t_k - t_l)^2``.
 
-The arguments are those of `fused_pair`. A class that is cut pulls here as a ridge: ``ties_kl t_k^2``.
+The arguments are those of `fused_pair`, of whose type this is one shape. A class that is cut pulls here as a ridge:
+``ties_kl t_k^2``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import helper
-from jointglasso.kernels.pair_types import LaplacianPair
+from jointglasso.kernels.pair_types import FusedPair, Held, Work
 
 #: Sweeps over the classes of a pair before its support is solved for directly, and how often that is tried.
 _SWEEPS, _TRIES = 4, 500
@@ -25,7 +26,7 @@ def room(n_classes: int) -> int:
 
 
 @helper
-def _degree(penalty: LaplacianPair, k: int) -> float:
+def _degree(penalty: FusedPair, k: int) -> float:
     """Sum of the ties of a class, to cut classes too."""
     total = 0.0
     for other in range(penalty.ties.shape[0]):
@@ -34,8 +35,9 @@ def _degree(penalty: LaplacianPair, k: int) -> float:
 
 
 @helper
-def value(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float) -> float:
+def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     """``v phi`` of the values in the classes that hold the pair, zero in the others."""
+    cls, n, v = pair
     total = 0.0
     for at in range(n):
         held = 0.0
@@ -51,22 +53,13 @@ def value(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: f
 
 
 @helper
-def update(
-    penalty: LaplacianPair,
-    a: FloatArray,
-    b: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
-    out: FloatArray,
-    room: FloatArray,
-    iroom: IntArray,
-) -> None:
+def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
     """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at it.
 
     Sweeps find the support; on it the equations are linear. Sweeps go on while their solution has other signs.
     """
-    degree = room[:n]
+    cls, n, v = pair
+    degree = work.real[:n]
     for at in range(n):
         degree[at] = a[at] + 2.0 * v * _degree(penalty, cls[at])
     for _ in range(_TRIES):
@@ -74,19 +67,20 @@ def update(
         for _ in range(_SWEEPS):
             moved = False
             for at in range(n):
-                slope = b[at] + _pull(penalty, out, cls, n, v, at)
+                slope = b[at] + _pull(penalty, out, pair, at)
                 before = out[at]
                 out[at] = _soft(slope, v * penalty.l1[cls[at]]) / degree[at]
                 moved = moved or out[at] != before
             if not moved or n == 1:
                 return
-        if _solve_on_support(penalty, b, cls, n, v, out, room, iroom):
+        if _solve_on_support(penalty, b, pair, out, work):
             return
 
 
 @helper
-def _pull(penalty: LaplacianPair, x: FloatArray, cls: IntArray, n: int, v: float, at: int) -> float:
+def _pull(penalty: FusedPair, x: FloatArray, pair: Held, at: int) -> float:
     """``2 v sum_l ties_kl x_l`` over the classes that hold the pair."""
+    cls, n, v = pair
     total = 0.0
     for other in range(n):
         total += penalty.ties[cls[at], cls[other]] * x[other]
@@ -103,21 +97,14 @@ def _soft(value: float, threshold: float) -> float:
 
 
 @helper
-def _solve_on_support(
-    penalty: LaplacianPair,
-    b: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
-    x: FloatArray,
-    room: FloatArray,
-    iroom: IntArray,
-) -> bool:
+def _solve_on_support(penalty: FusedPair, b: FloatArray, pair: Held, x: FloatArray, work: Work) -> bool:
     """Solve the linear equations on the support and signs of `x`; keep the solution if it is the minimiser."""
+    cls, n, v = pair
+    room = work.real
     degree = room[:n]
     right = room[n : 2 * n]
     matrix = room[2 * n : 2 * n + n * n].reshape(n, n)
-    support = iroom[:n]
+    support = work.whole[:n]
     size = 0
     for at in range(n):
         if x[at] != 0.0:
@@ -140,7 +127,7 @@ def _solve_on_support(
     for row in range(size):
         full[support[row]] = right[row]
     for at in range(n):
-        if full[at] == 0.0 and abs(b[at] + _pull(penalty, full, cls, n, v, at)) > v * penalty.l1[cls[at]]:
+        if full[at] == 0.0 and abs(b[at] + _pull(penalty, full, pair, at)) > v * penalty.l1[cls[at]]:
             return False
     for at in range(n):
         x[at] = full[at]
@@ -167,17 +154,16 @@ def _solve(matrix: FloatArray, right: FloatArray, size: int) -> None:
 
 
 @helper
-def threshold(penalty: LaplacianPair, k: int) -> float:
+def threshold(penalty: FusedPair, k: int) -> float:
     """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
 @helper
-def inside(
-    penalty: LaplacianPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
-) -> bool:
+def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     """Whether `u` is a subgradient of ``v phi`` at zero; the ties are smooth there and play no part."""
+    cls, n, v = pair
     small = True
     for at in range(n):
         small = small and abs(u[at]) <= v * penalty.l1[cls[at]]
@@ -185,10 +171,9 @@ def inside(
 
 
 @helper
-def gauge(
-    penalty: LaplacianPair, u: FloatArray, cls: IntArray, n: int, v: float, room: FloatArray, iroom: IntArray
-) -> float:
+def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
     """Largest ``|u_k| / l1_k``."""
+    cls, n, v = pair
     ratio = 0.0
     for at in range(n):
         if u[at] != 0.0:
@@ -199,19 +184,11 @@ def gauge(
 
 @helper
 def subgradient(
-    penalty: LaplacianPair,
-    theta: FloatArray,
-    wanted: FloatArray,
-    a: FloatArray,
-    cls: IntArray,
-    n: int,
-    v: float,
-    out: FloatArray,
-    room: FloatArray,
-    iroom: IntArray,
+    penalty: FusedPair, theta: FloatArray, wanted: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
     """Write the subgradient of ``v phi`` at `theta` nearest to `wanted`: within l1 of the ties' where theta is zero."""
-    slope(penalty, theta, cls, n, v, out)
+    cls, n, v = pair
+    slope(penalty, theta, pair, out)
     for at in range(n):
         if theta[at] == 0.0:
             limit = v * penalty.l1[cls[at]]
@@ -219,16 +196,18 @@ def subgradient(
 
 
 @helper
-def slope(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float, out: FloatArray) -> None:
+def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
     """Write the part of the subgradients at `theta` that is the same in all: the slope of ``v phi`` on its face."""
+    cls, n, v = pair
     for at in range(n):
-        pull = v * 2.0 * _degree(penalty, cls[at]) * theta[at] - _pull(penalty, theta, cls, n, v, at)
+        pull = v * 2.0 * _degree(penalty, cls[at]) * theta[at] - _pull(penalty, theta, pair, at)
         out[at] = pull + v * penalty.l1[cls[at]] * np.sign(theta[at])
 
 
 @helper
-def clusters(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, out: IntArray) -> int:
+def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
     """Number the non-zero entries of a pair and return how many; -1 at zeros. Values are equal by chance only."""
+    n = pair.n
     count = 0
     for at in range(n):
         out[at] = -1
@@ -239,9 +218,8 @@ def clusters(penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, o
 
 
 @helper
-def bend(
-    penalty: LaplacianPair, theta: FloatArray, cls: IntArray, n: int, v: float, step: FloatArray, out: FloatArray
-) -> None:
+def bend(penalty: FusedPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
     """Add the change of the slope along a step."""
+    cls, n, v = pair
     for at in range(n):
-        out[at] += v * 2.0 * _degree(penalty, cls[at]) * step[at] - _pull(penalty, step, cls, n, v, at)
+        out[at] += v * 2.0 * _degree(penalty, cls[at]) * step[at] - _pull(penalty, step, pair, at)

@@ -6,10 +6,24 @@ and half of the time would go into touching small ones.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import helper, njit
+
+
+class PairIndex(NamedTuple):
+    """The pairs of variables that share a block, and where their copies are in flat block storage."""
+
+    start: IntArray
+    """CSR start of each pair."""
+    upper: IntArray
+    lower: IntArray
+    """Flat positions of each copy in the two triangles."""
+    block: IntArray
+    """Block of each copy."""
 
 
 @njit
@@ -19,20 +33,17 @@ def index_pairs(
     start: IntArray,
     members: IntArray,
     offset: IntArray,
-    pair_start: IntArray,
-    upper: IntArray,
-    lower: IntArray,
-    entry_block: IntArray,
+    index: PairIndex,
 ) -> int:
     """Pairs of variables that share a block, with the place of each copy in flat block storage; the number of pairs.
 
-    `block_of` and `slot_of` (K, p) tell the block of each variable and its position there (-1: alone). Written are the
-    CSR start of each pair, the flat positions of its copies in the upper and lower triangles, and the block of each
-    copy. Pairs come in the order of (i, j).
+    `block_of` and `slot_of` (K, p) tell the block of each variable and its position there (-1: alone). The
+    `index` is written: pairs in the order of (i, j).
 
     For every variable i the sorted members j > i of its blocks in all classes are merged.
     """
     n_classes, p = block_of.shape
+    pair_start, upper, lower, entry_block = index
     size = start[1:] - start[:-1]
     pair_start[0] = 0
     held, cursor, row = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
@@ -121,15 +132,14 @@ def products_of_members(
 def find_pairs(
     i: IntArray,
     j: IntArray,
-    pair_start: IntArray,
-    upper: IntArray,
-    entry_block: IntArray,
+    index: PairIndex,
     offset: IntArray,
     size: IntArray,
     member_start: IntArray,
     members: IntArray,
 ) -> IntArray:
     """Numbers of the pairs of variables i < j, by bisection of their order; -1 where there is none."""
+    pair_start, upper, _, entry_block = index
     found = np.full(i.shape[0], -1)
     for n in range(i.shape[0]):
         low, high = 0, pair_start.shape[0] - 1

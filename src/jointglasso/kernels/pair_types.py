@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 from jointglasso._typing import FloatArray, IntArray
 
+#: Shapes of the graph of classes: any graph, all classes tied by ``mass_k mass_l``, a forest; or any graph whose ties
+#: count squared, which is the Laplacian penalty.
+GENERAL, COMPLETE, FOREST, LAPLACIAN = range(4)
+
 
 class GroupPair(NamedTuple):
     """``lambda1 |t|_1 + lambda2 |t|_2`` of the K-vector t of a pair."""
@@ -15,7 +19,10 @@ class GroupPair(NamedTuple):
 
 
 class FusedPair(NamedTuple):
-    """Coefficients of the fused penalty, and the shape of its graph of classes."""
+    """Coefficients of the fused penalty, and the shape of its graph of classes; or those of the Laplacian penalty.
+
+    Both are one type, told apart by `shape` when a kernel runs: code that took long to compile is compiled once.
+    """
 
     l1: FloatArray
     ties: FloatArray
@@ -28,11 +35,19 @@ class FusedPair(NamedTuple):
     """FOREST: the classes, parents before their children."""
 
 
-class LaplacianPair(NamedTuple):
-    """Coefficients of the Laplacian penalty."""
+class Held(NamedTuple):
+    """One pair: held by the classes ``cls[:n]``, ascending, and zero in all others; v multiplies its penalty."""
 
-    l1: FloatArray
-    ties: FloatArray
+    cls: IntArray
+    n: int
+    v: float
+
+
+class Work(NamedTuple):
+    """Room for the functions of one pair to work in, as much as the penalty asks for."""
+
+    real: FloatArray
+    whole: IntArray
 
 
 class Entries(NamedTuple):

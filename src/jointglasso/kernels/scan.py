@@ -50,8 +50,7 @@ def mark_above(
 @njit
 def mark_possibly_above(
     tile: FloatArray,
-    row_scale: FloatArray,
-    column_scale: FloatArray,
+    scale: tuple[FloatArray, FloatArray],
     error: float,
     threshold: float,
     upper_only: bool,
@@ -61,20 +60,22 @@ def mark_possibly_above(
 ) -> int:
     """As `mark_above` for rough values: mark every entry whose true value may be above.
 
-    The true value is ``row_scale * column_scale * x`` with x wrong by at most `error`. Runs without a hit, nearly all
-    of them, are told by a test in single precision that a rounding cannot fool, since it gives a millionth away.
+    The true value is x, wrong by at most `error`, times the scale of its row and that of its column. Runs without a
+    hit, nearly all of them, are told by a test in single precision that a rounding cannot fool, since it gives a
+    millionth away.
     """
     n_rows, n_columns = tile.shape
+    row_scale, column_scale = scale
     least = np.empty(n_columns, np.float32)
     for column in range(n_columns):
         least[column] = threshold / column_scale[column] if column_scale[column] > 0.0 else np.inf
     slack = np.float32(error * (1.0 + 1e-6))
     for row in range(n_rows):
         values = tile[row]
-        scale = row_scale[row] * (1.0 + 1e-12)
-        if scale <= 0.0:
+        of_row = row_scale[row] * (1.0 + 1e-12)
+        if of_row <= 0.0:
             continue
-        inverse = np.float32((1.0 - 1e-6) / scale)
+        inverse = np.float32((1.0 - 1e-6) / of_row)
         for first in range(row + 1 if upper_only else 0, n_columns, _RUN):
             run = values[first : min(first + _RUN, n_columns)]
             run_scale = column_scale[first : first + run.shape[0]]
@@ -86,7 +87,7 @@ def mark_possibly_above(
                 continue
             for slot in range(run.shape[0]):
                 position = row * n_columns + first + slot
-                largest = scale * run_scale[slot] * (abs(np.float64(run[slot])) + error)
+                largest = of_row * run_scale[slot] * (abs(np.float64(run[slot])) + error)
                 if largest > threshold and not seen[position]:
                     seen[position] = True
                     hits[n_hits] = position

@@ -15,7 +15,7 @@ from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, columns_of, make_room, own_step, rescale
 from jointglasso.kernels.group_state import block_of, copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
-from jointglasso.kernels.pair_types import Blocks, Columns, Places
+from jointglasso.kernels.pair_types import Blocks, Columns, Held, Places
 
 #: Most passes over the pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 100, 5
@@ -291,7 +291,7 @@ def _solve_column(
                     if factor.shape[0] > 0:
                         v = factor[row[k] + slot]
                     m += 1
-            pair_update(penalty, room.a, room.b, room.cls, m, v, room.new, room.real, room.whole)
+            pair_update(penalty, room.a, room.b, Held(room.cls, m, v), room.new, room.work)
             for e in range(m):
                 k = room.cls[e]
                 slot = places.slot_of[k, i]
@@ -396,7 +396,7 @@ def _find_active(penalty: Penalty, j: int, places: Places, blocks: Blocks, visit
                     if blocks.factor.shape[0] > 0:
                         v = blocks.factor[at]
                     held += 1
-            keep = v < np.inf and not pair_inside(penalty, room.a, room.cls, held, v, room.real, room.whole)
+            keep = v < np.inf and not pair_inside(penalty, room.a, Held(room.cls, held, v), room.work)
             n_new += keep
         if keep:
             active[n_active] = i

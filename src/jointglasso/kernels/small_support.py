@@ -7,13 +7,15 @@ a problem that does not settle is marked, and whoever called solves it in the us
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.group_pair import update
 from jointglasso.kernels.group_state import copy_row
-from jointglasso.kernels.pair_types import GroupPair
+from jointglasso.kernels.pair_types import GroupPair, Held, Work
 from jointglasso.kernels.support import sweep_support
 
 #: Most passes over the pairs of a column in one visit.
@@ -24,6 +26,15 @@ _SWEEPS, _REFIT_SWEEPS = 100, 400
 
 #: Precision, on the scale of correlations, beyond which an estimate is taken for a diverging one.
 _DIVERGED = 1e6
+
+
+class Visit(NamedTuple):
+    """What the visit of a column works on: (K, p) slopes, and room for the numbers of one pair."""
+
+    slope: FloatArray
+    linear: FloatArray
+    curvature: FloatArray
+    new: FloatArray
 
 
 @njit
@@ -57,7 +68,7 @@ def fit_supports(
     precision = np.empty((n_classes, p))
     for problem in range(n_problems):
         settled[problem] = _penalised(
-            S[problem], weight, lambda1, lambda2, tolerance, W, beta, precision
+            S[problem], weight, GroupPair(lambda1, lambda2), tolerance, W, beta, precision
         ) and _refitted(S[problem], tolerance, W, beta, theta[problem])
         for k in range(n_classes):
             for i in range(p):
@@ -70,8 +81,7 @@ def fit_supports(
 def _penalised(
     S: FloatArray,
     weight: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     tolerance: float,
     W: FloatArray,
     beta: FloatArray,
@@ -79,13 +89,13 @@ def _penalised(
 ) -> bool:
     """Block coordinate ascent on the dual, one column of all classes at a time, as in `kernels.small_columns`."""
     n_classes, p, _ = S.shape
-    _begin(S, weight, lambda1 + lambda2 / np.sqrt(n_classes), W)
+    _begin(S, weight, penalty.lambda1 + penalty.lambda2 / np.sqrt(n_classes), W)
     beta[:] = 0.0
     for k in range(n_classes):
         for i in range(p):
             precision[k, i] = 1.0 / S[k, i, i]
-    slope = np.empty((n_classes, p))
-    room = np.empty((3, n_classes))
+    slope, room = np.empty((n_classes, p)), np.empty((3, n_classes))
+    visit = Visit(slope, room[0], room[1], room[2])
     for _ in range(_SWEEPS):
         change = 0.0
         for j in range(p):
@@ -94,7 +104,7 @@ def _penalised(
                 for t in range(p):
                     if beta[k, j, t] != 0.0:
                         slope[k] += beta[k, j, t] * W[k, t]
-            _solve_column(j, weight, lambda1, lambda2, 0.1 * tolerance, W, beta, precision, slope, room)
+            _solve_column(j, weight, penalty, 0.1 * tolerance, W, beta, precision, visit)
             for k in range(n_classes):
                 step = _store(j, S[k, j], slope[k], W[k], beta[k, j], precision[k])
                 if step < 0.0:
@@ -125,29 +135,28 @@ def _begin(S: FloatArray, weight: FloatArray, reach: float, W: FloatArray) -> No
 def _solve_column(
     j: int,
     weight: FloatArray,
-    lambda1: float,
-    lambda2: float,
+    penalty: GroupPair,
     tolerance: float,
     W: FloatArray,
     beta: FloatArray,
     precision: FloatArray,
-    slope: FloatArray,
-    room: FloatArray,
+    visit: Visit,
 ) -> None:
     """Coordinate descent on the pairs of column j: all of them, then those that are not zero, until it settles."""
     n_classes, p, _ = W.shape
-    linear, curvature, new = room[0], room[1], room[2]
-    penalty, classes = GroupPair(lambda1, lambda2), np.empty(0, np.int64)
+    slope, linear, curvature, new = visit
+    classes = np.empty(0, np.int64)
+    pair, work = Held(classes, n_classes, 1.0), Work(new, classes)
     every = True
     for _ in range(_PASSES):
         biggest = 0.0
         for i in range(p):
-            if i == j or not _concerned(i, j, weight, lambda1, lambda2, beta, slope, every):
+            if i == j or not _concerned(i, j, weight, penalty, beta, slope, every):
                 continue
             for k in range(n_classes):
                 curvature[k] = weight[k] * W[k, i, i] / precision[k, j]
                 linear[k] = curvature[k] * precision[k, j] * beta[k, j, i] - weight[k] * slope[k, i]
-            update(penalty, curvature, linear, classes, n_classes, 1.0, new, new, classes)
+            update(penalty, curvature, linear, pair, new, work)
             for k in range(n_classes):
                 step = new[k] / precision[k, j] - beta[k, j, i]
                 if step != 0.0:
@@ -161,23 +170,16 @@ def _solve_column(
 
 @helper
 def _concerned(
-    i: int,
-    j: int,
-    weight: FloatArray,
-    lambda1: float,
-    lambda2: float,
-    beta: FloatArray,
-    slope: FloatArray,
-    every: bool,
+    i: int, j: int, weight: FloatArray, penalty: GroupPair, beta: FloatArray, slope: FloatArray, every: bool
 ) -> bool:
     """Whether a pair is not zero, or would not stay so."""
     total = 0.0
     for k in range(weight.shape[0]):
         if beta[k, j, i] != 0.0:
             return True
-        excess = weight[k] * abs(slope[k, i]) - lambda1
+        excess = weight[k] * abs(slope[k, i]) - penalty.lambda1
         total += excess * excess if excess > 0.0 else 0.0
-    return every and total > lambda2 * lambda2
+    return every and total > penalty.lambda2 * penalty.lambda2
 
 
 @helper

@@ -6,6 +6,8 @@ the V variables that have an active entry. Variables are renumbered component by
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -16,22 +18,27 @@ from jointglasso.kernels.group_state import cholesky, invert
 from jointglasso.kernels.pair_types import GroupPair
 
 
+class Point(NamedTuple):
+    """A point, and what tells whether a pair may stay zero there."""
+
+    start: IntArray
+    """CSR start of each pair."""
+    factor: FloatArray
+    """Weight of each pair in the penalty; empty where all are 1."""
+    upper: IntArray
+    block: IntArray
+    """Flat position and block of each entry."""
+    weight: FloatArray
+    """Of the class of each block."""
+    S: FloatArray
+    W: FloatArray
+    theta: FloatArray
+
+
 @njit
-def mark_active(
-    first: int,
-    last: int,
-    start: IntArray,
-    factor: FloatArray,
-    upper: IntArray,
-    entry_block: IntArray,
-    weight: FloatArray,
-    S: FloatArray,
-    W: FloatArray,
-    theta: FloatArray,
-    penalty: GroupPair,
-    mark: BoolArray,
-) -> None:
+def mark_active(first: int, last: int, point: Point, penalty: GroupPair, mark: BoolArray) -> None:
     """Mark the pairs first..last-1 that are not zero, or not allowed to stay zero."""
+    start, factor, upper, entry_block, weight, S, W, theta = point
     l1, l2 = penalty.lambda1, penalty.lambda2
     weighted = factor.shape[0] > 0
     for pair in range(first, last):
@@ -51,22 +58,12 @@ def mark_active(
 
 
 @njit
-def active_entries(
-    mark: BoolArray,
-    start: IntArray,
-    factor: FloatArray,
-    upper: IntArray,
-    entry_block: IntArray,
-    weight: FloatArray,
-    S: FloatArray,
-    W: FloatArray,
-    theta: FloatArray,
-    penalty: GroupPair,
-) -> tuple[IntArray, IntArray]:
+def active_entries(mark: BoolArray, point: Point, penalty: GroupPair) -> tuple[IntArray, IntArray]:
     """Entries of the marked pairs that are non-zero or have a gradient above lambda1, with their CSR start.
 
     The other entries of a marked pair stay zero in this iteration.
     """
+    start, factor, upper, entry_block, weight, S, W, theta = point
     n_pairs = 0
     n_entries = 0
     for pair in range(mark.shape[0]):

@@ -30,7 +30,7 @@ from scipy import sparse
 from jointglasso import tuning
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import Entries
+from jointglasso.kernels.pair_types import Entries, Work
 
 Result = TypeVar("Result")
 
@@ -161,7 +161,7 @@ class PairPenalty(ABC):
         """Numbers that the functions of one pair need as room to work in."""
         from jointglasso.kernels.pair import module_of
 
-        size: int = module_of(type(self.pair)).room(n_classes)
+        size: int = module_of(self.pair).room(n_classes)
         return size
 
     # Entries
@@ -179,7 +179,7 @@ class PairPenalty(ABC):
         from jointglasso.kernels import entries as kernels
 
         out = np.empty_like(values)
-        kernels.prox(self.pair, values, step, entries, *self._room(entries), out)
+        kernels.prox(self.pair, values, step, entries, self._work(entries.n_classes), out)
         return out
 
     def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
@@ -189,7 +189,7 @@ class PairPenalty(ABC):
         out = np.empty_like(linear)
 
         def one(at: slice, part: Entries) -> None:
-            kernels.update(self.pair, curvature[at], linear[at], part, *self._room(part), out[at])
+            kernels.update(self.pair, curvature[at], linear[at], part, self._work(part.n_classes), out[at])
 
         on_cores(one, entries)
         return out
@@ -201,7 +201,7 @@ class PairPenalty(ABC):
         out = np.empty_like(wanted)
 
         def one(at: slice, part: Entries) -> None:
-            kernels.nearest_subgradient(self.pair, theta[at], wanted[at], part, *self._room(part), out[at])
+            kernels.nearest_subgradient(self.pair, theta[at], wanted[at], part, self._work(part.n_classes), out[at])
 
         on_cores(one, entries)
         return out
@@ -211,7 +211,7 @@ class PairPenalty(ABC):
         from jointglasso.kernels import entries as kernels
 
         out = np.empty(len(entries.start) - 1, dtype=bool)
-        kernels.inside(self.pair, u, entries, *self._room(entries), out)
+        kernels.inside(self.pair, u, entries, self._work(entries.n_classes), out)
         return out
 
     def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
@@ -219,7 +219,7 @@ class PairPenalty(ABC):
         from jointglasso.kernels import entries as kernels
 
         out = np.empty(len(entries.start) - 1)
-        kernels.gauge(self.pair, u, entries, *self._room(entries), out)
+        kernels.gauge(self.pair, u, entries, self._work(entries.n_classes), out)
         return out
 
     @abstractmethod
@@ -278,9 +278,9 @@ class PairPenalty(ABC):
         Where a pair is cut, theta is zero, u is exactly minus the weighted covariance, and the reaches are zero.
         """
 
-    def _room(self, entries: Entries) -> tuple[FloatArray, IntArray]:
-        size = self.room(entries.n_classes)
-        return np.empty(size), np.empty(size, dtype=np.int64)
+    def _work(self, n_classes: int) -> Work:
+        size = self.room(n_classes)
+        return Work(np.empty(size), np.empty(size, dtype=np.int64))
 
     def as_entries(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> tuple[FloatArray, Entries]:
         """Rows as entries of pairs that all classes hold."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import Entries, FusedPair
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair
 from jointglasso.penalties.base import UNIFORM
 from jointglasso.penalties.class_graph import forest_of, masses_of
 from jointglasso.penalties.tied import TiedPenalty
@@ -30,8 +30,6 @@ class FusedPenalty(TiedPenalty):
     @cached_property
     def pair(self) -> FusedPair:
         """The penalty of one pair, for compiled code."""
-        from jointglasso.kernels.best_sets import COMPLETE, FOREST, GENERAL
-
         coefficients = np.ascontiguousarray(self.lambda2 * self.graph, dtype=np.float64)
         masses = masses_of(coefficients)
         forest = forest_of(coefficients)
@@ -55,13 +53,13 @@ class FusedPenalty(TiedPenalty):
     def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         from jointglasso.kernels import fused_rows
 
-        return fused_rows.pattern(self.pair, np.ascontiguousarray(rows), factor, *self._work())
+        return fused_rows.pattern(self.pair, np.ascontiguousarray(rows), factor, self._work(self.n_classes))
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
         from jointglasso.kernels import fused_rows
 
         weighted, start = np.ascontiguousarray(rows), np.ascontiguousarray(joined)
-        return fused_rows.closure(self.pair, weighted, start, factor, *self._work())
+        return fused_rows.closure(self.pair, weighted, start, factor, self._work(self.n_classes))
 
     def forced(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         """(m, K) classes that every solution joins: above the l1 weight and all ties together."""
@@ -90,6 +88,6 @@ class FusedPenalty(TiedPenalty):
         factor = entries.factor[~easy] if len(entries.factor) else UNIFORM
         hard = Entries(start, entries.cls[at], factor, entries.n_classes)
         zero[at], equal[~easy] = fused_rows.proves(
-            self.pair, u[at], u_reach[at], hard, self.tied_classes, *self._work()
+            self.pair, u[at], u_reach[at], hard, self.tied_classes, self._work(self.n_classes)
         )
         return zero, equal

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import Entries, LaplacianPair
+from jointglasso.kernels.pair_types import LAPLACIAN, Entries, FusedPair
 from jointglasso.penalties.base import UNIFORM
 from jointglasso.penalties.tied import TiedPenalty
 
@@ -29,9 +29,10 @@ class LaplacianPenalty(TiedPenalty):
     name: ClassVar[str] = "laplacian"
 
     @cached_property
-    def pair(self) -> LaplacianPair:
+    def pair(self) -> FusedPair:
         """The penalty of one pair, for compiled code."""
-        return LaplacianPair(self.l1, np.ascontiguousarray(self.lambda2 * self.graph, dtype=np.float64))
+        ties, nothing = np.ascontiguousarray(self.lambda2 * self.graph, dtype=np.float64), np.empty(0, dtype=np.int64)
+        return FusedPair(self.l1, ties, LAPLACIAN, np.empty(0), nothing, nothing)
 
     def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         """Signs for unit variances and weights; others may have another support, which the recheck finds."""

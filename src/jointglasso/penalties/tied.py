@@ -58,7 +58,7 @@ class TiedPenalty(PairPenalty):
         """Whether twice the argument costs twice as much."""
         from jointglasso.kernels.pair import module_of
 
-        return bool(module_of(type(self.pair)).HOMOGENEOUS)
+        return bool(module_of(self.pair).HOMOGENEOUS)
 
     @property
     def scale(self) -> float:
@@ -116,7 +116,3 @@ class TiedPenalty(PairPenalty):
     def degrees_of_freedom(self, theta: FloatArray, entries: Entries) -> int:
         """Number of values that are free: clusters of neighbours that are equal and not zero."""
         return int(self.face(theta, entries)[0].max(initial=-1)) + 1
-
-    def _work(self) -> tuple[FloatArray, IntArray]:
-        size = self.room(self.n_classes)
-        return np.empty(size), np.empty(size, dtype=np.int64)

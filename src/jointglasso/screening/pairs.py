@@ -282,7 +282,7 @@ class TileScan:
             piece = source.rough_correlations(k, rows, columns, out=scratch)
             scale = self.weighted_deviation[k][rows], self.deviation[k][columns]
             n_hits = mark_possibly_above(
-                piece, *scale, self.errors[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits
+                piece, scale, self.errors[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits
             )
             if self.pair_weights is not None:
                 n_hits = self._mark_easier(piece, scale, self.errors[k], rows, columns, n_hits)

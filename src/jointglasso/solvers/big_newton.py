@@ -26,7 +26,7 @@ from jointglasso.kernels.pair_types import Entries, GroupPair
 from jointglasso.penalties import ANY_CLASS
 from jointglasso.solvers.base import SolverTask, diagonal_start, reason_to_end
 from jointglasso.solvers.columns import ColumnAscent, next_look
-from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set
+from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set, point_of
 
 Product = Callable[[FloatArray], FloatArray]
 
@@ -154,7 +154,7 @@ class _State:
         system = task.system
         state = cls(task, workers, start, np.zeros_like(start), np.zeros(system.n_blocks))
         nonzero = system.sum_per_pair(np.abs(system.gather(start))) > 0
-        working = build_working_set(system, nonzero, system.S, start, task.penalty.times(np.inf).pair)
+        working = build_working_set(system, nonzero, point_of(system, system.S, start), task.penalty.times(np.inf).pair)
         x = state._settle(working)
         factors = working.cholesky(x, workers)
         if factors is None:
@@ -230,18 +230,15 @@ class _State:
         system = self.task.system
         mark = np.empty(system.n_pairs, dtype=bool)
         bounds = balanced_bounds(np.ones(system.n_pairs), self.workers.n_threads)
-        raised = 1.0
+        point, raised = point_of(system, self.W, self.theta), 1.0
         while True:
-            self.workers.run(
-                mark_active, bounds, system.pair_start, system.pair_factor, system.upper, system.entry_block,
-                system.block_weight, system.S, self.W, self.theta, self.task.penalty.times(raised).pair, mark,
-            )  # fmt: skip
+            self.workers.run(mark_active, bounds, point, self.task.penalty.times(raised).pair, mark)
             if np.count_nonzero(mark) <= self.room:
                 break
             raised *= tuning.RAISE
         self.complete = raised == 1.0
         self.room = min(self.room * tuning.GROWTH, float(system.n_pairs))
-        working = build_working_set(system, mark, self.W, self.theta, self.task.penalty.pair)
+        working = build_working_set(system, mark, point, self.task.penalty.pair)
         self._settle(working)
         return working
 

@@ -66,7 +66,7 @@ def forest_solution(
     W = np.zeros_like(S)
     workers = Workers(n_threads if len(pairs) > tuning.WORTH_THREADS_OF_PAIRS else 1)
     parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
-    workers.run(forest_covariances, parts, start, factor, taken, S, weight, product, penalty.pair, W)
+    workers.run(forest_covariances, parts, start, factor, taken, (S, weight, product), penalty.pair, W)
     value = -W / (product - W * W)
     share = -value * W
     extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
 from jointglasso.kernels.pair_types import GroupPair
 from jointglasso.penalties import UNIFORM
+
+if TYPE_CHECKING:
+    from jointglasso.kernels.working_set import Point
 
 Pattern = tuple[IntArray, IntArray, IntArray]
 
@@ -151,16 +154,20 @@ class WorkingSet:
         return dense[self.area[c] : self.area[c + 1]].reshape(size, size)
 
 
-def build_working_set(
-    system: BlockSystem, mark: BoolArray, W: FloatArray, theta: FloatArray, penalty: GroupPair
-) -> WorkingSet:
+def point_of(system: BlockSystem, W: FloatArray, theta: FloatArray) -> Point:
+    """What compiled code is given of theta and its inverse."""
+    from jointglasso.kernels.working_set import Point
+
+    return Point(
+        system.pair_start, system.pair_factor, system.upper, system.entry_block, system.block_weight, system.S, W, theta
+    )
+
+
+def build_working_set(system: BlockSystem, mark: BoolArray, point: Point, penalty: GroupPair) -> WorkingSet:
     """Working set of the marked pairs."""
     from jointglasso.kernels.working_set import active_entries, number_nodes
 
-    start, entries = active_entries(
-        mark, system.pair_start, system.pair_factor, system.upper, system.entry_block, system.block_weight, system.S,
-        W, theta, penalty,
-    )  # fmt: skip
+    start, entries = active_entries(mark, point, penalty)
     row, column = system.entry_members(entries)
     members, component_start, node = number_nodes(len(system.members), row, column)
     blocks = np.concatenate([system.entry_block[entries], system.diagonal_block[members]])
@@ -186,7 +193,7 @@ class HessianProduct:
     """
 
     def __init__(self, working: WorkingSet, W: FloatArray, workers: Workers) -> None:
-        from jointglasso.kernels.hessian import TILE, pack_tiles
+        from jointglasso.kernels.hessian import TILE, Tiles, pack_tiles
 
         self.working, self.workers = working, workers
         self.work = 0.0
@@ -194,19 +201,17 @@ class HessianProduct:
         size = np.diff(working.component_start)
         self._tiles = -(-size // TILE)
         room = self._tiles + self._tiles % 2  # `sample_tiles` takes them two at a time
-        self._offset = np.concatenate([[0], np.cumsum(room * size * TILE)])
-        self._tasks = (
-            np.repeat(np.arange(len(size)), self._tiles),
-            np.arange(self._tiles.sum()) - np.repeat(np.cumsum(self._tiles) - self._tiles, self._tiles),
-        )
-        self._packed, self._product = _aligned_rows(self._offset[-1]), _aligned_rows(self._offset[-1])
+        offset = np.concatenate([[0], np.cumsum(room * size * TILE)])
+        component = np.repeat(np.arange(len(size)), self._tiles)
+        number = np.arange(self._tiles.sum()) - np.repeat(np.cumsum(self._tiles) - self._tiles, self._tiles)
+        rows = _aligned_rows(offset[-1]), _aligned_rows(offset[-1])
+        self._packed = Tiles(component, number, working.component_start, offset, *rows)
         block = working.component_block
         # Numbers of size one, whatever the units of the data: single precision has a small range.
         self._scale = float(W[working.system.diagonal].max())
         workers.run(
-            pack_tiles, balanced_bounds(size[self._tasks[0]].astype(float), workers.n_threads), *self._tasks,
-            working.component_start, self._offset, working.slot, working.system.offset[block],
-            working.system.size[block], self._scale, W, self._packed,
+            pack_tiles, balanced_bounds(size[component].astype(float), workers.n_threads), self._packed, working.slot,
+            working.system.offset[block], working.system.size[block], self._scale, W,
         )  # fmt: skip
         self._use(working.pattern, working.upper_pattern)
 
@@ -221,7 +226,7 @@ class HessianProduct:
         self._pattern, self._upper = pattern, upper
         per_node = np.diff(pattern[0]).astype(float)
         cost = np.add.reduceat(per_node, self.working.component_start[:-1]) + 1.0
-        self._task_bounds = balanced_bounds(cost[self._tasks[0]], self.workers.n_threads)
+        self._task_bounds = balanced_bounds(cost[self._packed.component], self.workers.n_threads)
         sampled = np.diff(upper[0]).astype(float) * self._tiles[self.working.component]
         self._row_bounds = balanced_bounds(sampled, self.workers.n_threads)
         size = np.diff(self.working.component_start)[self.working.component]
@@ -235,15 +240,11 @@ class HessianProduct:
         start, column, unknown = self._pattern
         scale = float(np.abs(d).max()) or 1.0
         values = (d / scale)[unknown].astype(np.float32)
-        self.workers.run(
-            multiply_tiles, self._task_bounds, *self._tasks, working.component_start, self._offset, start, column,
-            values, self._packed, self._product,
-        )  # fmt: skip
+        self.workers.run(multiply_tiles, self._task_bounds, self._packed, start, column, values)
         out = np.zeros_like(d)
         self.workers.run(
-            sample_tiles, self._row_bounds, working.component, working.component_start, self._offset, *self._upper,
-            working.weight, self._packed, self._product, out,
-        )  # fmt: skip
+            sample_tiles, self._row_bounds, self._packed, working.component, self._upper, working.weight, out
+        )
         out *= scale * self._scale**2
         return out
 
