@@ -101,12 +101,15 @@ def default(X: np.ndarray, y: np.ndarray) -> Graphs:
     return edges(jgl.select(X, y).precision)
 
 
-def earlier(X: np.ndarray, y: np.ndarray) -> Graphs:
-    """The default of version 0.1."""
+def earlier_choice(X: np.ndarray, y: np.ndarray) -> jgl.SelectionResult:
+    """The default of version 0.1, gamma = 0.5."""
     source = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
     grid = jgl.lambda_grid(source, ratios=(0.1, 0.3, 0.6, 1.0, 2.0), min_ratio=0.05)
-    found = jgl.select(X, y, criterion="ebic", grid=grid, weights="equal", penalize_diagonal=True)
-    return edges(found.precision)
+    return jgl.select(X, y, criterion="ebic", grid=grid, weights="equal", penalize_diagonal=True)
+
+
+def earlier(X: np.ndarray, y: np.ndarray) -> Graphs:
+    return edges(earlier_choice(X, y).precision)
 
 
 def separate(X: np.ndarray, y: np.ndarray) -> Graphs:

@@ -11,13 +11,14 @@ import jointglasso as jgl
 import recovery
 from jointglasso.inference import support
 from jointglasso.solution.refit import Refit
-from simulations import DESIGNS, Count, Design, exponentials, repeat, score, student, truths
+from simulations import DESIGNS, Count, Design, data_set, exponentials, score, student, truths
 
 
 def simulate(design, repetitions, **options):
     """Counts of edges, differences and heterogeneity over some data sets."""
     counts = Count(), Count(), Count()
-    for truth, samples in repeat(design, repetitions, seed=3):
+    for number in range(repetitions):
+        truth, samples = data_set(design, 3, number)
         score(truth, jgl.infer(samples, **options), *counts)
     return counts
 
