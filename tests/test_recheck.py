@@ -115,13 +115,13 @@ def test_the_solution_lies_within_the_reach_of_the_gap(stretch):
 def test_pairs_that_are_not_looked_at_are_proved(penalty, monkeypatch):
     """Whatever the gap, groups are proved as if every pair that a class has cut were looked at."""
     seen: list[tuple[Cuts, np.ndarray, Bounds]] = []
-    original = Cuts.groups_unproved
+    original = Cuts.check
 
-    def watched(self: Cuts, theta: np.ndarray, bounds: Bounds) -> np.ndarray:
+    def watched(self: Cuts, theta: np.ndarray, bounds: Bounds) -> tuple[Violated, np.ndarray]:
         seen.append((self, theta, bounds))
         return original(self, theta, bounds)
 
-    monkeypatch.setattr(Cuts, "groups_unproved", watched)
+    monkeypatch.setattr(Cuts, "check", watched)
     rng = np.random.default_rng(3)
     for _ in range(12):
         X = rng.standard_normal((3, 30, 12))
@@ -132,10 +132,10 @@ def test_pairs_that_are_not_looked_at_are_proved(penalty, monkeypatch):
     for cuts, theta, bounds in seen:
         for gap in 10.0 ** np.linspace(-8, -1, 15):
             wider = replace(bounds, gap=bounds.gap + gap)
-            found = set(original(cuts, theta, wider).tolist())
+            found = set(original(cuts, theta, wider)[1].tolist())
             with monkeypatch.context() as every:
                 every.setattr(Cuts, "_rows", lambda self, theta, _: self._as_rows(self._partly_held, theta))
-                assert set(original(cuts, theta, wider).tolist()) == found
+                assert set(original(cuts, theta, wider)[1].tolist()) == found
             outcomes.append(bool(found))
     assert 10 < sum(outcomes) < len(outcomes) - 10
 
@@ -144,13 +144,13 @@ def test_pairs_that_are_not_looked_at_are_proved(penalty, monkeypatch):
 def test_what_leaks_is_what_the_dual_point_lacks_where_a_pair_was_cut(weight, monkeypatch):
     """Where class 1 has the pair, that of class 2 may be at most lambda1; the rest of its covariance leaks."""
     seen: list[Leaks] = []
-    original = Cuts.violated
+    original = Cuts.check
 
-    def watched(self: Cuts, theta: np.ndarray, bounds: Bounds) -> Violated:
+    def watched(self: Cuts, theta: np.ndarray, bounds: Bounds) -> tuple[Violated, np.ndarray]:
         seen.append(self.subgradient(theta, bounds)[2])
         return original(self, theta, bounds)
 
-    monkeypatch.setattr(Cuts, "violated", watched)
+    monkeypatch.setattr(Cuts, "check", watched)
     S = shadow(0.0, 0.02)
     S[1, 0, 2] = S[1, 2, 0] = (LAMBDA1 + 0.02) / weight
     jgl.solve(S, LAMBDA1, LAMBDA2, tol=1e-9, weights=[1.0, weight], penalize_diagonal=False)

@@ -93,6 +93,10 @@ class CertainEdges:
     """Proved to be non-zero in the exact solution."""
     absent: BoolArray
     """Proved to be zero in the exact solution."""
+    equal: BoolArray
+    """(P, T) of each pair: whether its values in two classes that are compared, equal here, are proved equal."""
+    reach: FloatArray
+    """How far each entry of the exact solution may be."""
 
 
 def bound_groups(
@@ -142,9 +146,13 @@ def bound_groups(
 
 def diagonal_bounds(system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float) -> Bounds:
     """Objective of each group at a diagonal `theta`, for who does not ask for its gap: that counts as infinite."""
-    logdet = bincount(system.diagonal_block, np.log(theta[system.diagonal]), system.n_blocks)
+    diagonal, own, fused = theta[system.diagonal], system.diagonal_block, FusedDiagonal.of(system, penalty)
+    logdet = bincount(own, np.log(diagonal), system.n_blocks)
     factor = Factorization(np.empty(0), logdet, np.ones(system.n_blocks, dtype=bool))
-    objective = _objective(system, theta, np.zeros(len(system.upper)), factor, penalty, diagonal_penalty)
+    likelihood = bincount(own, system.S[system.diagonal] * diagonal, system.n_blocks) - logdet
+    penalties = diagonal_penalty * bincount(own, diagonal, system.n_blocks)
+    objective = system.sum_per_group(system.block_weight * likelihood + penalties)
+    objective = objective if fused is None else objective + fused.value(diagonal)
     return Bounds(objective, np.full(system.n_groups, np.inf), np.empty(0), factor)
 
 
@@ -213,12 +221,12 @@ def certain_edges(
     entries = system.gather(theta)
     present = np.abs(entries) > (1.0 + ROUNDING) * reach
     u, u_reach = subgradient_within(system, dual, gap, penalty)
-    absent = penalty.certain_zeros(entries, u, u_reach, reach, system.entries(penalty))
+    absent, equal = penalty.proves(entries, u, u_reach, reach, system.entries(penalty))
     if not cuts_proved:
         absent &= system.of_entries(np.diff(system.pair_start) == system.n_classes)
     # An edge lies on the boundary of the dual ball: no rounding may decide on which side.
     absent &= entries == 0.0
-    return CertainEdges(present, absent)
+    return CertainEdges(present, absent, equal, reach)
 
 
 def subgradient_within(

@@ -192,5 +192,6 @@ SMALL_PRODUCT, MEDIUM_PRODUCT = 16, 512
 SAFE_ENTRIES = 2e6
 
 #: Iterations of the attempts to prove the cuts of a dynamic screen by a sharper solution, of which one is nearly always
-#: enough; so few groups, with less than this share of all entries, are sharpened one by one.
-SHARPENINGS, FEW_GROUPS, SMALL_SHARE = (1, 100, 100), 4, 0.25
+#: enough, and the share of the gap that each is to leave; so few groups, with less than this share of all entries, are
+#: sharpened one by one.
+SHARPENINGS, FEW_GROUPS, SMALL_SHARE = ((1, 1e-4), (100, 1e-7), (100, 1e-7)), 4, 0.25

@@ -75,8 +75,8 @@ class OpenedBig:
         if self.cuts is None:
             nobody = np.empty(0, dtype=np.int64)
             return (nobody, nobody, np.empty((0, self.point.group.n_classes), dtype=bool)), True
-        unproved = self.cuts.groups_unproved(self.theta, self.bounds)
-        return self.cuts.violated(self.theta, self.bounds), not len(unproved)
+        violated, unproved = self.cuts.check(self.theta, self.bounds)
+        return violated, not len(unproved)
 
     def with_cuts(self) -> tuple[Bounds, Leaks]:
         """Bounds by the part of a dual point over all classes that lies in the blocks, and the rest: its leaks."""

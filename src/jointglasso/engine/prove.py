@@ -177,7 +177,7 @@ def _with_radius(
         nonzeros=replace(outcome.nonzeros, proved=proved),
         n_present=int(edges.present.sum()),
         n_absent=int(edges.absent.sum()),
-        ties=certain_ties(system, theta, dual, radii, problem.penalty, cuts_proved=False),
+        ties=certain_ties(system, theta, edges, problem.penalty, cuts_proved=False),
     )
 
 

@@ -69,9 +69,13 @@ class Cuts:
             return self.waiting
         return np.flatnonzero(np.diff(self.system.pair_start) < self.system.n_classes)
 
-    def violated(self, theta: FloatArray, bounds: Bounds) -> Violated:
-        """Pairs that fail the check at `theta`, and the classes that must be merged there."""
+    def check(self, theta: FloatArray, bounds: Bounds) -> tuple[Violated, IntArray]:
+        """Pairs that fail the check at `theta`, with the classes to merge there, and the groups left unproved."""
         rows = self._rows(theta, bounds)
+        return self._violated(rows, bounds), self._groups_unproved(rows, theta, bounds)
+
+    def _violated(self, rows: Rows, bounds: Bounds) -> Violated:
+        """Pairs that fail the check, and the classes that must be merged there."""
         if not len(rows.i):
             return rows.i, rows.j, rows.held
         u = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
@@ -79,13 +83,13 @@ class Cuts:
         failed = wanted.any(axis=1)
         return rows.i[failed], rows.j[failed], wanted[failed]
 
-    def groups_unproved(self, theta: FloatArray, bounds: Bounds) -> IntArray:
+    def _groups_unproved(self, rows: Rows, theta: FloatArray, bounds: Bounds) -> IntArray:
         """Groups with a pair of which the gap does not prove that it passes the check at the exact solution.
 
         If there are none, the exact solution of the restricted problem is that of the whole problem, and the bounds of
         the restricted problem are bounds of it.
         """
-        rows, system = self._rows(theta, bounds), self.system
+        system = self.system
         if not len(rows.i):
             return np.empty(0, dtype=np.int64)
         u, u_reach = subgradient_within(system, bounds.dual, bounds.gap, self.problem.penalty, rows.entries)
@@ -211,17 +215,17 @@ def prove_cuts(
     if cuts is None:
         nothing = np.empty(0, dtype=np.int64)
         return result, bounds, (nothing, nothing, np.empty((0, system.n_classes), dtype=bool)), True
-    violated, blurred = cuts.violated(result.theta, bounds), cuts.groups_unproved(result.theta, bounds)
+    violated, blurred = cuts.check(result.theta, bounds)
     worth_it = system.size.max(initial=0) <= tuning.BATCHED_BLOCK and not method.lockstep
-    for most in tuning.SHARPENINGS:
+    for most, share in tuning.SHARPENINGS:
         left = task.max_iter - result.n_iter
         if not len(blurred) or len(violated[0]) or not worth_it or left <= 0 or tell():
             break
-        sharper = _sharpened(task, method, result, blurred, min(most, left), tell)
+        sharper = _sharpened(task, method, result, blurred, share, min(most, left), tell)
         if sharper is result:
             continue
         result, bounds = sharper, _rounded(task, sharper)
-        violated, blurred = cuts.violated(result.theta, bounds), cuts.groups_unproved(result.theta, bounds)
+        violated, blurred = cuts.check(result.theta, bounds)
     return result, bounds, violated, not len(blurred)
 
 
@@ -230,11 +234,17 @@ def _rounded(task: SolverTask, result: SolverResult) -> Bounds:
 
 
 def _sharpened(
-    task: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, max_iter: int, tell: Tell
+    task: SolverTask,
+    method: GroupSolver,
+    result: SolverResult,
+    groups: IntArray,
+    share: float,
+    max_iter: int,
+    tell: Tell,
 ) -> SolverResult:
-    """Solve some groups again, from where they are, to a far smaller gap."""
+    """Solve some groups again, from where they are, to a share of their gaps."""
     limits = np.full(task.system.n_groups, np.inf)
-    limits[groups] = 1e-7 * result.bounds.gap[groups]
+    limits[groups] = share * result.bounds.gap[groups]
     sharp = replace(
         task, start=result.theta, known=result.bounds, warm=True, share=limits, tol=1.0, absolute=True,
         max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: tell(),

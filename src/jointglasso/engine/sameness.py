@@ -10,9 +10,8 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.certificate import subgradient_within
+from jointglasso.certificate import CertainEdges
 from jointglasso.covariance import absent_of
-from jointglasso.engine.recheck import theta_reach
 from jointglasso.penalties import PairPenalty
 from jointglasso.problem import JointProblem
 from jointglasso.solution import Sameness
@@ -33,16 +32,15 @@ NO_PROOFS = TieProofs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 
 def certain_ties(
     system: BlockSystem,
     theta: FloatArray,
-    dual: FloatArray,
-    gap: FloatArray,
+    edges: CertainEdges,
     penalty: PairPenalty,
     *,
     cuts_proved: bool = True,
 ) -> TieProofs:
-    """Comparisons of tied classes that the gap (G,) of their group proves, of the pairs that are not zero.
+    """Comparisons of tied classes that the gap of their group proves, of the pairs that are not zero.
 
-    Values that are equal are proved so by `penalty.proves`; others differ for certain where their distance is more than
-    how far both may be off. Unless the cuts of a dynamic screen are proved, only pairs that all classes hold count.
+    Values that are equal are proved so already; others differ for certain where their distance is more than how far
+    both may be off. Unless the cuts of a dynamic screen are proved, only pairs that all classes hold count.
     """
     tied = penalty.tied_classes
     if not len(tied):
@@ -55,9 +53,7 @@ def certain_ties(
         return NO_PROOFS
     at, start = system.entries_of(pairs)
     row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[at]
-    values, reach = theta[system.upper[at]], theta_reach(system, theta, gap, at)
-    u, u_reach = subgradient_within(system, dual, gap, penalty, at)
-    equal = penalty.proves(values, u, u_reach, reach, system.entries(penalty, pairs))[1]
+    values, reach, equal = theta[system.upper[at]], edges.reach[at], edges.equal[pairs]
     # Where a class does not hold a pair its value is zero, for certain; unless it holds it in another group.
     whole, far, held = (np.zeros((len(pairs), system.n_classes)) for _ in range(3))
     whole[row, cls], far[row, cls], held[row, cls] = values, reach, 1.0

@@ -54,7 +54,7 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
     if proved:  # otherwise nothing can be said before the gap of the whole is known
         edges = certain_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
         present, absent = edges.present, edges.absent
-        ties = certain_ties(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
+        ties = certain_ties(system, result.theta, edges, shared.problem.penalty)
     return Outcome(
         number=item.number,
         objective=bounds.objective,
@@ -98,8 +98,10 @@ def build(item: Item, shared: Shared) -> tuple[BlockSystem, Cuts | None]:
     if problem.penalty.by_class:  # the classes of a pair may belong to several groups
         i, j = system.pair_variables
         p = problem.source.n_variables
-        here = np.isin(i * p + j, waiting.rows.astype(np.int64) * p + waiting.columns)
-        return system, Cuts(problem, system, np.flatnonzero(here))
+        keys, wanted = i * p + j, waiting.rows.astype(np.int64) * p + waiting.columns
+        first, last = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
+        marks = np.bincount(first, minlength=len(keys) + 1) - np.bincount(last, minlength=len(keys) + 1)
+        return system, Cuts(problem, system, np.flatnonzero(np.cumsum(marks)))
     near = waiting_among(waiting, system.members, problem.source.n_variables)
     pair = system.find_pairs(waiting.rows[near], waiting.columns[near])
     return system, Cuts(problem, system, np.unique(pair[pair >= 0]))

@@ -93,13 +93,19 @@ def closure(penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: Flo
 
 @njit
 def proves(
-    penalty: FusedPair, u: FloatArray, reach: FloatArray, entries: Entries, tied: IntArray, work: Work
+    penalty: FusedPair,
+    theta: FloatArray,
+    u: FloatArray,
+    reach: FloatArray,
+    entries: Entries,
+    tied: IntArray,
+    work: Work,
 ) -> tuple[BoolArray, BoolArray]:
-    """Zeros among the entries, and equalities (P, ties), of all points whose dual is within `reach` of `u`.
+    """Zeros of `theta`, and its equalities (P, ties), in all points whose dual is within `reach` of `u`.
 
     At the optimum every level set is tight: ``|u(Q)| = l1(Q) + cut(Q)``. A class in no set that may be tight is zero,
     and two classes that no such set separates are equal. `tied` (ties, 2) holds the classes to compare; those that do
-    not hold a pair are zero there.
+    not hold a pair are zero there. What is neither zero nor equal at `theta` is not asked about.
     """
     n_pairs = entries.start.shape[0] - 1
     n_classes = penalty.l1.shape[0]
@@ -109,10 +115,12 @@ def proves(
     for q in range(n_pairs):
         first, last = entries.start[q], entries.start[q + 1]
         n = last - first
-        cls = entries.cls[first:last]
+        cls, here, near = entries.cls[first:last], u[first:last], reach[first:last]
         pair = Held(cls, n, entries.factor[q] if entries.factor.shape[0] else 1.0)
-        here, near = u[first:last], reach[first:last]
-        if _all_loose(penalty, here, near, pair, work):
+        loose = True
+        for at in range(n):  # nearly all are below the thresholds of their classes by far
+            loose = loose and abs(here[at]) + near[at] < (1.0 - 1e-9) * pair.v * penalty.l1[cls[at]]
+        if loose or _all_loose(penalty, here, near, pair, work):
             zero[first:last] = True
             equal[q] = True
             continue
@@ -121,16 +129,17 @@ def proves(
         place[:] = -1
         for at in range(n):
             place[cls[at]] = at
-            zero[first + at] = not _may_be_tight(graph, here, near, margin, at, -1)
+            if theta[first + at] == 0.0:
+                zero[first + at] = not _may_be_tight(graph, here, near, margin, at, -1)
         for t in range(tied.shape[0]):
             one, two = place[tied[t, 0]], place[tied[t, 1]]
-            if one >= 0 and two >= 0:
+            if one < 0 or two < 0:
+                equal[q, t] = max(one, two) < 0 or zero[first + max(one, two)]
+            elif theta[first + one] == theta[first + two]:
                 equal[q, t] = not (
                     _may_be_tight(graph, here, near, margin, one, two)
                     or _may_be_tight(graph, here, near, margin, two, one)
                 )
-            else:
-                equal[q, t] = max(one, two) < 0 or zero[first + max(one, two)]
     return zero, equal
 
 
@@ -160,12 +169,16 @@ def _may_be_tight(graph: Graph, u: FloatArray, reach: FloatArray, margin: float,
     for half in range(2):
         sign = 1.0 - 2.0 * half
         enough = 1.0
+        most = 0.0
         for k in range(graph.n):
             graph.label[k] = 1
             graph.gain[k] = sign * u[k] + reach[k] - graph.l1[k] + margin
             enough += abs(graph.gain[k])
+            most += graph.gain[k] if k == member else max(graph.gain[k], 0.0)
         # More than all other gains and ties could be worth decides about one class.
         enough += _total_ties(graph)
+        if most < -1e-12 * enough:  # no set is worth more, whatever the ties
+            continue
         graph.gain[member] += enough
         if stranger >= 0:
             graph.gain[stranger] -= enough

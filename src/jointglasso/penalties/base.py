@@ -25,7 +25,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from jointglasso import tuning
 from jointglasso._threads import map_on_cores
@@ -108,7 +107,9 @@ class PairPenalty(ABC):
         """Between which classes it acts; None: between all of them, pair by pair."""
         if self.ties is None:
             return None
-        _, part = sparse.csgraph.connected_components(sparse.csr_array(self.ties), directed=False)
+        from jointglasso.kernels.components import components
+
+        part = components(len(self.ties), *np.nonzero(self.ties))
         return Coupling(self.ties, np.asarray(part[:, None] == part), self.of_diagonal is not None)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair
-from jointglasso.penalties.base import UNIFORM
+from jointglasso.penalties.base import UNIFORM, on_cores
 from jointglasso.penalties.class_graph import forest_of, masses_of
 from jointglasso.penalties.tied import TiedPenalty
 
@@ -78,16 +78,9 @@ class FusedPenalty(TiedPenalty):
     ) -> tuple[BoolArray, BoolArray]:
         from jointglasso.kernels import fused_rows
 
-        size = np.diff(entries.start)
-        limit = (1.0 - 1e-9) * self.lambda1 * (1.0 if len(entries.factor) == 0 else np.repeat(entries.factor, size))
-        # Nearly all pairs are below the thresholds of their classes by far, and then no set of classes is tight.
-        easy = np.logical_and.reduceat(np.abs(u) + u_reach < limit, entries.start[:-1]) if len(u) else np.zeros(0, bool)
-        zero, equal = np.repeat(easy, size), np.repeat(easy[:, None], len(self.tied_classes), axis=1)
-        at = np.flatnonzero(~zero)
-        start = np.concatenate([[0], np.cumsum(size[~easy])])
-        factor = entries.factor[~easy] if len(entries.factor) else UNIFORM
-        hard = Entries(start, entries.cls[at], factor, entries.n_classes)
-        zero[at], equal[~easy] = fused_rows.proves(
-            self.pair, u[at], u_reach[at], hard, self.tied_classes, self._work(self.n_classes)
-        )
-        return zero, equal
+        def one(at: slice, part: Entries) -> tuple[BoolArray, BoolArray]:
+            work = self._work(self.n_classes)
+            return fused_rows.proves(self.pair, theta[at], u[at], u_reach[at], part, self.tied_classes, work)
+
+        zero, equal = zip(*on_cores(one, entries), strict=True)
+        return np.concatenate(zero), np.concatenate(equal)

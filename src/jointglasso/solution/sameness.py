@@ -45,12 +45,11 @@ class Sameness:
     def of(cls, precision: Sequence[Any], neighbours: IntArray, absent: BoolArray | None = None) -> Sameness:
         """Compare K precision matrices, but for the variables (K, p) that a class lacks; nothing is proved yet."""
         p = precision[0].shape[0]
-        uppers = [sparse.triu(sparse.coo_array(Theta), 1).tocoo() for Theta in precision]
-        keys = [upper.row.astype(np.int64) * p + upper.col for upper in uppers]
-        pairs = np.unique(np.concatenate(keys)) if keys else np.empty(0, dtype=np.int64)
+        uppers = [_upper(sparse.csc_array(Theta), p) for Theta in precision]
+        pairs = np.unique(np.concatenate([key for key, _ in uppers])) if uppers else np.empty(0, dtype=np.int64)
         values = np.zeros((len(pairs), len(uppers)))
-        for k, (key, upper) in enumerate(zip(keys, uppers, strict=True)):
-            values[np.searchsorted(pairs, key), k] = upper.data
+        for k, (key, value) in enumerate(uppers):
+            values[np.searchsorted(pairs, key), k] = value
         same = values[:, neighbours[:, 0]] == values[:, neighbours[:, 1]]
         rows, columns = np.divmod(pairs, p)
         found = cls(rows, columns, neighbours, same, np.zeros_like(same), len(uppers))
@@ -191,3 +190,10 @@ class Sameness:
             f"Sameness({len(self.rows)} edges, {len(self.neighbours)} pairs of classes; same: {n['same']} "
             f"({n['same_proved']} proved), different: {n['different']} ({n['different_proved']} proved))"
         )
+
+
+def _upper(Theta: Any, p: int) -> tuple[IntArray, FloatArray]:
+    """Entries above the diagonal: row times p plus column, and values."""
+    row, column = Theta.indices.astype(np.int64), np.repeat(np.arange(p), np.diff(Theta.indptr))
+    above = row < column
+    return row[above] * p + column[above], Theta.data[above]

@@ -133,7 +133,7 @@ def newton_on_face(task: SolverTask, theta: FloatArray, bounds: Bounds, most: in
         for length in (1.0, 0.3):
             moved = _step(task, theta, bounds, length)
             there = task.bounds(moved)
-            if np.isfinite(there.gap[0]):
+            if np.isfinite(there.gap[0]) and task.unsolved(there)[0]:
                 # Off the face, should the solution not be on it.
                 snapped = snap(task, moved, there.inverse)
                 found = task.bounds(snapped)

@@ -83,7 +83,7 @@ def _solve_one_by_one(task: SolverTask) -> SolverResult:
 
 
 def _bounds_of_diagonal(task: SolverTask) -> Bounds:
-    """The objective of a diagonal start, which bounds nothing: no look at a big group is worth that."""
+    """The objective of a diagonal start, which bounds nothing: no look at the groups is worth that."""
     system = task.system
     known = diagonal_bounds(system, task.start, task.penalty, task.diagonal_penalty)
     inverse = np.zeros_like(task.start)
@@ -99,10 +99,8 @@ class _State:
         self.task, self.theta, self.n_iter = task, task.start.copy(), 0
         if task.known is not None and task.absolute:
             self.bounds = task.known
-        elif task.warm or task.system.size.max(initial=0) <= tuning.SWEPT_BLOCK:
-            self.bounds = task.bounds(self.theta)
         else:
-            self.bounds = _bounds_of_diagonal(task)
+            self.bounds = task.bounds(self.theta) if task.warm else _bounds_of_diagonal(task)
         start = "warm start" if task.warm else "start"
         self.methods = np.full(task.system.n_groups, start, dtype=object)
 
