@@ -37,8 +37,9 @@ WORTH_SENDING, PIECE_ELSEWHERE = 2e11, 4e10
 BATCHED_BLOCK = 400
 
 #: A batch holds at most this many entries of blocks, some hundred bytes each, and not more work than this, in cubed
-#: block sizes: some tenths of a second as a rule. That is what an interrupt can cost, and what a worker gets at once.
-BATCH_ENTRIES, BATCH_COST = 2**22, 1e7
+#: block sizes: a tenth of a second as a rule. That is what an interrupt can cost, and what a worker gets at once.
+#: Batches of five times as much left one of two workers without work for half of the time.
+BATCH_ENTRIES, BATCH_COST = 2**22, 2e6
 
 #: Size of a block from which a group is solved without blocks even where these fit. Up to 5,000 variables that takes
 #: longer, because its certificate inverts two matrices of each class instead of one. Its bytes for each entry at most:

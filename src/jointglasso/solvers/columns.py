@@ -110,7 +110,8 @@ class ColumnAscent:
         blocks = system.compiled
         return cls.over(
             system, task.penalty, local, ascent, (blocks.S.astype(np.float32), blocks.factor), (r, s),
-            1.0 if inverse is None else tuning.WARM_CHANGE, task.n_threads,
+            1.0 if inverse is None else tuning.WARM_CHANGE,
+            task.n_threads if len(system.S) >= tuning.WORTH_SHARING else 1,
         )  # fmt: skip
 
     @classmethod
