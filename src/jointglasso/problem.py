@@ -148,6 +148,10 @@ class JointProblem:
         return float(self.penalty.value(values, entries).sum()) if len(keys) else 0.0
 
 
+#: Arguments of `make_problem` beside the covariances and penalties, for those who pass on what they were given.
+PROBLEM = ("penalty", "class_graph", "weights", "penalize_diagonal", "fuse_diagonal", "pair_weights")
+
+
 def make_problem(
     S: Any,
     lambda1: Any,

@@ -146,21 +146,11 @@ FLOOR = 1e-6
 
 
 def semidefinite_correlation(R: FloatArray) -> tuple[FloatArray, float]:
-    """Correlation matrix with no negative eigenvalue near a symmetric one with unit diagonal.
+    """A correlation matrix without negative eigenvalues near one computed pair by pair, and the largest change.
 
-    Parameters
-    ----------
-    R : array (p, p)
-        Symmetric, unit diagonal; entries computed pair by pair, so that eigenvalues may be negative.
-
-    Returns
-    -------
-    projected : array (p, p)
-        `R` itself if it is positive semidefinite. Else its eigenvalues are raised to a small positive number and the
-        result is scaled back to unit diagonal. This is not the nearest correlation matrix, but within a factor of it
-        and of the cost of one eigendecomposition.
-    change : float
-        Largest change of an entry, 0.0 if none was needed.
+    `R` itself if it is positive semidefinite. Else its eigenvalues are raised to a small positive number and the result
+    is scaled back to unit diagonal: not the nearest correlation matrix, but within a factor of it, at the cost of one
+    eigendecomposition.
     """
     try:
         np.linalg.cholesky(R + FLOOR * np.eye(len(R)))

@@ -47,17 +47,8 @@ class NormalScores:
 
     A value with average rank r among n becomes the normal quantile of r / (n + 1), kept within
     ``[delta, 1 - delta]`` with ``delta = 1 / (4 n^(1/4) sqrt(pi log n))``, the truncation of Liu, Lafferty and
-    Wasserman. Scores of the table itself are scaled to mean 0 and variance 1 by column.
-
-    Parameters
-    ----------
-    X : array (n, p)
-        The table that defines the distribution; NaN where missing.
-
-    Attributes
-    ----------
-    own : array (n, p)
-        Scores of the table itself.
+    Wasserman. `own`, the scores of the table itself, are scaled to mean 0 and variance 1 by column. Missing values are
+    NaN.
     """
 
     def __init__(self, X: FloatArray) -> None:

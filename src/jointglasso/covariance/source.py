@@ -150,14 +150,7 @@ def _sampled(source: CovarianceSource, k: int) -> list[Any]:
 
 
 class CorrelationOf:
-    """Source of the correlations that belong to the covariances of another source.
-
-    Parameters
-    ----------
-    source : CovarianceSource
-        Covariances, read piece by piece and divided by the standard deviations. A variable without variance is left
-        alone: unit variance, no correlation.
-    """
+    """The correlations of another source, read piece by piece; a variable without variance has none, and variance 1."""
 
     def __init__(self, source: CovarianceSource) -> None:
         self._source, self.absent = source, absent_of(source)

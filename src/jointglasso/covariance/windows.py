@@ -19,25 +19,16 @@ FEWEST = 2
 
 @dataclass(frozen=True)
 class TimeWindows:
-    """Windows of samples in the order of time.
-
-    Attributes
-    ----------
-    rows : list of K int arrays
-        Positions of the samples of each window; a sample is in several where windows overlap.
-    first, last : arrays (K,)
-        First and last time stamp in each window.
-    names : tuple of K str
-        Names of the windows, told by these two.
-    share : float
-        What a sample counts for in each of its windows, so that all windows together count every sample once.
-    """
+    """Windows of samples in the order of time."""
 
     rows: list[IntArray]
+    """Positions of the samples of each window; a sample is in several where windows overlap."""
     first: Any
     last: Any
+    """(K,): first and last time stamp in each window, which also name it."""
     names: tuple[str, ...]
     share: float
+    """What a sample counts for in each of its windows, so that all windows together count every sample once."""
 
 
 def time_windows(time: Any, *, windows: int | None = None, width: Any = None, overlap: float = 0.0) -> TimeWindows:

@@ -27,7 +27,7 @@ from jointglasso.engine.prove import certify
 from jointglasso.engine.runner import GroupRunner, Options, status_of
 from jointglasso.engine.sameness import sameness_of
 from jointglasso.engine.screen import SCREENING, Screen
-from jointglasso.problem import JointProblem, make_problem
+from jointglasso.problem import PROBLEM, JointProblem, make_problem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution
@@ -157,23 +157,10 @@ def solve(
     >>> solution.status.converged, bool(solution.certificate.relative_gap < 1e-6)
     (True, True)
     """
-    clock = Clock()
-    options = make_options(
-        solver=solver, screening=screening, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
-        on_interrupt=on_interrupt, max_memory=max_memory, executor=executor,
-    )  # fmt: skip
+    clock, given = Clock(), locals()
+    options = make_options(**{name: given[name] for name in OPTIONS})
     with clock.stage("covariance"):
-        problem = make_problem(
-            S,
-            lambda1,
-            lambda2,
-            penalty=penalty,
-            class_graph=class_graph,
-            weights=weights,
-            penalize_diagonal=penalize_diagonal,
-            fuse_diagonal=fuse_diagonal,
-            pair_weights=pair_weights,
-        )
+        problem = make_problem(S, lambda1, lambda2, **{name: given[name] for name in PROBLEM})
         mu = None if latent is None else check_positive("latent", latent)
         if mu is not None:
             require_latent(problem)
@@ -187,6 +174,12 @@ def solve(
     if not solution.status:
         warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=2)
     return solution
+
+
+#: Arguments of `make_options`.
+OPTIONS = (
+    "solver", "screening", "tol", "max_iter", "n_jobs", "callback", "on_interrupt", "max_memory", "executor",
+)  # fmt: skip
 
 
 def make_options(

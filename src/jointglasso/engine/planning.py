@@ -26,7 +26,7 @@ from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entri
 from jointglasso.engine.runner import Options
 from jointglasso.engine.screen import SCREENING, Screen
 from jointglasso.errors import argument
-from jointglasso.problem import JointProblem, make_problem
+from jointglasso.problem import PROBLEM, JointProblem, make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
@@ -144,21 +144,16 @@ def plan(
     >>> planned.n_groups, planned.partition.largest
     (1, 2)
     """
+    of_problem = {name: value for name, value in locals().items() if name in PROBLEM}
     check_choice("screening", screening, SCREENING)
     method = choose_method(solver)
-    problem = make_problem(
-        S, lambda1, lambda2, penalty=penalty, class_graph=class_graph, weights=weights,
-        penalize_diagonal=penalize_diagonal, fuse_diagonal=fuse_diagonal, pair_weights=pair_weights,
-    )  # fmt: skip
+    problem = make_problem(S, lambda1, lambda2, **of_problem)
     if workers is not None:
         from jointglasso.engine.execute import solve
 
         check_count("workers", workers, 1)
         check_count("cores", cores, 1)
-        options: dict[str, Any] = {
-            "penalty": penalty, "class_graph": class_graph, "weights": weights, "penalize_diagonal": penalize_diagonal,
-            "fuse_diagonal": fuse_diagonal, "screening": screening, "solver": solver,
-        }  # fmt: skip
+        options = {**of_problem, "pair_weights": None, "screening": screening, "solver": solver}
         return plan_on_cluster(
             problem,
             ClusterSize(workers, cores, None if memory is None else check_positive("memory", memory)),

@@ -16,45 +16,27 @@ from jointglasso.validation import InputError
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Cells by row and column; numbers as numbers, the rest as it was written.
-
-    Attributes
-    ----------
-    path : str
-        The file, for messages.
-    header : list of str
-        Name of each column.
-    named : bool
-        Whether the header comes from the file.
-    values : array (rows, columns)
-        Numbers; NaN where a cell is missing or a word.
-    words : dict
-        Text of the cells (row, column) that are words.
-    columns : dict
-        Columns that are also kept as they were written, since numbers can be names.
-    rows : dict
-        The same for rows.
-    lines : list of int
-        Line of the file where each row begins.
-    unit : str
-        "line" or "row", as one counts in such files.
-    format : NumberFormat
-        How its numbers are written.
-    notes : list of str
-        What was found out about the file, in words.
-    """
+    """Cells by row and column; numbers as numbers, the rest as it was written."""
 
     path: str
     header: list[str]
     named: bool
+    """Whether the header comes from the file."""
     values: FloatArray
+    """(rows, columns): numbers; NaN where a cell is missing or a word."""
     words: dict[tuple[int, int], str]
+    """Text of the cells (row, column) that are words."""
     columns: dict[int, list[str]]
+    """Columns that are also kept as they were written, since numbers can be names."""
     rows: dict[int, list[str]]
+    """The same for rows."""
     lines: list[int]
+    """Line of the file where each row begins."""
     unit: str = "line"
+    """"line" or "row", as one counts in such files."""
     format: NumberFormat = field(default_factory=NumberFormat)
     notes: list[str] = field(default_factory=list)
+    """What was found out about the file, in words."""
 
     def at(self, row: int) -> str:
         """Say where a row is in the file."""
@@ -101,33 +83,20 @@ class GridBuilder:
 
 @dataclass(eq=False)
 class Draft:
-    """A table whose samples are not labelled, selected or checked yet.
-
-    Attributes
-    ----------
-    path : str
-        The file, for messages.
-    X : array (n, p)
-        Samples in rows, missing = NaN.
-    variables, samples : list of str
-        Names; those of variables need not be unique yet.
-    samples_named : bool
-        Whether the names of the samples come from the file (else they are running numbers).
-    annotations : dict
-        Words that describe the samples, by what they tell; None where unknown.
-    label : str or None
-        The annotation that tells the classes.
-    notes : list of str
-        What was found out about the file.
-    """
+    """A table whose samples are not labelled, selected or checked yet."""
 
     path: str
     X: FloatArray
+    """Samples in rows, missing = NaN."""
     variables: list[str]
+    """Names, which need not be unique yet."""
     samples: list[str]
     samples_named: bool
+    """Whether the names of the samples come from the file (else they are running numbers)."""
     annotations: dict[str, list[str | None]] = field(default_factory=dict)
+    """Words that describe the samples, by what they tell; None where unknown."""
     label: str | None = None
+    """The annotation that tells the classes."""
     notes: list[str] = field(default_factory=list)
 
     def annotation(self, name: str, option: str) -> list[str | None]:

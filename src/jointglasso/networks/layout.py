@@ -36,21 +36,11 @@ _ASPECT = 1.25
 
 
 def common_layout(precision: Sequence[Any], strength: float = 0.0) -> FloatArray:
-    """Coordinates (p, 2) of the variables, the same for all classes.
+    """Coordinates (p, 2) of the variables, the same for all classes, from their precision matrices.
 
-    Parameters
-    ----------
-    precision : sequence of K sparse matrices (p, p)
-        Precision matrices, or any symmetric matrices whose off-diagonal non-zeros are the edges.
-    strength : float, default 0
-        Edges whose partial correlation is smaller than this in every class do not shape the picture: variables that
-        have only such edges stand near their neighbours.
-
-    Returns
-    -------
-    array (p, 2)
-        Variables near each other are about 1 apart; variables without an edge stand in rows below the rest, where the
-        second coordinate counts downwards as on screens.
+    Variables near each other are about 1 apart; variables without an edge stand in rows below the rest, where the
+    second coordinate counts downwards as on screens. Edges whose partial correlation is smaller than `strength` in
+    every class do not shape the picture: variables that have only such edges stand near their neighbours.
     """
     everything = union_weights(precision)
     weights = _strong(everything, precision, strength) if strength > 0 else everything

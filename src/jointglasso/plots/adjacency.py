@@ -98,18 +98,8 @@ def plot_adjacency(
 def block_order(networks: JointNetworks, labels: IntArray | None = None) -> IntArray:
     """Order the variables so that those belonging together stand together.
 
-    Parameters
-    ----------
-    networks : JointNetworks
-        Networks of all classes.
-    labels : int array (K, p), optional
-        Block of each variable in each class.
-
-    Returns
-    -------
-    int array (p,)
-        The components of all classes taken together, biggest first. Within one, variables with like neighbours, and
-        in the same blocks, are near one another.
+    The components of all classes taken together come biggest first. Within one, variables with like neighbours, and in
+    the same blocks (`labels`, (K, p)), are near one another.
     """
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components

@@ -33,25 +33,10 @@ class Scene:
 
 
 def place_labels(axes: Sequence[Any], scene: Scene, chosen: IntArray, size: float, must: bool) -> int:
-    """Write the names of the nodes `chosen` in every panel, at the same places in each.
+    """Write the names of the nodes `chosen`, most important first, in every panel, at the same places in each.
 
-    Parameters
-    ----------
-    axes : sequence of matplotlib axes
-        Panels with the same limits and size.
-    scene : Scene
-        Nodes and lines of all panels together.
-    chosen : int array
-        Nodes to name, most important first.
-    size : float
-        Font size in points.
-    must : bool
-        Write a name even where it covers another or a node; else leave it out.
-
-    Returns
-    -------
-    int
-        Number of names written.
+    The panels have the same limits and size, `scene` all their nodes and lines. A name that would cover another one or
+    a node is left out unless it `must` be written. The number of names written.
     """
     panel = axes[0]
     per_point = panel.figure.dpi / 72.0

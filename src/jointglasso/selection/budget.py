@@ -49,17 +49,7 @@ def scanned_once(source: CovarianceSource, options: dict[str, Any]) -> Iterator[
 
 
 class Budget:
-    """Tells whether a point fits into memory and time.
-
-    Parameters
-    ----------
-    source : CovarianceSource
-        Covariances of all samples.
-    max_seconds : float or None
-        Longest solve, by the estimate of the plan; None for no limit.
-    options : dict
-        Options of the solves.
-    """
+    """Tells whether a point fits into memory and time: `max_seconds` for a solve, by its plan; None for no limit."""
 
     def __init__(self, source: CovarianceSource, max_seconds: float | None, options: dict[str, Any]) -> None:
         self._source = source

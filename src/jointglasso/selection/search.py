@@ -139,20 +139,8 @@ class Zoom:
     many edges as the best point.
 
     Columns are aligned by the *level*, the logarithm of ``s (1 - omega (1 - K^-1/2) / 2)``: an edge of one class alone
-    pays s in each column, one of equal size in all K classes pays ``s (1 - omega (1 - K^-1/2))``.
-
-    Parameters
-    ----------
-    evaluate : Evaluator
-        The criterion.
-    budget : Budget
-        What can be afforded.
-    top : dict
-        Largest s of each omega to begin with.
-    bottom : float
-        Smallest s that is worth trying; the search goes lower if that is the best.
-    n_classes : int
-        Number of classes K.
+    pays s in each column, one of equal size in all K classes pays ``s (1 - omega (1 - K^-1/2))``. `top` is the largest
+    s of each omega to begin with, `bottom` the smallest that is worth trying; the search goes lower if that is best.
     """
 
     #: Ratio of neighbouring penalties on the way down, as a logarithm.

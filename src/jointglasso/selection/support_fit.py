@@ -135,18 +135,9 @@ class _OneComponent:
 
 
 def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, limits: Limits) -> Fit:
-    """Sweeps over the columns, or Newton's method from `start`, or from the diagonal if that is lower.
+    """Sweeps over the columns, or Newton's method from a multiple of `start`, or from the diagonal if that is lower.
 
-    Parameters
-    ----------
-    R : array (b, b)
-        Correlation matrix, or one with a ridge on its diagonal.
-    support : array (b, b)
-        Entries that may differ from zero; the diagonal always may.
-    start : array (b, b) or None
-        A positive definite matrix on the support; a multiple of it is used.
-    limits : Limits
-        Accuracy and effort.
+    R is a correlation matrix, perhaps with a ridge on its diagonal; the diagonal always belongs to the support.
     """
     f = _OneComponent(R, Pattern(support))
     deviation, edges = np.sqrt(R.diagonal()), f.pattern.edges

@@ -22,16 +22,8 @@ class SampleRows:
 
     The table may be an array, also one mapped from a file, a sparse matrix of SciPy, or whatever gives rows by slices
     and knows its `shape` and `dtype`: datasets of h5py and zarr, those of an AnnData object that stays on disk, arrays
-    of Dask. What lies in a file is pickled as the place where it lies.
-
-    Parameters
-    ----------
-    table : array, sparse matrix or dataset (n, p)
-        Where to read.
-    rows : int array, optional
-        Positions of the rows in increasing order; all by default.
-    columns : int array, optional
-        Positions of the columns; all by default.
+    of Dask. What lies in a file is pickled as the place where it lies. Rows are given in increasing order; None is all
+    of them.
     """
 
     def __init__(self, table: Any, rows: IntArray | None = None, columns: IntArray | None = None) -> None:
