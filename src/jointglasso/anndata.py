@@ -7,16 +7,16 @@ hold the number of a class, never its label, since a label such as "CD8+/CD45RA+
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import BoolArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.covariance.annotated import distinct_names, require_anndata, samples_by_class
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
+from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.solution import Sameness, Solution
 from jointglasso.validation import NOW_SCALE, InputError, SampleRows, check_choice, renamed
@@ -101,7 +101,7 @@ def fit(
     source = SampleCovariance(samples, scale=scale, constant=isolated, variable_names=names)
     solution = with_refit(source, solve(source, lambda1, lambda2, **options))
     given = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "scale": scale}
-    _store(adata, _Result(key_added, solution, used, {**given, "constant": constant, **options}))
+    _store(adata, key_added, solution, used, {**given, "constant": constant, **options})
     return solution
 
 
@@ -144,19 +144,12 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
     )
 
 
-@dataclass(frozen=True)
-class _Result:
-    key: str
-    solution: Solution
-    used: BoolArray
-    parameters: dict[str, Any]
-
-
 def _used_variables(samples: dict[str, SampleRows], names: Any, scaled: bool, constant: str) -> BoolArray:
     """Which variables can be used; without scaling a constant one does no harm unless asked to go."""
     if constant == "isolate" or (constant == "refuse" and not scaled):
         return np.ones(len(names), dtype=bool)
-    flat = {name: _constant_columns(part.read()) for name, part in samples.items()}
+    tables = ((name, part.read()) for name, part in samples.items())
+    flat = {name: np.asarray((X[:1] == X).all(axis=0)) for name, X in tables}
     anywhere = np.logical_or.reduce(list(flat.values()))
     if not anywhere.any():
         return np.ones(len(anywhere), dtype=bool)
@@ -176,19 +169,14 @@ def _used_variables(samples: dict[str, SampleRows], names: Any, scaled: bool, co
     return ~anywhere
 
 
-def _constant_columns(X: FloatArray) -> BoolArray:
-    return np.asarray((X[:1] == X).all(axis=0))
-
-
 def _varp_key(key: str, k: int, what: str) -> str:
     return f"{key}_{k}_{what}"
 
 
-def _store(adata: Any, result: _Result) -> None:
+def _store(adata: Any, key: str, solution: Solution, used: BoolArray, parameters: dict[str, Any]) -> None:
     """Write everything, in types that a file gives back as they were."""
     from scipy import sparse
 
-    key, solution, used = result.key, result.solution, result.used
     _forget(adata, key)
     at = np.flatnonzero(used)
     for what, matrices in (("precision", solution.estimate), ("penalized_precision", solution.precision)):
@@ -200,7 +188,7 @@ def _store(adata: Any, result: _Result) -> None:
     for k, proved in enumerate(getattr(solution, "certified", None) or []):
         adata.varp[_varp_key(key, k, "certified")] = _spread(proved, at, len(used))
     adata.var[f"{key}_used"] = used
-    adata.uns[key] = _summary(solution, result.parameters)
+    adata.uns[key] = _summary(solution, parameters)
     if (same := solution.sameness) is not None:
         place = (at[same.rows], at[same.columns])
         rows = sparse.coo_array((np.arange(1, len(same.rows) + 1), place), shape=(len(used), len(used)))
@@ -226,11 +214,9 @@ def _partial_correlations(Theta: Any) -> Any:
     """Off the diagonal only: the diagonal of a table of weights would be read as loops."""
     from scipy import sparse
 
-    entries = Theta.tocoo()
-    off = entries.row != entries.col
-    row, column = entries.row[off], entries.col[off]
-    scale = 1.0 / np.sqrt(Theta.diagonal())
-    return sparse.coo_array((-entries.data[off] * scale[row] * scale[column], (row, column)), shape=Theta.shape)
+    row, column, _, partial = upper_entries(Theta)
+    upper = sparse.coo_array((partial, (row, column)), shape=Theta.shape)
+    return upper + upper.T
 
 
 def _spread(matrix: Any, at: Any, size: int) -> Any:

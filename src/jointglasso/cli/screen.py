@@ -47,11 +47,15 @@ def screen(session: Session, /, **options: Any) -> None:
       jointglasso screen cells.csv --label condition
       jointglasso screen cells.csv --label condition --lambda1 0.3 --lambda2 0.1
     """
+    import jointglasso as jgl
+
     data = read_data(options)
     session.say(data.describe())
     say_if_compiling(session)
     lambda1, lambda2, ratio = _penalties(options)
-    curve = _curve(data, ratio, options["points"])
+    curve = jgl.component_curve(
+        data.source, ratio, weights=data.preparation["weights"], n_lambdas=options["points"]
+    )
     suggested = _suggest(curve, data.samples.n_variables)
     _show_curve(session, curve)
     _show_suggestions(session, curve, suggested, data.samples.n_variables)
@@ -59,9 +63,7 @@ def screen(session: Session, /, **options: Any) -> None:
         lambda1, lambda2 = suggested
     _show_rules(session, data, lambda1, lambda2)
     if options["plot"]:
-        from jointglasso import plots
-
-        plots.plot_component_curve(curve, path=options["plot"])
+        jgl.plots.plot_component_curve(curve, path=options["plot"])
         session.say(f"Drawn: {options['plot']}")
     session.answer(data=data.facts)
 
@@ -76,12 +78,6 @@ def _penalties(options: dict[str, Any]) -> tuple[float | None, float, float]:
     if lambda2 is None:
         lambda2 = options["ratio"] * lambda1
     return lambda1, lambda2, lambda2 / lambda1 if lambda1 else options["ratio"]
-
-
-def _curve(data: Data, ratio: float, points: int) -> ComponentCurve:
-    import jointglasso as jgl
-
-    return jgl.component_curve(data.source, ratio, weights=data.preparation["weights"], n_lambdas=points)
 
 
 def _suggest(curve: ComponentCurve, n_variables: int) -> tuple[float, float]:

@@ -39,6 +39,8 @@ def select(session: Session, /, **options: Any) -> int:
     Example:
       jointglasso select cells.csv --label condition --criterion cv --out choice
     """
+    import jointglasso as jgl
+
     target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
     with nullcontext() if target is None else target.building() as folder:
         data = read_data(options)
@@ -50,7 +52,8 @@ def select(session: Session, /, **options: Any) -> int:
         session.say("\n" + found.explain())
         if folder is not None:
             write_selection(folder, found)
-            _draw(session, folder, found)
+            if can_draw(session):
+                jgl.plots.plot_selection(found, path=folder / "selection.png")
             write_parameters(folder, session, data, chosen={"lambda1": found.lambda1, "lambda2": found.lambda2})
     if target is not None:
         session.say(f"Written to {target.given}.")
@@ -89,10 +92,3 @@ def _show(session: Session, found: SelectionResult) -> None:
         if records["tried"][point]
     ]
     session.table(["", "lambda1", "lambda2", "edges", found.criterion], rows)
-
-
-def _draw(session: Session, folder: Path, found: SelectionResult) -> None:
-    from jointglasso import plots
-
-    if can_draw(session):
-        plots.plot_selection(found, path=folder / "selection.png")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,14 +28,12 @@ def scan_on(
     executor: Executor | None, problem: JointProblem, penalty: PairPenalty, *, strong_only: bool = False
 ) -> PairTable:
     """Scan the covariances of a problem here, or on workers that keep the samples while the pieces come and go."""
-    share = None if executor is None or not hasattr(executor, "hold") else partial(_share, executor)
-    return scan_pairs(
-        problem.source, penalty, problem.weights, problem.pair_weights, strong_only=strong_only, share=share
-    )
 
+    def share(function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
+        return map_work(Work(function, items, shared), executor)
 
-def _share(executor: Executor, function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
-    return map_work(Work(function, items, shared), executor)
+    given = problem.source, penalty, problem.weights, problem.pair_weights
+    return scan_pairs(*given, strong_only=strong_only, share=share if hasattr(executor, "hold") else None)
 
 
 class Screen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jointglasso._typing import FloatArray
 from jointglasso.covariance.classes import ONE_CLASS, Samples
 from jointglasso.covariance.missing import handle_missing
-from jointglasso.covariance.prepare import Preparation
+from jointglasso.covariance.prepare import Preparation, PreparedSamples
 from jointglasso.errors import argument
+from jointglasso.selection.front import SelectionSettings, select_from
 from jointglasso.selection.likelihood import mean_log_likelihood
+from jointglasso.selection.resampling import SelectionData
+from jointglasso.selection.result import SelectionResult
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, labelled, readable_table
 
@@ -41,6 +45,15 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def _solve_options(self) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in SOLVE}
         return {name: value for name, value in given.items() if value is not None}
+
+    def _choose(self, samples: Samples, ready: PreparedSamples, names: Sequence[str], **more: Any) -> SelectionResult:
+        """Choose the penalties by the criterion; `names` are the parameters that say how."""
+        solve = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
+        given = {name: getattr(self, name) for name in names}
+        settings = SelectionSettings(**given, **more, solve=solve).checked()
+        self.selection_ = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
+        self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
+        return self.selection_
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[FloatArray, Any]:
         """A table and its labels, once scikit-learn knows of the table what it wants to."""
@@ -103,13 +116,10 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def partial_correlations_(self) -> list[Any]:
         """Partial correlations ``-theta_ij / sqrt(theta_ii theta_jj)``: K sparse csc_array with unit diagonal."""
         check_is_fitted(self)
-        out = []
-        for Theta in self.precision_:
-            inverse = sparse.diags_array(1.0 / np.sqrt(Theta.diagonal()))
-            R = -(inverse @ Theta @ inverse)
-            R = sparse.csc_array(R)
+        out = _scaled(self.precision_, [Theta.diagonal() ** -0.5 for Theta in self.precision_])
+        for R in out:
+            R.data *= -1.0
             R.setdiag(1.0)
-            out.append(R)
         return out
 
     @property
@@ -171,7 +181,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _scaled(precision: list[Any], factors: FloatArray) -> list[Any]:
+def _scaled(precision: list[Any], factors: Sequence[FloatArray] | FloatArray) -> list[Any]:
     """``D Theta D`` for each class."""
     scaled = []
     for Theta, factor in zip(precision, factors, strict=True):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from jointglasso.covariance import CovarianceSource
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
-from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
+from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.grids import lambda_grid, of_problem
-from jointglasso.selection.resampling import SelectionData
 
 
 class JointGraphicalLassoCV(JointModel):
@@ -109,23 +108,18 @@ class JointGraphicalLassoCV(JointModel):
         JointGraphicalLassoCV
             The estimator itself.
         """
-        solve = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
         given = ("criterion", "gamma", "relaxed", "patience", "cv", "beta", "n_subsamples", "random_state", "n_jobs")
-        settings = SelectionSettings(**{name: getattr(self, name) for name in given}, solve=solve).checked()
         samples = self._read(X, y)
-        preparation = self._preparation()
-        ready = prepared(preparation, samples)
-        data = SelectionData(ready.source, samples, preparation, ready.notes)
-        self.selection_ = select_from(data, replace(settings, grid=self._grid(data)))
-        self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
-        self._keep(self.selection_.solution, ready.location, ready.deviation, ready.notes)
+        ready = prepared(self._preparation(), samples)
+        chosen = self._choose(samples, ready, given, grid=self._grid(ready.source))
+        self._keep(chosen.solution, ready.location, ready.deviation, ready.notes)
         return self
 
-    def _grid(self, data: SelectionData) -> Any:
+    def _grid(self, source: CovarianceSource) -> Any:
         """Grid that was given or described; None for a search."""
         described = {
             name: value for name in ("n_lambdas", "ratios", "min_ratio") if (value := getattr(self, name)) is not None
         }
         if self.grid is not None or not described:
             return self.grid
-        return lambda_grid(data.source, **of_problem(self._solve_options()), **described)
+        return lambda_grid(source, **of_problem(self._solve_options()), **described)

@@ -13,9 +13,8 @@ from jointglasso.covariance.windows import TimeWindows, read_times, time_windows
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
-from jointglasso.selection.front import WEIGHTS, SelectionSettings, select_from
+from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.resampling import SelectionData
 from jointglasso.validation import InputError, check_choice, labelled
 
 
@@ -137,16 +136,10 @@ class TimeVaryingGraphicalLasso(JointModel):
         return self
 
     def _fit_windows(self, samples: Samples, found: TimeWindows) -> None:
-        preparation = self._preparation()
-        ready = prepared(preparation, samples)
+        ready = prepared(self._preparation(), samples)
         self.selection_ = None
         if self.lambda1 is None or self.lambda2 is None:
-            solve_options = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
-            given = ("criterion", "gamma", "random_state", "n_jobs")
-            settings = SelectionSettings(**{name: getattr(self, name) for name in given}, solve=solve_options).checked()
-            self.selection_ = select_from(SelectionData(ready.source, samples, preparation), settings)
-            self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
-            solution = self.selection_.solution
+            solution = self._choose(samples, ready, ("criterion", "gamma", "random_state", "n_jobs")).solution
         else:
             self.lambda1_, self.lambda2_ = self.lambda1, self.lambda2
             solution = with_refit(

@@ -114,7 +114,7 @@ class EdgeList:
 def edge_list(matrices: Sequence[Any], absent: BoolArray | None = None) -> EdgeList:
     """Read the edges off K symmetric csc_arrays with positive diagonals; `absent` (K, p) is what a class lacks."""
     p = matrices[0].shape[0]
-    parts = [_upper_entries(Theta) for Theta in matrices]
+    parts = [upper_entries(Theta) for Theta in matrices]
     first = np.concatenate([part[0] for part in parts])
     second = np.concatenate([part[1] for part in parts])
     value = np.concatenate([part[2] for part in parts])
@@ -146,7 +146,8 @@ def lookup(matrices: Sequence[Any], edges: EdgeList) -> FloatArray:
     return out
 
 
-def _upper_entries(Theta: Any) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+def upper_entries(Theta: Any) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    """Rows, columns, values and partial correlations of the non-zero entries i < j of a sparse precision matrix."""
     entries = Theta.tocoo()
     above = (entries.row < entries.col) & (entries.data != 0)
     rows, columns = entries.row[above].astype(np.int64), entries.col[above].astype(np.int64)

@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.networks.edge_list import upper_entries
 
 #: Biggest component whose repulsion is summed over all pairs, and whose eigenvectors come from a dense solver.
 _EXACT_LIMIT = 400
@@ -67,12 +68,9 @@ def union_weights(precision: Sequence[Any]) -> Any:
 
 def _strengths(matrix: Any) -> Any:
     """|partial correlation| of one class, a sparse matrix without diagonal."""
-    entries = sparse.coo_array(matrix)
-    off_diagonal = (entries.row != entries.col) & (entries.data != 0)
-    row, column = entries.row[off_diagonal], entries.col[off_diagonal]
-    scale = np.sqrt(np.asarray(matrix.diagonal(), dtype=float))
-    strength = np.abs(entries.data[off_diagonal]) / (scale[row] * scale[column])
-    return sparse.csr_array((strength, (row, column)), shape=matrix.shape)
+    row, column, _, partial = upper_entries(sparse.coo_array(matrix))
+    upper = sparse.csr_array((np.abs(partial), (row, column)), shape=matrix.shape)
+    return upper + upper.T
 
 
 def _strong(weights: Any, precision: Sequence[Any], strength: float) -> Any:

@@ -61,13 +61,6 @@ class FusedPenalty(TiedPenalty):
         weighted, start = np.ascontiguousarray(rows), np.ascontiguousarray(joined)
         return fused_rows.closure(self.pair, weighted, start, factor, self._work(self.n_classes))
 
-    def forced(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """(m, K) classes that every solution joins: above the l1 weight and all ties together."""
-        limit = self.l1 + self.lambda2 * self.graph.sum(axis=1)
-        scaled = limit if len(factor) == 0 else factor[:, None] * limit
-        above: BoolArray = np.abs(rows) > scaled * (1.0 + 1e-12)
-        return above
-
     def certain_zeros(
         self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
     ) -> BoolArray:

@@ -50,11 +50,6 @@ class LaplacianPenalty(TiedPenalty):
             out[:, members] = out[:, members].any(axis=1, keepdims=True)
         return out
 
-    def forced(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """(m, K) classes that every solution joins: those without neighbours that exceed their l1 weight."""
-        above: BoolArray = np.abs(rows) > _per_row(self.l1, factor) * (1.0 + 1e-12)
-        return above & ~self.ties.any(axis=1)
-
     def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
         at, out = np.flatnonzero(step), np.zeros_like(step)
         pairs, row = np.unique(np.searchsorted(entries.start, at, side="right") - 1, return_inverse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,26 +35,19 @@ def html_of(result: Any) -> str:
             f"{found.edges_absent:,} absent, {found.edges_undetermined:,} undecided."
         )
         result = JointNetworks.from_solution(result)
+    header, rows = summary_rows(result)
     words = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
-    return f"<div>{words}{_table(*summary_rows(result))}{_frame(result)}</div>"
+    return f"<div>{words}{_part(dict(zip(header, zip(*rows, strict=True), strict=True)), len(rows))}{_frame(result)}</div>"
 
 
-def _part(part: Any) -> str:
+def _part(part: Any, most: int = SHOWN) -> str:
     """A sentence, or the first rows of a table."""
     if isinstance(part, str):
         return f"<div>{html.escape(part)}</div>"
     table = as_frame(part)
-    more = f"<div>... {len(table) - SHOWN:,} more</div>" if len(table) > SHOWN else ""
-    text: str = table.head(SHOWN).to_html(index=False, border=0, float_format=lambda value: f"{value:.3g}")
+    more = f"<div>... {len(table) - most:,} more</div>" if len(table) > most else ""
+    text: str = table.head(most).to_html(index=False, border=0, float_format=lambda value: f"{value:.3g}")
     return text + more
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def line(tag: str, cells: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    body = "".join(line("td", row) for row in rows)
-    return f"<table><thead>{line('th', header)}</thead><tbody>{body}</tbody></table>"
 
 
 def _frame(networks: JointNetworks) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso.networks import JointNetworks
+from jointglasso.networks.checks import check_beside
 from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
@@ -184,17 +185,6 @@ def _certified(networks: JointNetworks, solution: Solution) -> list[int] | None:
 def _stability(networks: JointNetworks, given: Any) -> list[float] | None:
     if given is None:
         return networks.edge_stability.tolist() if networks.has_stability else None
-    from scipy import sparse
-
-    matrices = [sparse.coo_array(matrix) for matrix in getattr(given, "frequencies", given)]
-    expected = [(networks.n_variables, networks.n_variables)] * networks.n_classes
-    if [matrix.shape for matrix in matrices] != expected:
-        raise InputError(
-            f"stability must hold {networks.n_classes} matrices of shape {expected[0]}, one per class, "
-            f"not {[matrix.shape for matrix in matrices]}.",
-            "stability",
-        )
-    frequency = lookup(matrices, networks.edge_list)
-    if not ((frequency >= 0) & (frequency <= 1)).all():
-        raise InputError("stability must hold frequencies between 0 and 1.", "stability")
-    return frequency.tolist()
+    frequencies = getattr(given, "frequencies", given)
+    checked = check_beside("stability", frequencies, networks.n_classes, networks.n_variables)
+    return lookup(checked or [], networks.edge_list).tolist()

@@ -123,7 +123,7 @@ class ComponentCurve(Shown):
     def _levels(self, lower: float, upper: float) -> FloatArray:
         """Lambdas in an interval just above which nothing changes until the next one; the upper end comes last."""
         table = self._table(lower)
-        found = np.concatenate([np.abs(table.weighted).ravel(), _pair_maxima(table, self._unit)])
+        found = np.concatenate([np.abs(table.weighted).ravel(), _gauges(table.weighted, self._unit)])
         found = found[(found >= lower) & (found < upper)]
         return np.append(np.unique(found) * (1.0 + _RESOLUTION), upper * (1.0 + _RESOLUTION))
 
@@ -204,7 +204,7 @@ def component_curve(
     lowest = unit.times(floor) if strong_only else make_penalty(penalty, floor, 0.0, class_graph, *named)
     pairs = scan_pairs(source, lowest, w, strong_only=strong_only)
     pairs, peak = _by_peak(pairs)
-    no_edge_from = float(_pair_maxima(pairs, unit).max(initial=0.0))
+    no_edge_from = float(_gauges(pairs.weighted, unit).max(initial=0.0))
     # A pair that was not kept is at most at the floor: as a threshold where only strong ones are, else in each class.
     unknown = floor if strong_only else floor / (1.0 + ratio / np.sqrt(source.n_classes))
     if no_edge_from < unknown:
@@ -276,12 +276,8 @@ def _thresholded(pairs: PairTable, peak: FloatArray, lambda1: float, unit: PairP
     return pairs.take(slice(first_below)).at(unit.times(lambda1))
 
 
-def _pair_maxima(pairs: PairTable, unit: PairPenalty) -> FloatArray:
-    """Lambda1 of each pair from which on it is zero in all classes when isolated."""
-    return _gauges(pairs.weighted, unit)
-
-
 def _gauges(weighted: FloatArray, unit: PairPenalty) -> FloatArray:
+    """Lambda1 of each pair from which on it is zero in all classes when isolated."""
     return unit.gauge(*unit.as_entries(weighted))
 
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
 from jointglasso._display import Shown
@@ -32,6 +31,7 @@ from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
+from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.resampling import read_data
 from jointglasso.validation import InputError, check_count
@@ -223,9 +223,8 @@ def _ranges(precision: Sequence[Any]) -> tuple[IntArray, FloatArray]:
     p = precision[0].shape[0]
     found = []
     for Theta in precision:
-        scale = 1.0 / np.sqrt(Theta.diagonal())
-        upper = sparse.triu(Theta, 1).tocoo()
-        found.append((upper.row.astype(np.int64) * p + upper.col, -upper.data * scale[upper.row] * scale[upper.col]))
+        row, column, _, partial = upper_entries(Theta)
+        found.append((row * p + column, partial))
     keys = np.unique(np.concatenate([key for key, _ in found]))
     values = np.zeros((len(keys), len(precision)))
     for k, (key, value) in enumerate(found):

@@ -57,7 +57,7 @@ def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
         seed = cv.random_state if cv.random_state is not None else random_state
         folds = stratified_folds(samples.sizes, check_count("cv", cv.n_splits, 2), seed, shuffle=cv.shuffle)
     elif hasattr(cv, "split") or (hasattr(cv, "__iter__") and not isinstance(cv, str)):
-        folds = _given_folds(data, cv)
+        folds = _given_folds(samples.rows, cv)
     else:
         folds = stratified_folds(samples.sizes, check_count("cv", cv, 2), random_state)
     if not any(len(part) for held_out in folds for part in held_out):
@@ -79,11 +79,11 @@ def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
     return folds
 
 
-def _given_folds(data: SelectionData, cv: Any) -> list[Part]:
-    labels = data.class_of_row
-    position = np.empty(len(labels), dtype=np.int64)
-    for members in data.rows:
-        position[members] = np.arange(len(members))
+def _given_folds(by_class: Sequence[IntArray], cv: Any) -> list[Part]:
+    """Folds that are given as rows of the table in which each class has these."""
+    labels, position = np.empty((2, sum(map(len, by_class))), dtype=np.int64)
+    for k, members in enumerate(by_class):
+        labels[members], position[members] = k, np.arange(len(members))
     splits = list(cv.split(np.zeros((len(labels), 1)), labels) if hasattr(cv, "split") else cv)
     if not splits:
         raise InputError("cv holds no split: give a number of folds or pairs (training rows, held-out rows).", "cv")
@@ -93,7 +93,7 @@ def _given_folds(data: SelectionData, cv: Any) -> list[Part]:
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         if rows.ndim != 1 or (len(rows) and (rows.min() < 0 or rows.max() >= len(labels))):
             raise InputError(f"cv names held-out rows outside 0 to {len(labels) - 1}: give row numbers of X.", "cv")
-        folds.append([position[rows[labels[rows] == k]] for k in range(len(data.rows))])
+        folds.append([position[rows[labels[rows] == k]] for k in range(len(by_class))])
     return folds
 
 
@@ -148,19 +148,6 @@ class SelectionData:
                 "windows",
             )
         return self.samples
-
-    @property
-    def rows(self) -> list[IntArray]:
-        """Rows of the given table that belong to each class; empty where only covariances are known."""
-        return [] if self.samples is None else self.samples.rows
-
-    @property
-    def class_of_row(self) -> IntArray:
-        """Class index of each row of the given table."""
-        labels = np.empty(sum(map(len, self.rows)), dtype=np.int64)
-        for k, members in enumerate(self.rows):
-            labels[members] = k
-        return labels
 
 
 def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:

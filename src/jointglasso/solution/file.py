@@ -40,7 +40,7 @@ import math
 import os
 import zipfile
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import IO, Any
 
@@ -135,7 +135,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
     from jointglasso._version import __version__
 
-    certificate = solution.certificate
+    certificate, same, low = solution.certificate, solution.sameness, solution.low_rank
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -150,12 +150,7 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
             name: getattr(certificate, name)
             for name in ("objective", "gap", "edges_present", "edges_absent", "edges_undetermined", "rounding", "unit")
         },
-        "status": {
-            "converged": bool(solution.status.converged),
-            "reason": solution.status.reason,
-            "remedy": solution.status.remedy,
-            "code": solution.status.code,
-        },
+        "status": {**asdict(solution.status), "converged": bool(solution.status.converged)},
         "n_iter": int(solution.n_iter),
         "timings": solution.timings,
         "solver": solution.solver,
@@ -163,18 +158,10 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
         "methods": solution.methods,
         "parameters": solution.parameters,
         **({} if solution.refit is None else {"refit": _refit_text(solution.refit)}),
-        **({} if solution.sameness is None else {"sameness": _sameness_text(solution.sameness)}),
+        **({} if same is None else {"sameness": {"neighbours": same.neighbours.tolist(), "n_pairs": len(same.rows)}}),
         **({} if solution.absent is None else {"lacking": True}),
-        **({} if solution.low_rank is None else {"low_rank": _low_rank_text(solution.low_rank)}),
+        **({} if low is None else {"low_rank": {"mu": low.mu, "ranks": low.ranks, "proved_zero": low.proved_zero}}),
     }
-
-
-def _low_rank_text(low_rank: LowRank) -> dict[str, Any]:
-    return {"mu": low_rank.mu, "ranks": low_rank.ranks, "proved_zero": bool(low_rank.proved_zero)}
-
-
-def _sameness_text(sameness: Sameness) -> dict[str, Any]:
-    return {"neighbours": sameness.neighbours.tolist(), "n_pairs": len(sameness.rows)}
 
 
 def _refit_text(refit: Refit) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -360,7 +361,7 @@ def _direction_by_faces(
     for _ in range(tuning.NEWTON_THOROUGH if thorough else tuning.NEWTON_ROUNDS):
         restrict(face[0] > 0.0)
         residual = face_residual(working.start, working.factor, slope, penalty, lambda_d, face)
-        v, product_v, steps = _conjugate_gradients(working, product, residual, face, curvature, best)
+        v, product_v, steps = _on_face(working, product, residual, face, curvature, best)
         was_free = face[0] > 0.0
         moved, crossed = step_on_face(n_entries, z, v, face)
         turned = product(moved - z) if crossed else product_v
@@ -405,7 +406,7 @@ def _model_change(
     return inner(n_entries, slope, way) + 0.5 * inner(n_entries, turned, way) + after - before
 
 
-def _conjugate_gradients(
+def _on_face(
     working: WorkingSet,
     product: Product,
     residual: FloatArray,
@@ -413,31 +414,48 @@ def _conjugate_gradients(
     curvature: FloatArray,
     best: float,
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Newton's equations on the face, until a step lowers the model by a small part of what was gained so far.
-
-    Also the product with the solution, and the steps taken.
-    """
+    """Newton's equations on the face: the solution, its product, and the steps that conjugate gradients took."""
     from jointglasso.kernels.faces import add_group_curvature, inner
 
-    n_entries = working.n_entries
+    def products(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        product_p = product(p)
+        return product_p, add_group_curvature(working.start, face, p, product_p)
+
     diagonal = curvature + face[3] * (1.0 - face[2] * face[2])
+    limits = tuning.NEWTON_STEPS, tuning.NEWTON_TOLERANCE, best
+    return conjugate_gradients(products, partial(inner, working.n_entries), residual, diagonal, *limits)
+
+
+def conjugate_gradients(
+    products: Callable[[Any], tuple[Any, Any]],
+    inner: Callable[[Any, Any], float],
+    residual: Any,
+    diagonal: Any,
+    most: int,
+    tolerance: float,
+    best: float,
+) -> tuple[Any, Any, int]:
+    """Solve for `residual` until a step lowers the model by a small part of what was gained so far, or `best` before.
+
+    `products` gives the product of the model with a vector, and that with what the penalty adds. Also the former of the
+    solution, and the steps taken.
+    """
     v, product_v = np.zeros_like(residual), np.zeros_like(residual)
     r, p = residual.copy(), residual / diagonal
-    rho = inner(n_entries, r, p)
+    rho = inner(r, p)
     decrease, steps = 0.0, 0
-    while rho > 0.0 and steps < tuning.NEWTON_STEPS:
-        product_p = product(p)
-        whole = add_group_curvature(working.start, face, p, product_p)
-        length = rho / inner(n_entries, p, whole)
+    while rho > 0.0 and steps < most:
+        product_p, whole = products(p)
+        length = rho / inner(p, whole)
         v += length * p
         product_v += length * product_p
         r -= length * whole
         gained = 0.5 * length * rho
         decrease += gained
         steps += 1
-        if steps > 1 and gained <= tuning.NEWTON_TOLERANCE * max(decrease, best):
+        if steps > 1 and gained <= tolerance * max(decrease, best):
             break
         z = r / diagonal
-        rho, previous = inner(n_entries, r, z), rho
+        rho, previous = inner(r, z), rho
         p = z + (rho / previous) * p
     return v, product_v, steps

@@ -21,6 +21,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.backends.arrays import HostArrays
 from jointglasso.backends.group_arrays import Face, GroupArrays
 from jointglasso.solvers.base import Report, reason_to_end
+from jointglasso.solvers.big_newton import conjugate_gradients
 
 #: The shortest step that is tried.
 _SHORTEST = 1e-6
@@ -309,7 +310,7 @@ def _direction(state: _Dense, product: _Products, x: Any, gradient: Any, curvatu
         pull = xp.concatenate([penalty.slope(face), xp.full_like(x[:, P:], state.task.diagonal_penalty)], axis=1)
         residual = -(slope + pull)
         residual[:, :P] *= face.free
-        v, turned, steps = _conjugate_gradients(state, product, extra, residual, curvature, face, best)
+        v, turned, steps = _on_face(state, product, extra, residual, curvature, face, best)
         moved = z + v
         crossed = face.free & (moved[:, :P] * face.sign <= 0.0)
         n_crossed = int(crossed.sum())
@@ -331,34 +332,19 @@ def _direction(state: _Dense, product: _Products, x: Any, gradient: Any, curvatu
     return z - x, change
 
 
-def _conjugate_gradients(
+def _on_face(
     state: _Dense, product: _Products, extra: Any, residual: Any, curvature: Any, face: Face, best: float
 ) -> tuple[Any, Any, int]:
-    """Newton's equations on the face, until a step lowers the model by a small part of what was gained so far.
+    """Newton's equations on the face: the solution, the product of the damped model with it, and the steps taken."""
+    P, penalty = state.n_pairs, state.penalty
 
-    Also the product of the model with the solution, and the steps taken.
-    """
-    xp, P, penalty = state.xp, state.n_pairs, state.penalty
-    diagonal = curvature.copy()
-    diagonal[:, :P] += face.curve * (1.0 - face.unit * face.unit)
-    v, turned = xp.zeros_like(residual), xp.zeros_like(residual)
-    r, p = residual.copy(), residual / diagonal
-    rho = state.inner(r, p)
-    decrease, steps, tolerance = 0.0, 0, tuning.NEWTON_TOLERANCE if state.damping else tuning.DEVICE_TOLERANCE
-    while rho > 0.0 and steps < tuning.DEVICE_STEPS:
+    def products(p: Any) -> tuple[Any, Any]:
         q = product(p) + extra * p
         whole = q.copy()
         whole[:, :P] = face.free * (q[:, :P] + penalty.bend(face, p[:, :P]))
-        length = rho / state.inner(p, whole)
-        v += length * p
-        turned += length * q
-        r -= length * whole
-        gained = 0.5 * length * rho
-        decrease += gained
-        steps += 1
-        if steps > 1 and gained <= tolerance * max(decrease, best):
-            break
-        z = r / diagonal
-        rho, previous = state.inner(r, z), rho
-        p = z + (rho / previous) * p
-    return v, turned, steps
+        return q, whole
+
+    diagonal = curvature.copy()
+    diagonal[:, :P] += face.curve * (1.0 - face.unit * face.unit)
+    tolerance = tuning.NEWTON_TOLERANCE if state.damping else tuning.DEVICE_TOLERANCE
+    return conjugate_gradients(products, state.inner, residual, diagonal, tuning.DEVICE_STEPS, tolerance, best)
