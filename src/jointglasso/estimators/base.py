@@ -51,9 +51,10 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         solve = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
         given = {name: getattr(self, name) for name in names}
         settings = SelectionSettings(**given, **more, solve=solve).checked()
-        self.selection_ = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
-        self.lambda1_, self.lambda2_ = self.selection_.lambda1, self.selection_.lambda2
-        return self.selection_
+        found = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
+        self.selection_: SelectionResult | None = found
+        self.lambda1_, self.lambda2_ = found.lambda1, found.lambda2
+        return found
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[FloatArray, Any]:
         """A table and its labels, once scikit-learn knows of the table what it wants to."""

@@ -36,8 +36,9 @@ def html_of(result: Any) -> str:
         )
         result = JointNetworks.from_solution(result)
     header, rows = summary_rows(result)
+    table = dict(zip(header, zip(*rows, strict=True), strict=True))
     words = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
-    return f"<div>{words}{_part(dict(zip(header, zip(*rows, strict=True), strict=True)), len(rows))}{_frame(result)}</div>"
+    return f"<div>{words}{_part(table, len(rows))}{_frame(result)}</div>"
 
 
 def _part(part: Any, most: int = SHOWN) -> str:
