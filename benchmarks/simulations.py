@@ -407,23 +407,33 @@ def missing_table(repetitions: int, seed: int, work: Work) -> None:
 # Real data
 
 
+#: Classes of the arrays among the real data, and which of their variables: every so many, of those without gaps.
+ARRAYS = {
+    "RPPA": ("tcga_rppa_6cancers.npz", ("KIRC", "OV"), 4),
+    "ImmGen": ("immgen_gse15907_top623.npz", ("T",), 15),
+    "Gravier": ("gravier2010_breast.npz", ("good",), 60),
+    "TCGA Agilent": ("tcga_agilent_kirc_read_ucec.npz", ("KIRC",), 400),
+    "Chowdary": ("chowdary2006_breast_colon_gpl96.npz", ("breast",), 600),
+    "Singh": ("singh2002_prostate.npz", ("Tumor",), 300),
+}
+
+
 def real_classes(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Large classes of real data, a few dozen variables of each."""
+    """A large class of each set of real data, a few dozen variables of it."""
     import pandas as pd
 
     cells = pd.read_csv(folder / "sachs2005_14conditions.csv.gz")
     for name in ("cd3cd28", "pma", "cd3cd28_u0126"):
         yield f"Sachs {name}", np.log(cells[cells.condition == name].drop(columns="condition").to_numpy(float))
-    arrays = np.load(folder / "tcga_rppa_6cancers.npz")
-    complete = ~np.isnan(arrays["X"]).any(axis=0)
-    for name in ("KIRC", "OV"):
-        yield f"RPPA {name}", arrays["X"][arrays["y"] == name][:, complete][:, ::4]
     prices = pd.read_csv(folder / "sp500_2003_2008_prices.csv.gz").select_dtypes("number").to_numpy()
     yield "S&P 500 returns", np.diff(np.log(prices), axis=0)[:, ::10]
-    arrays = np.load(folder / "immgen_gse15907_top623.npz")
-    yield "ImmGen T", arrays["X"][arrays["y"] == "T"][:, ::15]
-    arrays = np.load(folder / "gravier2010_breast.npz")
-    yield "Gravier good", arrays["X"][arrays["y"] == "good"][:, ::60]
+    lungs = pd.read_csv(folder / "gse4115_23probes.csv.gz")
+    yield "GSE4115 cancer", lungs[lungs.lung_cancer == 1].drop(columns="lung_cancer").select_dtypes("number").to_numpy()
+    for title, (file, classes, step) in ARRAYS.items():
+        arrays = np.load(folder / file)
+        complete = ~np.isnan(arrays["X"]).any(axis=0)
+        for name in classes:
+            yield f"{title} {name}", arrays["X"][arrays["y"] == name][:, complete][:, ::step]
 
 
 #: Null hypotheses of equal graphs: variables, samples of each class and what they are drawn from.
