@@ -54,7 +54,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        _give_usual_rights(handle.name)
+        with suppress(OSError):
+            give_usual_rights(handle.name, 0o666)
         os.replace(handle.name, target)
     except OSError as error:
         _discard(handle)
@@ -62,7 +63,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException:
         _discard(handle)
         raise
-    _sync_folder(target.parent)
+    with suppress(OSError):
+        sync(target.parent)
 
 
 def could_not_write(error: OSError, target: Path) -> OSError:
@@ -90,22 +92,22 @@ def _discard(handle: Any) -> None:
             os.unlink(handle.name)
 
 
-def _give_usual_rights(name: str) -> None:
-    """Temporary files are private; give the file the rights it would have had if opened in the usual way."""
+def give_usual_rights(path: str | os.PathLike[str], rights: int) -> None:
+    """Temporary files and folders are private; give one the rights that any new one has."""
     mask = os.umask(0)
     os.umask(mask)
-    with suppress(OSError):
-        os.chmod(name, 0o666 & ~mask)
+    os.chmod(path, rights & ~mask)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Force the new name to the disk, where the system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def sync(path: Path) -> None:
+    """Force a file, or the names in a folder, to the disk."""
+    if os.name != "posix" and path.is_dir():
+        return  # folders cannot be opened there
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 #: Beginnings of cells that spreadsheets take for formulas, with apostrophes before them or not.

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from jointglasso._files import could_not_write
+from jointglasso._files import could_not_write, give_usual_rights, sync
 from jointglasso.errors import InputError
 
 #: Errors of this module are about one argument.
@@ -57,7 +57,7 @@ class ResultFolder:
         try:
             yield new
             _list_files(new)
-            _give_usual_rights(new)
+            give_usual_rights(new, 0o777)
             self._check()  # hours may have passed
             carried = {name: _carry(self.path, name, new) for name in _foreign(self.path)}
             _sync(new)
@@ -66,7 +66,7 @@ class ResultFolder:
             shutil.rmtree(new, ignore_errors=True)
             _remove_empty(made)
             raise
-        _sync_one(self.path.parent)
+        sync(self.path.parent)
         for name, place in carried.items():
             if name != place:
                 self._warn(f"{name} was not written by jointglasso and is now called {place}")
@@ -215,27 +215,10 @@ def _exchange(one: Path, other: Path) -> bool:
     return int(renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange)) == 0
 
 
-def _give_usual_rights(folder: Path) -> None:
-    """Temporary folders are private; give it the rights of any new folder."""
-    mask = os.umask(0)
-    os.umask(mask)
-    folder.chmod(0o777 & ~mask)
-
-
 def _sync(folder: Path) -> None:
     """Force everything below a folder to the disk."""
     for root, _, files in os.walk(folder):
         for name in files:
             if not os.path.islink(os.path.join(root, name)):
-                _sync_one(Path(root, name))
-        _sync_one(Path(root))
-
-
-def _sync_one(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():
-        return  # folders cannot be opened there
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+                sync(Path(root, name))
+        sync(Path(root))

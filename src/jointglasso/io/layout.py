@@ -19,21 +19,10 @@ from jointglasso.validation import InputError
 SAMPLE_HEADERS = frozenset(
     {"sample", "samples", "sample_id", "sampleid", "sample_name", "patient", "patient_id", "cell"}
 )
-VARIABLE_HEADERS = frozenset(
-    {
-        "variable",
-        "feature",
-        "gene",
-        "gene_id",
-        "gene_name",
-        "gene_symbol",
-        "symbol",
-        "probe",
-        "probe_id",
-        "id_ref",
-        "protein",
-    }
-)
+VARIABLE_HEADERS = frozenset({
+    "variable", "feature", "gene", "gene_id", "gene_name", "gene_symbol", "symbol", "probe", "probe_id", "id_ref",
+    "protein",
+})  # fmt: skip
 NAME_HEADERS = SAMPLE_HEADERS | VARIABLE_HEADERS | {"", "id", "index", "name", "unnamed: 0"}
 
 

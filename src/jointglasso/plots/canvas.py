@@ -50,7 +50,6 @@ def class_style(k: int, n_classes: int) -> tuple[Any, str]:
 def say(axes: Any, text: str) -> None:
     """Write a few words where there is nothing to draw."""
     axes.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=axes.transAxes)
-    axes.set(xticks=[], yticks=[])
 
 
 def pair_names(networks: JointNetworks, pairs: IntArray) -> list[str]:

@@ -72,6 +72,7 @@ def _draw_distribution(ax: Any, networks: JointNetworks) -> None:
 def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
     if len(hubs) == 0:
         say(ax, "no edges")
+        ax.set(xticks=[], yticks=[])
         tidy(ax)
         return
     height = np.arange(len(hubs))[::-1]

@@ -65,6 +65,7 @@ def plot_intervals(
     ax = figure.subplots()
     if len(pairs) == 0:
         say(ax, f"no edge at a false discovery rate of {fdr:g}")
+        ax.set(xticks=[], yticks=[])
         return finish(figure, path)
     estimate, low, high = (values[pairs] for values in found.intervals(level))
     is_edge = found.q_values[pairs] <= fdr

@@ -136,6 +136,7 @@ def plot_sameness(networks: JointNetworks, *, top: int = 12, path: str | os.Path
     left, right = figure.subplots(1, 2, width_ratios=(width, 4.2), sharey=True)
     if len(shown) == 0:
         say(left, "no edges")
+        left.set(xticks=[], yticks=[])
         right.set_visible(False)
         return finish(figure, path)
     _draw_patterns(left, networks, shown)

@@ -33,7 +33,7 @@ from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
 from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
-from jointglasso.selection.resampling import read_data
+from jointglasso.selection.resampling import Resamples, read_data
 from jointglasso.validation import InputError, check_count
 
 
@@ -171,7 +171,7 @@ def difference_test(
     rng = check_random_state(random_state)
     orders = [rng.permutation(int(sum(samples.sizes))) for _ in range(n_permutations)]
     settings = {**solve_options(options), "weights": weights}
-    shared = _Permutations(samples, preparation, (lambda1, lambda2), settings)
+    shared = Resamples(samples, preparation, (lambda1, lambda2), settings)
     crew = Crew.of(n_jobs, executor)
     with quiet_solves():
         keys, observed, converged = _statistics(data.source, shared)
@@ -182,18 +182,7 @@ def difference_test(
     return _summary(samples, keys, observed, [(key, value) for key, value, _ in null])
 
 
-@dataclass(frozen=True)
-class _Permutations:
-    """What all permutations have in common."""
-
-    samples: Samples
-    """Without the differences between classes that are not tested."""
-    preparation: Preparation
-    lambdas: tuple[float, float]
-    options: dict[str, Any]
-
-
-def _permuted(order: IntArray, shared: _Permutations, tell: Tell) -> tuple[IntArray, FloatArray, bool]:
+def _permuted(order: IntArray, shared: Resamples, tell: Tell) -> tuple[IntArray, FloatArray, bool]:
     """Statistics of the classes that one permutation of the labels makes."""
     samples = shared.samples
     parts = np.split(np.vstack(samples.matrices)[order], np.cumsum(samples.sizes)[:-1])
@@ -203,7 +192,7 @@ def _permuted(order: IntArray, shared: _Permutations, tell: Tell) -> tuple[IntAr
     return found
 
 
-def _statistics(source: Any, shared: _Permutations) -> tuple[IntArray, FloatArray, bool]:
+def _statistics(source: Any, shared: Resamples) -> tuple[IntArray, FloatArray, bool]:
     solution = solve(source, *shared.lambdas, **shared.options)
     return *_ranges(solution.precision), solution.status.converged
 

@@ -39,6 +39,14 @@ class Evaluation:
     details: dict[str, float] = field(default_factory=dict)
     """Further columns of the table."""
 
+    @classmethod
+    def of(cls, point: tuple[float, float], score: float, solutions: Sequence[Solution], **more: float) -> Evaluation:
+        """With what all solutions of a point tell of it."""
+        edges = np.mean([found.n_edges for found in solutions], axis=0)
+        gap = max(found.certificate.relative_gap for found in solutions)
+        failed = sum(not found.status.converged for found in solutions)
+        return cls(*point, score, edges, gap, failed, tuple(solutions), more)
+
 
 class Evaluator(Protocol):
     """A criterion at work: solves a point and scores it."""
@@ -92,15 +100,7 @@ class Information:
 
     def __call__(self, lambda1: float, lambda2: float, start: Evaluation | None) -> Evaluation:
         (solution,) = solve_parts([self._source], lambda1, lambda2, start, self._options)
-        return Evaluation(
-            lambda1=lambda1,
-            lambda2=lambda2,
-            score=self.score(solution),
-            edges=np.array(solution.n_edges, dtype=float),
-            gap=solution.certificate.relative_gap,
-            n_failed=int(not solution.status.converged),
-            solutions=(solution,),
-        )
+        return Evaluation.of((lambda1, lambda2), self.score(solution), [solution])
 
     def score(self, solution: Solution) -> float:
         """The criterion of a solution; infinite where the likelihood has no maximum."""

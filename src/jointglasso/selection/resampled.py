@@ -54,17 +54,9 @@ class Instability:
         n_classes, p = self._shape
         shares = [counts.data / self.solves for counts in counter.counts]
         unstable = float(sum((2.0 * share * (1.0 - share)).sum() for share in shares))
-        edges = np.mean([found.n_edges for found in solutions], axis=0)
-        return Evaluation(
-            lambda1=lambda1,
-            lambda2=lambda2,
-            score=unstable / (max(1, p * (p - 1) // 2) * n_classes),
-            edges=edges,
-            gap=max(found.certificate.relative_gap for found in solutions),
-            n_failed=sum(not found.status.converged for found in solutions),
-            solutions=tuple(solutions),
-            details={"subsample_edges": float(edges.sum())},
-        )
+        score = unstable / (max(1, p * (p - 1) // 2) * n_classes)
+        edges = float(np.mean([found.n_edges for found in solutions], axis=0).sum())
+        return Evaluation.of((lambda1, lambda2), score, solutions, subsample_edges=edges)
 
 
 @dataclass(frozen=True)
@@ -152,16 +144,9 @@ class CrossValidated:
         sizes = np.array([fold.size for fold in self._folds], dtype=float)
         per_sample = losses / np.maximum(sizes, 1.0)
         error = per_sample.std(ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else 0.0
-        return Evaluation(
-            lambda1=lambda1,
-            lambda2=lambda2,
-            score=float(losses.sum() / max(sizes.sum(), 1.0)),
-            edges=np.mean([found.n_edges for found in solutions], axis=0),
-            gap=max(found.certificate.relative_gap for found in solutions),
-            n_failed=sum(not found.status.converged for found in solutions),
-            solutions=tuple(solutions),
-            details={"standard_error": float(error)} | {f"fold{n + 1}": float(v) for n, v in enumerate(per_sample)},
-        )
+        details = {"standard_error": float(error)} | {f"fold{n + 1}": float(v) for n, v in enumerate(per_sample)}
+        score = float(losses.sum() / max(sizes.sum(), 1.0))
+        return Evaluation.of((lambda1, lambda2), score, solutions, **details)
 
 
 def _loss(fold: _Fold, solution: Any) -> float:

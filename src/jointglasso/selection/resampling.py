@@ -26,6 +26,16 @@ Part = list[IntArray]
 Sizes = Sequence[int] | IntArray
 
 
+@dataclass(frozen=True)
+class Resamples:
+    """What the solves of all parts or permutations of the samples have in common."""
+
+    samples: Samples
+    preparation: Preparation
+    lambdas: tuple[float, float]
+    options: dict[str, Any]
+
+
 def stratified_folds(sizes: Sizes, n_folds: int, random_state: Any, *, shuffle: bool = True) -> list[Part]:
     """Held-out samples of each class in each fold, dealt out as evenly as they can be.
 

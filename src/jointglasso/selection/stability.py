@@ -12,14 +12,22 @@ from sklearn.utils import check_random_state
 from jointglasso._display import Shown
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
-from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
-from jointglasso.selection.resampling import EdgeCounter, Part, SelectionData, complement, draw, edges_of, read_data
+from jointglasso.selection.resampling import (
+    EdgeCounter,
+    Part,
+    Resamples,
+    SelectionData,
+    complement,
+    draw,
+    edges_of,
+    read_data,
+)
 from jointglasso.validation import InputError, check_count, check_positive, check_switch
 
 
@@ -168,7 +176,7 @@ def edge_stability(
     samples = data.require_samples("Edge stability")
     counter = EdgeCounter(samples.n_classes, samples.n_variables)
     settings = {**solve_options(options), "weights": weights, "penalize_diagonal": penalize_diagonal}
-    shared = _Subsamples(samples, data.preparation, (lambda1, lambda2), settings)
+    shared = Resamples(samples, data.preparation, (lambda1, lambda2), settings)
 
     def count(_: int, found: tuple[list[Any], bool]) -> bool:
         counter.add(found[0])
@@ -191,17 +199,7 @@ def edge_stability(
     )
 
 
-@dataclass(frozen=True)
-class _Subsamples:
-    """What all subsamples have in common."""
-
-    samples: Samples
-    preparation: Preparation
-    lambdas: tuple[float, float]
-    options: dict[str, Any]
-
-
-def _edges_of_part(part: Part, shared: _Subsamples, tell: Tell) -> tuple[list[Any], bool]:
+def _edges_of_part(part: Part, shared: Resamples, tell: Tell) -> tuple[list[Any], bool]:
     """Edges of the network of one subsample, and whether its solve converged."""
     source = prepared(shared.preparation.for_resamples(), shared.samples.take(part)).source
     solution = solve(source, *shared.lambdas, **shared.options)
