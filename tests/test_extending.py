@@ -110,7 +110,7 @@ def test_every_criterion_has_a_function_a_charge_and_an_option(criterion):
 
 def test_every_backend_says_whether_it_is_there_and_finds_pairs():
     modules = {module.name for module in pkgutil.iter_modules(backends.__path__)}
-    modules -= {"arrays", "group_arrays"}  # the arrays of big groups on any device: test_big_device.py
+    modules -= {"matrices"}  # of big groups, which do not look for pairs: test_big_device.py
     assert modules == {"gpu"}, "a new backend needs a choice of device in SampleCovariance and tests like test_gpu.py"
     for function in ("available", "require_device", "possible_pairs"):
         assert callable(getattr(gpu, function))

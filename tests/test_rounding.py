@@ -17,7 +17,7 @@ from jointglasso.certificate import bound_groups
 from jointglasso.covariance import as_source
 from jointglasso.engine.outcome import flat_from_precisions
 from jointglasso.penalties import GroupPenalty
-from jointglasso.rounding import Conditioning, with_rounding
+from jointglasso.rounding import Conditioning, near_errors, with_rounding
 from jointglasso.screening.groups import class_blocks
 
 SCREENS = ("dynamic", "hybrid", "global", "class", "none")
@@ -307,3 +307,25 @@ def test_the_bound_is_not_wider_than_a_thousand_times_what_happens():
         assert off <= bounds.rounding[0]
         ratios.append(bounds.rounding[0] / max(off, 1e-16))
     assert np.median(ratios) < 1000
+
+
+@pytest.mark.parametrize("size", [1e-4, 0.02, 0.3, 3.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_of_inverses_are_bounded_without_them(seed, size):
+    """The bound of big groups holds at pairs of matrices as far apart as `size`, and is not much wider than needed."""
+    draw = np.random.default_rng(seed)
+    p = 40
+    root = draw.standard_normal((p, p)) / np.sqrt(p) * (seed % 2) + np.eye(p) * np.exp(draw.standard_normal(p))
+    D = root @ root.T
+    signs = np.triu(draw.choice([-1.0, 1.0], (p, p)))
+    apart = (signs + signs.T) * size / p  # all small and alike: what makes sums of absolute values largest
+    W = root @ (np.eye(p) + apart @ apart.T * (size > 1) + apart * (size < 1)) @ root.T
+    Theta = np.linalg.inv(W)
+    h = np.trace(D @ Theta) - p - np.linalg.slogdet(D)[1] - np.linalg.slogdet(Theta)[1]
+    d, v, g = np.sqrt(np.diagonal(Theta)), np.sqrt(np.diagonal(D)), 1e-12
+    b, c = (np.abs(Theta) * np.outer(v, v)).sum(), (np.abs(D) * np.outer(d, d)).sum()
+    theta, dual = near_errors(np.array([h]), np.array([g]), np.array([b]), np.array([c]))
+    needed = (np.abs(W) * np.outer(d, d)).sum() * g, (np.abs(np.linalg.inv(D)) * np.outer(v, v)).sum() * g
+    assert needed[0] <= theta[0] / 1.21 <= (1.01 if size < 1e-3 else np.inf) * needed[0]
+    assert needed[1] <= dual[0] / 1.21
+    assert np.isinf(near_errors(np.array([40.0]), np.array([g]), np.array([b]), np.array([c]))).all()

@@ -33,6 +33,16 @@ g |M| b (W_ii / W_jj)^(1/2), and tr(R Theta R Theta) relatively by no more than 
 from the optimum h is tr M less two log-determinants: errors of ``p^(1/2) eta + (16 u + 2 g(2p)) sum b_i`` in the trace,
 those of the log-determinants as above, and of the dual point behind one of them, which counts 16-fold for that.
 
+**Big groups** (`near_errors`) do without inverses where the gap is small. Their dual point D is a matrix of its own,
+factored like Theta: ``L L' = Theta + A`` and ``M M' = D + B`` with |A_ij| <= g d_i d_j and |B_ij| <= g v_i v_j, v_i =
+D_ii^(1/2). With these products in place of the matrices the gap h changes by no more than ``g (b + c)`` to first
+order, b = sum |theta_ij| v_i v_j and c = sum |D_ij| d_i d_j. It is the sum of mu - 1 - log mu over the eigenvalues mu
+of D Theta, none of which is below 1 - s. Since (1 / mu - 1)^2 / (mu - 1 - log mu) falls as mu grows, the sum of (1 /
+mu - 1)^2, which is ``|D^(-1/2) W D^(-1/2) - I|_F^2``, is at most (s / (1 - s))^2. A sum of (W - D)_ij against signs
+times d_i d_j, G, is an inner product with D^(1/2) G D^(1/2), whose norm is at most c: ``sum |W_ij| d_i d_j`` is at
+most c / (1 - s), and that of the inverse of D likewise b / (1 - s). With nu = g times that, a log-determinant is off
+by no more than nu + nu^2 / (2 - 2 nu). Rounding of D, 16 u v_i v_j in entry ij, is added to its g.
+
 **The objective** is a log-determinant and a sum of products, logarithms and penalties, which is off by g(n) times the
 sum of the absolute values of its terms, n the length of the longest chain of additions.
 
@@ -51,7 +61,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize
-from jointglasso.certificate import LARGEST_NEAR, Bounds, surely_near
+from jointglasso.certificate import LARGEST_NEAR, Bounds, gap_radii, surely_near
 from jointglasso.penalties import PairPenalty
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -121,6 +131,19 @@ class Conditioning:
         a = scaled_row_sums(factor.inverse, *layout, np.sqrt(matrix[system.diagonal]))
         b = scaled_row_sums(matrix, *layout, np.sqrt(variance))
         return cls(a, b, system.size.astype(float), factor.definite)
+
+
+def near_errors(h: FloatArray, g: FloatArray, b: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Errors of the log-determinants of Theta and of a dual point near its inverse, by block; infinite if it is far.
+
+    From ``b = sum |theta_ij| v_i v_j`` and ``c = sum |D_ij| d_i d_j``; see above.
+    """
+    g = _HIGHER_ORDERS * g
+    _, s = gap_radii(_HIGHER_ORDERS * (np.maximum(h, 0.0) + g * (b + c)), np.ones_like(h))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = g * c / (1.0 - s), (g + 16.0 * _UNIT) * b / (1.0 - s)
+    theta, dual = (np.where(nu <= _FIRST_ORDER, _HIGHER_ORDERS * nu, np.inf) for nu in both)
+    return theta, dual
 
 
 def far_error(theta: Conditioning, dual: Conditioning, p: FloatArray) -> FloatArray:

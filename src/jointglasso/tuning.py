@@ -98,22 +98,6 @@ ADMM_WORK, ADMM_ROUNDS = 1200.0, 5
 #: Relative gap down to which a failure of Newton's method is not the fault of rounding.
 HOPE = 1e-10
 
-# --- Big groups finished on a device (solvers/dense_newton.py, solvers/big_device.py) ---
-
-#: Change of W in a sweep from which on Theta may be definite; gap to second order, in units of the objective, at which
-#: it is near enough for Newton's method, and the iterations after which that is given up for more sweeps.
-MAYBE_DEFINITE, DEVICE_NEAR, DEVICE_MAX_ITER = 0.1, 0.02, 15
-
-#: Steps of conjugate gradients at most, and the part of the gain at which they end without damping: products are cheap
-#: beside the inverses of an iteration.
-DEVICE_STEPS, DEVICE_TOLERANCE = 60, 0.005
-
-#: Part of the limit that the gap must come to there: the certificate rounds W to single precision.
-DEVICE_PART = 0.8
-
-#: Numbers of a class that are looked at at once there.
-DEVICE_TILE = 2**24
-
 # --- Sweeps over the columns of big groups (solvers/columns.py, solvers/big_sweeps.py) ---
 
 #: Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of the last

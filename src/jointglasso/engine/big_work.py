@@ -15,6 +15,7 @@ from scipy import sparse
 from jointglasso import tuning
 from jointglasso._threads import cores_here
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.backends.matrices import matrices_on
 from jointglasso.blocks.big_group import BigGroup, SomePairs, Support
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds
@@ -132,7 +133,7 @@ def solve_big_item(item: Item, shared: Shared, tell: Tell) -> Outcome:
         raised=np.array([gap - point.gap if np.isfinite(point.gap) else 0.0]),
         n_iter=n_iter,
         stopped_by=stopped_by,
-        methods=[("columns, newton" if point.arrays is not None else "columns") if n_iter else "warm start"],
+        methods=["columns" if n_iter else "warm start"],
         nonzeros=nonzeros_of(group, point.found, present),
         n_entries=group.n_entries,
         n_present=int(present.sum()),
@@ -172,7 +173,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
         n_threads=cores_here(),
         start=start,
         report=tell,
-        device=_device(problem.source),
+        matrices=matrices_on(_device(problem.source)),
     )
     if shared.checkpoint is None:
         return task
@@ -184,7 +185,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
 
 
 def _device(source: CovarianceSource) -> str:
-    """Where a group is finished: on a device only if its source was told so, since it was not seen to be faster."""
+    """Where matrices are factored: on a device only if the source was told so, since it was not seen to be faster."""
     wanted: str = getattr(source, "device_wanted", "auto")
     return "cpu" if wanted == "auto" else wanted
 

@@ -33,6 +33,9 @@ from jointglasso.kernels.pair_types import Ascent, Held, SparseColumns, Stack
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 300, 20
 
+#: Pairs that may join the active ones of a column at a time, however few these are; else as many as there are.
+_FEWEST = 32
+
 #: Passes after which a column that has not settled takes a step on its face after each.
 _PLAIN_PASSES = 2
 
@@ -102,7 +105,7 @@ def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Ha
     whole = np.empty((2, n_classes), np.int64)
     real = np.ones((2, n_classes))
     y, is_active = np.zeros((n_classes, widest)), np.zeros(n_variables, np.bool_)
-    found, excess = np.empty(n_variables, np.int64), np.empty(widest)
+    found, excess = np.empty(n_variables, np.int64), np.empty(n_variables)
     return Hands(y, is_active, found, excess, own, make_room(n_classes, n_room), whole[0], whole[1], real[0], real[1])
 
 
@@ -166,7 +169,7 @@ def _solve(
                 block = W[stack.offset[here[k]] : stack.offset[here[k] + 1]]
                 _add_rows(slot[k], x[k], before[k], stack.size[here[k]], block, y[k])
         done = slot.shape[1]
-        n_joined = _violators(penalty, stack, hands)
+        n_joined = _violators(penalty, max(_FEWEST, done), stack, hands)
         if n_joined == 0:
             break
         more = np.empty(active.shape[0] + n_joined, np.int64)
@@ -249,8 +252,12 @@ def _store_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatA
 
 
 @helper
-def _violators(penalty: Penalty, stack: Stack, hands: Hands) -> int:
-    """List the variables whose pair with the column lies outside the dual ball although it is zero, and mark them."""
+def _violators(penalty: Penalty, most: int, stack: Stack, hands: Hands) -> int:
+    """List the variables whose pair with the column lies outside the dual ball although it is zero, and mark them.
+
+    Of more than `most` those that lie farthest outside: of many that seem to violate when a column is begun few do when
+    the strongest are in it.
+    """
     own, here, found, excess, room, y = hands.own, hands.here, hands.found, hands.excess, hands.room, hands.y
     weighted = stack.factor.shape[0] > 0
     touched = 0
@@ -287,10 +294,23 @@ def _violators(penalty: Penalty, stack: Stack, hands: Hands) -> int:
                 held += 1
         if v < np.inf and not pair_inside(penalty, room.a, Held(room.cls, held, v), room.work):
             found[n] = i
+            excess[n] = 0.0
+            for e in range(held):
+                excess[n] = max(excess[n], abs(room.a[e]) - v * pair_threshold(penalty, room.cls[e]))
             n += 1
         else:
             hands.is_active[i] = False
-    return n
+    if n <= most:
+        return n
+    least = np.sort(excess[:n])[n - most]
+    kept = 0
+    for m in range(n):
+        if excess[m] >= least:
+            found[kept] = found[m]
+            kept += 1
+        else:
+            hands.is_active[found[m]] = False
+    return kept
 
 
 @helper

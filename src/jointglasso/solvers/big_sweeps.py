@@ -6,23 +6,19 @@ some rows at a time. See `dual_point.py` for what is proved, and how.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso import tuning
 from jointglasso._typing import IntArray
-from jointglasso.backends.arrays import HostArrays, arrays_on
-from jointglasso.backends.gpu import DeviceFailed
+from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
 from jointglasso.kernels.pair_types import Ascent
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report, reason_to_end
-from jointglasso.solvers.big_device import GroupOnDevice
 from jointglasso.solvers.column_order import Order, as_columns
 from jointglasso.solvers.columns import ColumnAscent, next_look
 from jointglasso.solvers.dual_point import DualPoint, mirror
@@ -43,75 +39,41 @@ class BigTask:
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], Support]], None] = field(default=lambda theta: None)
     """Called after each sweep, with a way to a Theta worth going on from, if it is wanted."""
-    device: str = "cpu"
-    """Where Newton's method finishes what sweeps have begun, and the certificate is computed: "cpu" is for neither."""
+    matrices: DeviceMatrices | None = None
+    """Where the matrices of the certificate are factored, if not here."""
 
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
     """The best point found, the number of sweeps, and what ended them."""
-    if task.device != "cpu":
-        try:
-            point, number, why = _with_device(task)
-        except DeviceFailed as error:
-            warnings.warn(f"A group is solved on the processor: {error}.", RuntimeWarning, stacklevel=2)
-            return solve_big(replace(task, device="cpu"))
-        if why not in ("max_iter", "rounding") or number >= task.max_iter:
-            return point, number, why
-        left = replace(task, start=point.found, max_iter=task.max_iter - number, device="cpu")
-        point, more, why = solve_big(left)
-        return point, number + more, why
     best = None if task.start is None else at_inverse(task, task.start)
     if best is not None and best.gap <= task.limit(best.objective):
         return best, 0, "tolerance"
     ascent, why = _begin(task, best), "max_iter"
     objective, number, wanted, unseen = _at_the_diagonal(task), 0, np.inf, -np.inf
+    current = False  # whether the best point is one of this W
     while number < task.max_iter:
-        if task.report(objective, best.gap if best is not None and unseen == 0.0 else None):
+        if task.report(objective, best.gap if best is not None and current else None):
             why = "callback"
             break
         ascent.sweep()
-        number, unseen = number + 1, unseen + ascent.cost
+        number, unseen, current = number + 1, unseen + ascent.cost, False
         settled, limit = not ascent.change > tuning.SETTLED, task.limit(objective)
         if ascent.rough_gap <= min(limit, wanted) or unseen > ascent.look_cost or settled:
-            best, unseen = _looked(task, ascent, best), 0.0
-            objective = min(objective, best.objective)
-            solved = best.gap <= task.limit(objective)
+            found, unseen, gap = _point(task, ascent), 0.0, np.inf
+            if found.definite:
+                best, current = _better(task, ascent, found, best), True
+                objective, gap = min(objective, best.objective), best.gap
+            solved = gap <= task.limit(objective)
             if ended := reason_to_end(solved=solved, stuck=settled, stop=False, last=number == task.max_iter):
                 why = ended
                 break
-            wanted = next_look(ascent.rough_gap, limit, best.gap)
+            wanted = next_look(ascent.rough_gap, limit, gap)
         else:
             task.keep(lambda: _theta(task.penalty, ascent))
-    if best is None or unseen != 0.0:
-        best = _looked(task, ascent, best)
+    if best is None or not current:
+        best = _better(task, ascent, _point(task, ascent), best)
     task.report(min(objective, best.objective), best.gap)
     return best, number, why
-
-
-def _with_device(task: BigTask) -> tuple[DualPoint, int, str]:
-    """Sweeps here until Newton's method on the device can take over; both are counted."""
-    arrays, objective = arrays_on(task.device), _at_the_diagonal(task)
-    try:
-        there = GroupOnDevice(task, arrays)
-        if task.start is not None and (ended := there.finish(task.start)) is not None:
-            return ended
-        ascent, number, why = _begin(task, None), 0, ""
-        while not why:
-            stop = task.report(objective, None)
-            ascent.sweep()
-            number += 1
-            theta = _theta(task.penalty, ascent)
-            if ascent.change < tuning.MAYBE_DEFINITE and (ended := there.finish(theta)) is not None:
-                point, more, why = ended
-                return point, number + more, why
-            task.keep(partial(_theta, task.penalty, ascent))
-            settled = not ascent.change > tuning.SETTLED
-            why = reason_to_end(solved=False, stuck=settled, stop=stop, last=number == task.max_iter)
-        return _looked(task, ascent, None), number, why
-    except arrays.errors as error:
-        raise DeviceFailed("the device has too little memory for the group") from error
-    finally:
-        arrays.let_go()
 
 
 def _at_the_diagonal(task: BigTask) -> float:
@@ -120,21 +82,24 @@ def _at_the_diagonal(task: BigTask) -> float:
     return float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
 
 
-def _looked(task: BigTask, ascent: ColumnAscent, best: DualPoint | None) -> DualPoint:
-    """W as it is, with the Theta that it gives or the best one so far, whichever has the smaller objective."""
+def _point(task: BigTask, ascent: ColumnAscent, theta: Support | None = None) -> DualPoint:
+    """W as it is, with the Theta that it gives or a given one."""
+    return DualPoint(
+        task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.arranged,
+        _theta(task.penalty, ascent) if theta is None else theta, ascent.ascent.W, task.n_threads,
+        matrices=task.matrices,
+    )  # fmt: skip
 
-    def point(theta: Support) -> DualPoint:
-        return DualPoint(
-            task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.arranged, theta, ascent.ascent.W,
-            task.n_threads,
-        )  # fmt: skip
 
-    found = point(_theta(task.penalty, ascent))
-    if not np.isfinite(found.objective) and best is None:
-        nobody = np.empty(0, dtype=np.int64)
-        variance = task.group.optimal_variance(task.diagonal_penalty)
-        return point(Support(nobody, nobody, np.empty((0, task.group.n_classes)), 1.0 / variance))
-    return found if best is None or found.objective <= best.objective else point(best.found)
+def _better(task: BigTask, ascent: ColumnAscent, found: DualPoint, best: DualPoint | None) -> DualPoint:
+    """The point found, or the best Theta so far with its W, whichever has the smaller objective; else the diagonal."""
+    if best is not None:
+        return found if found.definite and found.objective <= best.objective else _point(task, ascent, best.found)
+    if found.definite:
+        return found
+    nobody = np.empty(0, dtype=np.int64)
+    variance = task.group.optimal_variance(task.diagonal_penalty)
+    return _point(task, ascent, Support(nobody, nobody, np.empty((0, task.group.n_classes)), 1.0 / variance))
 
 
 def at_inverse(task: BigTask, theta: Support) -> DualPoint:
@@ -144,7 +109,7 @@ def at_inverse(task: BigTask, theta: Support) -> DualPoint:
     W = np.full(int(group.offset[-1]), np.nan, dtype=np.float32)
     point = DualPoint(
         group, task.penalty, task.diagonal_penalty, order, Order.by(group, group.local), theta, W, task.n_threads,
-        arrays=_arrays(task),
+        matrices=task.matrices,
     )  # fmt: skip
     for block, b in enumerate(group.size):
         matrix = point.inverse(point.dense_theta(block))
@@ -154,16 +119,6 @@ def at_inverse(task: BigTask, theta: Support) -> DualPoint:
         else:
             W[group.offset[block] : group.offset[block] + b] = np.nan
     return point
-
-
-def _arrays(task: BigTask) -> HostArrays | None:
-    """Where matrices are factored; None: here."""
-    if task.device == "cpu":
-        return None
-    try:
-        return arrays_on(task.device)
-    except DeviceFailed:
-        return None
 
 
 def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:

@@ -275,6 +275,9 @@ class ColumnAscent:
         both = (ties + ties.T).tocsr()
         order = np.argsort(-np.diff(both.indptr), kind="stable")
         colour = colours(both.indptr.astype(np.int64), both.indices.astype(np.int64), order, self._most)
+        # Those with most pairs, which were coloured first, are visited last: what a hub's column says of them is of the
+        # W at the end of the sweep, and Theta is definite a sweep or two earlier.
+        colour = colour.max(initial=0) - colour
         self.cuts = np.concatenate([[0], np.cumsum(np.bincount(colour))])
         order = np.argsort(colour, kind="stable")
         rank = np.empty_like(order)

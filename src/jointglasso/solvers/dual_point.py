@@ -6,8 +6,8 @@ already, so that the others are a list. With the penalty's own gap gone, what is
 
     gap = sum_k w_k [ tr(W_k Theta_k) - p - log det W_k - log det Theta_k ],
 
-two Cholesky factors for each block, of which one is in memory at a time. Rounding is bounded as in `rounding.py`; that
-needs the inverses, too, one at a time, and only in the end.
+two Cholesky factors for each block, of which one is in memory at a time. Rounding is bounded as in `rounding.py`; where
+the gap is large that needs the inverses, too, one at a time.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from jointglasso import tuning
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.backends.arrays import HostArrays
-from jointglasso.backends.gpu import DeviceFailed
+from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import ROUNDING, gap_radii
 from jointglasso.penalties import PairPenalty
-from jointglasso.rounding import Conditioning, error_of_sums, far_error, sum_error
+from jointglasso.rounding import Conditioning, error_of_sums, far_error, near_errors, sum_error
 from jointglasso.solvers.column_order import Order
 
 Result = TypeVar("Result")
@@ -83,7 +82,7 @@ class DualPoint:
     n_threads: int = 1
     instead: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
     """Class, places i < j and subgradient of entries at which it is not the nearest: other classes have a say there."""
-    arrays: HostArrays | None = None
+    matrices: DeviceMatrices | None = None
     """Where matrices are factored and inverted, if not here."""
 
     @cached_property
@@ -211,40 +210,39 @@ class DualPoint:
         np.fill_diagonal(matrix, self.variance[group.member_start[block] : group.member_start[block + 1]])
         return matrix
 
+    @property
+    def definite(self) -> bool:
+        """Whether Theta is."""
+        return bool(np.isfinite(self._logdets_of_theta).all())
+
+    @cached_property
+    def _logdets_of_theta(self) -> FloatArray:
+        """Log-determinants of the blocks; not a number from the first one on that is not definite."""
+        found = np.full(len(self.group.size), np.nan)
+        for block in range(len(found)):
+            found[block] = self._logdet(self.dense_theta(block))
+            if np.isnan(found[block]):
+                break
+        return found
+
     @cached_property
     def logdets(self) -> tuple[FloatArray, FloatArray]:
         """Log-determinants of Theta and of the dual point, by block; not a number where one is not definite."""
-        return tuple(  # type: ignore[return-value]
-            np.array([self._logdet(dense(block)) for block in range(len(self.group.size))])
-            for dense in (self.dense_theta, self.dense_dual)
-        )
+        dual = [self._logdet(self.dense_dual(block)) for block in range(len(self.group.size))]
+        return self._logdets_of_theta, np.array(dual)
 
     def _logdet(self, matrix: FloatArray) -> float:
-        """Log-determinant of a matrix given by its upper triangle, which is overwritten.
-
-        The bounds of `rounding.py` are about factors computed by substitution, which a device may do in another way.
-        Its factors are therefore multiplied out: where ``|L L' - A|`` is, as computed, within the bound, the error is
-        within twice the bound, since the product is off by no more than that itself.
-        """
-        if self.arrays is None:
-            return log_determinant(matrix) if factor_in_place(matrix) else np.nan
-        xp, root = self.arrays.xp, self.arrays.array(np.sqrt(np.diagonal(matrix)))
-        there = self.arrays.array(matrix).T
-        L = self.arrays.factor(there.copy())
-        if L is None:
-            return np.nan
-        apart = L @ L.T
-        apart -= there
-        off = float(xp.tril(xp.abs(apart) / root / root[:, None]).max())
-        if not off <= sum_error(len(matrix) + 1):
-            raise DeviceFailed("the device's Cholesky factors are less exact than double precision")
-        return 2.0 * float(xp.log(xp.diagonal(L)).sum())
+        """Log-determinant of a matrix given by its upper triangle, which is overwritten; not a number: not definite."""
+        if self.matrices is not None and self.matrices.works:
+            with self.matrices.or_here():
+                return self.matrices.log_determinant(matrix, sum_error(len(matrix) + 1))
+        return log_determinant(matrix) if factor_in_place(matrix) else np.nan
 
     def inverse(self, matrix: FloatArray) -> FloatArray | None:
         """Inverse of a matrix given by its upper triangle, which is overwritten; None if it is not definite."""
-        if self.arrays is not None:
-            L = self.arrays.factor(self.arrays.array(matrix).T.copy())
-            return None if L is None else np.asarray(self.arrays.numpy(self.arrays.inverse(L)))
+        if self.matrices is not None and self.matrices.works:
+            with self.matrices.or_here():
+                return self.matrices.inverse(matrix)
         if not factor_in_place(matrix):
             return None
         invert_factor_in_place(matrix)
@@ -261,7 +259,7 @@ class DualPoint:
     @property
     def objective(self) -> float:
         """Objective at Theta; infinite where it is not definite."""
-        likelihood = self._traces[1] - self.logdets[0]
+        likelihood = self._traces[1] - self._logdets_of_theta
         whole = float(self.group.block_weight @ likelihood) + self._penalties
         return whole if np.isfinite(whole) else np.inf
 
@@ -289,48 +287,67 @@ class DualPoint:
 
     def with_rounding(self) -> tuple[float, float, float]:
         """Objective, how far it may be off, and gap, with what rounding may add to them; see `rounding.py`."""
-        group, first = self.group, self.group.member_start[:-1]
+        group, first, weight = self.group, self.group.member_start[:-1], self.group.block_weight
         if not np.isfinite(self.gap):
             return self.objective, 0.0, np.inf
-        e, (theta_a, dual_a, dual_b) = self._sums_of_inverses()
-        rows_b = self._scaled_theta(np.maximum(e, np.sqrt(self.variance)))
-        theta_b = np.maximum.reduceat(rows_b, first), np.add.reduceat(rows_b, first)
-        p = group.size.astype(np.float64) * (1 if self.arrays is None else 2)  # see `_logdet`
-        theta, dual = Conditioning(theta_a, theta_b, p), Conditioning(dual_a, dual_b, p)
-        weight = group.block_weight
-        gap = self.gap + float(weight @ far_error(theta, dual, p))
-        sizes = np.abs(group.diagonal()[self.arranged.member] * self.theta.diagonal)
-        sizes += np.abs(np.log(self.theta.diagonal)) + 2.0 * np.abs(np.log(e))
-        largest = float(weight @ (np.add.reduceat(sizes, first) + self.projected[1].size)) + self._penalties
-        chain = 2.0 * p.max() + 4.0 * group.n_classes + len(p) + len(range(self.n_variables))
-        error = float(weight @ theta.logdet_error) + error_of_sums(chain, largest)
+        p, d, v = group.size.astype(np.float64), np.sqrt(self.theta.diagonal), np.sqrt(self.variance)
+        # Numbers on the diagonal of a factor are at most d, and the sum of their logarithms is known.
+        logs, of_dual = (
+            4.0 * np.add.reduceat(np.maximum(np.log(x), 0.0), first) + np.abs(logdet)
+            for x, logdet in zip((d, v), self.logdets, strict=True)
+        )
+        chain = 2.0 * p.max() + 4.0 * group.n_classes + len(p) + self.n_variables + len(self.theta.i)
+        b = np.add.reduceat(self._scaled_theta(v), first)
+        sums = error_of_sums(chain, 1.0) * (3.0 * b + logs + of_dual)
+        h = self._traces[0] - p - self.logdets[0] - self.logdets[1] + sums
+        p *= 1 if self.matrices is None else 2  # factors made elsewhere, see there
+        g = np.array([sum_error(n + 1.0) for n in p])
+        theta, dual = near_errors(h, g, b, self._scaled_dual(d))
+        if not np.isfinite(theta + dual).all():
+            theta, dual = self._errors_by_inverses(p)
+        gap = self.gap + float(weight @ (theta + dual + sums))
+        sizes = np.add.reduceat(np.abs(group.diagonal()[self.arranged.member] * self.theta.diagonal), first)
+        largest = float(weight @ (sizes + logs + self.projected[1].size)) + self._penalties
+        error = float(weight @ theta) + error_of_sums(chain, largest)
         proved = np.isfinite(error) and np.isfinite(gap)
         return (self.objective, error, gap) if proved else (np.inf, 0.0, np.inf)
 
+    def _errors_by_inverses(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Errors of the log-determinants of Theta and of a dual point that is far from its inverse."""
+        first = self.group.member_start[:-1]
+        e, (theta_a, dual_a, dual_b) = self._sums_of_inverses()
+        rows_b = self._scaled_theta(np.maximum(e, np.sqrt(self.variance)))
+        theta_b = np.maximum.reduceat(rows_b, first), np.add.reduceat(rows_b, first)
+        theta, dual = Conditioning(theta_a, theta_b, p), Conditioning(dual_a, dual_b, p)
+        return theta.logdet_error, far_error(theta, dual, p) - theta.logdet_error
+
     def _sums_of_inverses(self) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
         """Roots of the diagonal of the inverse of Theta; a of Theta, a and b of the dual point, with their sums."""
-        from jointglasso.kernels.row_sums import scaled_row_sums
-
         found = np.empty((3, 2, len(self.group.size)))
         roots = []
-
-        def measure(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:
-            b = len(matrix)
-            most, total = scaled_row_sums(matrix.ravel(), np.array([0, b * b]), np.array([b]), np.array([0, b]), scale)
-            return most[0], total[0]
-
         for block in range(len(self.group.size)):
             inside = slice(self.group.member_start[block], self.group.member_start[block + 1])
             matrix = self._known(self.dense_theta(block))
             roots.append(np.sqrt(np.diagonal(matrix)))
-            found[0, :, block] = measure(matrix, np.sqrt(self.theta.diagonal[inside]))
+            found[0, :, block] = _row_sums(matrix, np.sqrt(self.theta.diagonal[inside]))
             matrix = self._known(self.dense_dual(block))
-            found[1, :, block] = measure(matrix, np.sqrt(self.variance[inside]))
+            found[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[inside]))
             own = np.sqrt(np.diagonal(matrix))
             matrix = self.dense_dual(block)
             mirror(matrix)
-            found[2, :, block] = measure(matrix, own)
+            found[2, :, block] = _row_sums(matrix, own)
         return np.concatenate(roots), [(most, total) for most, total in found]
+
+    def _scaled_dual(self, scale: FloatArray) -> FloatArray:
+        """``sum_ij scale_i |dual_ij| scale_j`` of each block."""
+        found = np.empty(len(self.group.size))
+        for block in range(len(found)):
+            matrix = self.dense_dual(block)
+            mirror(matrix)
+            found[block] = _row_sums(
+                matrix, scale[self.group.member_start[block] : self.group.member_start[block + 1]]
+            )[1]
+        return found
 
     def _scaled_theta(self, scale: FloatArray) -> FloatArray:
         """``scale_i sum_j |theta_ij| scale_j`` of each member."""
@@ -418,6 +435,15 @@ class DualPoint:
         ends = place[self.group.local[row]], place[self.group.local[column]]
         cls = self.group.block_class[self.group.member_block[row]]
         return replace(self, instead=(cls, np.minimum(*ends), np.maximum(*ends), value))
+
+
+def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:
+    """The largest row sum ``scale_i sum_j |a_ij| scale_j`` of a matrix, and the sum of all."""
+    from jointglasso.kernels.row_sums import scaled_row_sums
+
+    b = len(matrix)
+    most, total = scaled_row_sums(matrix.ravel(), np.array([0, b * b]), np.array([b]), np.array([0, b]), scale)
+    return most[0], total[0]
 
 
 def mirror(matrix: FloatArray) -> None:
