@@ -331,6 +331,20 @@ def test_normal_scores_do_not_see_the_margins(table):
 # Subjects, batches, missing values
 
 
+def test_covariates_are_taken_out_of_scores_whatever_the_margins(table):
+    """A line through skewed values follows the outliers: edges would be lost, and a batch would leave its trace."""
+    X, y = table
+    batch = pd.DataFrame({"batch": np.random.default_rng(0).integers(0, 2, len(X))})
+    shifted = X + 1.5 * batch.to_numpy()
+    plain, bent = (jgl.infer(values, y, covariates=batch) for values in (shifted, np.exp(shifted)))
+    pd.testing.assert_frame_equal(plain.edges(), bent.edges())
+    assert "adjusted for batch within classes" in plain.method()
+    assert "adjusted for 1 covariate within" in jgl.infer(shifted, y, covariates=batch.to_numpy()).method()
+    found = plain.edges(fdr=0.05)
+    counts = " in case, ".join(str((found["class"] == name).sum()) for name in ("case", "control"))
+    assert f"edges ({counts} in control) and {len(plain.differences(fdr=0.05))} differences" in plain.method(0.05)
+
+
 def test_resampled_factors_are_those_of_the_influence_of_samples(data, residuals):
     """Both are the variance of the same estimate, one from resamples and one from single samples."""
     rng = np.random.default_rng(0)

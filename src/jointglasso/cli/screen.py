@@ -53,9 +53,7 @@ def screen(session: Session, /, **options: Any) -> None:
     session.say(data.describe())
     say_if_compiling(session)
     lambda1, lambda2, ratio = _penalties(options)
-    curve = jgl.component_curve(
-        data.source, ratio, weights=data.preparation["weights"], n_lambdas=options["points"]
-    )
+    curve = jgl.component_curve(data.source, ratio, weights=data.preparation["weights"], n_lambdas=options["points"])
     suggested = _suggest(curve, data.samples.n_variables)
     _show_curve(session, curve)
     _show_suggestions(session, curve, suggested, data.samples.n_variables)

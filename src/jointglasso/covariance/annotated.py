@@ -46,9 +46,7 @@ def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
     chosen = {str(name) for name in given}
     unknown = sorted(chosen.difference(present))
     if unknown:
-        raise InputError(
-            f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {listed(present)}.", "classes"
-        )
+        raise InputError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {listed(present)}.", "classes")
     return [name for name in present if name in chosen]
 
 

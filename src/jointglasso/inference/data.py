@@ -12,10 +12,12 @@ from scipy.linalg import helmert
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.covariance import CovarianceSource, SampleCovariance
 from jointglasso.covariance.classes import Samples, read_samples
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
+from jointglasso.covariance.ranks import NormalScores
 from jointglasso.errors import argument
 from jointglasso.selection.em import imputed
 from jointglasso.validation import InputError, check_choice
@@ -52,6 +54,8 @@ class InferenceData:
     """(B, p, p) of each class: correlations of resamples, less their mean; None where scores tell standard errors."""
     notes: tuple[str, ...] = ()
     """What a reader must know of the correlations."""
+    covariates: tuple[str, ...] = ()
+    """Names of what was regressed out."""
 
     @cached_property
     def worth(self) -> FloatArray:
@@ -125,20 +129,24 @@ def read_inference_data(
     samples = read_samples(X, y)
     beside = [_by_class("groups", groups, samples), _by_class("covariates", covariates, samples)]
     samples, beside = _complete(samples, beside, missing, offered)
-    sizes, given = samples.sizes.astype(float), samples
-    if beside[1] is not None:
-        samples, lost = _without(samples, beside[1])
+    sizes, rest, explained = samples.sizes.astype(float), samples, beside[1]
+    if explained is not None:
+        rest, lost = _without(samples, explained)
         sizes = sizes - lost
-    _require_varying(given, samples)
+    names = () if explained is None else _names(explained[0])
+    _require_varying(samples, rest)
+    if explained is not None and association == "nonparanormal":  # a line through skewed values would follow outliers
+        rest, _ = _without(samples.with_parts([NormalScores(X).own for X in samples.matrices]), explained)
+    samples = rest
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
     if association == "mixed":
         return _resampled(samples, sizes, beside[0])
     if any(np.isnan(X).any() for X in samples.matrices):
-        return _imputed(samples, sizes, beside[0], association)
+        return replace(_imputed(samples, sizes, beside[0], association), covariates=names)
     source: Any = Preparation(association=association)(samples).source
     # A `SampleCovariance` holds the scores already, variables in rows and of length 1.
     scores = [source.content(k)[0].T * np.sqrt(n) for k, n in enumerate(samples.sizes.tolist())]
-    data = InferenceData(source, scores, sizes, beside[0])
+    data = InferenceData(source, scores, sizes, beside[0], covariates=names)
     if data.subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
     return data
@@ -268,6 +276,12 @@ def _without(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArr
         rest.append(_residuals(X, basis))
         lost.append(float(basis.shape[1]))
     return samples.with_parts(rest), np.array(lost)
+
+
+def _names(table: Any) -> tuple[str, ...]:
+    """Names of the columns, or how many there are where they have none."""
+    columns = list(table.columns)
+    return tuple(columns) if all(isinstance(name, str) for name in columns) else (count(len(columns), "covariate"),)
 
 
 def _residuals(X: FloatArray, basis: FloatArray) -> FloatArray:

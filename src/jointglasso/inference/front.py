@@ -152,6 +152,7 @@ def infer(
             *([] if data.gain is None else [_MISSING]),
             *(() if data.changes is None else _worth(data)),
         ),
+        covariates=data.covariates,
     )
 
 

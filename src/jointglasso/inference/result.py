@@ -56,6 +56,8 @@ class Inference(Shown):
         The penalised model of the support step, with its certificate; None where matrices were given as the support.
     notes : tuple of str
         What a reader of the tables must know; empty if all is well.
+    covariates : tuple of str
+        Names of what was regressed out.
 
     Notes
     -----
@@ -87,6 +89,7 @@ class Inference(Shown):
     estimates: Estimates
     solution: Solution | None
     notes: tuple[str, ...]
+    covariates: tuple[str, ...] = ()
 
     @property
     def n_classes(self) -> int:
@@ -228,7 +231,7 @@ class Inference(Shown):
         return JointNetworks(matrices, self.class_names, self.variable_names)
 
     def method(self, fdr: float = 0.1) -> str:
-        """What was done, in sentences that can go into a paper."""
+        """What was done and how much was found, in sentences that can go into a paper."""
         kinds = {"nonparanormal": " of normal scores", "mixed": " of the Gaussian variables behind ordinal answers"}
         scores = kinds.get(self.association, "")
         sizes = ", ".join(f"{name}: n = {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
@@ -241,12 +244,22 @@ class Inference(Shown):
             errors = "standard errors from resamples, moderated across pairs"
         classes = f"{self.n_classes} classes ({sizes})" if self.n_classes > 1 else f"one class (n = {self.sizes[0]:g})"
         between = ", differences between classes by Welch's test of Fisher-transformed partial correlations"
+        adjusted = f", adjusted for {', '.join(self.covariates)} within classes," if self.covariates else ""
         return (
-            f"Partial correlations{scores} between {len(self.variable_names)} variables in {classes} were estimated "
-            "by desparsified maximum likelihood on the support of a joint graphical lasso (group penalty, lambda = "
-            f"sqrt(max(log p, 2 log(p / 5)) / n)), with {errors}{between if self.n_classes > 1 else ''}, and false "
-            f"discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso {__version__})."
+            f"Partial correlations{scores} between {len(self.variable_names)} variables in {classes}{adjusted} were "
+            "estimated by desparsified maximum likelihood on the support of a joint graphical lasso (group penalty, "
+            f"lambda = sqrt(max(log p, 2 log(p / 5)) / n)), with {errors}{between if self.n_classes > 1 else ''}, and false "
+            f"discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso {__version__}). "
+            f"Found at this rate were {self._counted(fdr)}."
         )
+
+    def _counted(self, fdr: float) -> str:
+        """Edges of each class and differences, in words."""
+        edges = (self.q_values <= check_rate(fdr)).sum(axis=0).tolist()
+        if self.n_classes == 1:
+            return f"{edges[0]:,} edges"
+        by_class = ", ".join(f"{number:,} in {name}" for name, number in zip(self.class_names, edges, strict=True))
+        return f"edges ({by_class}) and {len(self.differences(fdr=fdr)):,} differences between two classes"
 
     def _networks(self) -> JointNetworks:
         return self.graph()

@@ -179,9 +179,7 @@ class SelectionResult:
         return f"Chosen: lambda1 = {self.lambda1:.4g}, lambda2 = {self.lambda2:.4g}; edges: {edges}."
 
     def _why(self) -> str:
-        tried = (
-            f"{count(len(self.grid), 'point')} in {count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
-        )
+        tried = f"{count(len(self.grid), 'point')} in {count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
         left = len(self.grid) - int(np.sum(self.records["tried"]))
         why = "not tried" if self.left_out or self.interrupted else "left out after the score had stopped falling"
         tried += f" ({left} weaker ones {why})" if left else ""
