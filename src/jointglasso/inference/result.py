@@ -248,9 +248,9 @@ class Inference(Shown):
         return (
             f"Partial correlations{scores} between {len(self.variable_names)} variables in {classes}{adjusted} were "
             "estimated by desparsified maximum likelihood on the support of a joint graphical lasso (group penalty, "
-            f"lambda = sqrt(max(log p, 2 log(p / 5)) / n)), with {errors}{between if self.n_classes > 1 else ''}, and false "
-            f"discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso {__version__}). "
-            f"Found at this rate were {self._counted(fdr)}."
+            f"lambda = sqrt(max(log p, 2 log(p / 5)) / n)), with {errors}{between if self.n_classes > 1 else ''}, and "
+            f"false discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso "
+            f"{__version__}). Found at this rate were {self._counted(fdr)}."
         )
 
     def _counted(self, fdr: float) -> str:
