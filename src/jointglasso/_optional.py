@@ -6,6 +6,16 @@ import importlib
 from typing import Any
 
 
+def version_of(package: str) -> str | None:
+    """Version of an installed package; None where it is not there."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
 def require(module: str, extra: str) -> Any:
     """Import `module`, or say which extra of this package brings it."""
     try:

@@ -238,10 +238,13 @@ def _forget(adata: Any, key: str) -> None:
 
 def _summary(solution: Solution, parameters: dict[str, Any]) -> dict[str, Any]:
     certificate = solution.certificate
+    # Files have no word for None, and a callback or a start does not change the result.
+    told = {name: value for name, value in parameters.items() if value is not None}
+    told = {name: value for name, value in told.items() if name not in ("callback", "warm_start")}
     return {
         "class_names": np.array(solution.class_names, dtype=object),
         "n_edges": np.array(solution.n_edges),
-        "params": {name: _plain(value) for name, value in parameters.items() if _says_something(name, value)},
+        "params": {name: _plain(value) for name, value in told.items()},
         "objective": float(solution.objective),
         "certificate": {
             "gap": float(certificate.gap),
@@ -253,11 +256,6 @@ def _summary(solution: Solution, parameters: dict[str, Any]) -> dict[str, Any]:
         },
         "status": {"converged": bool(solution.status.converged), "message": str(solution.status)},
     }
-
-
-def _says_something(name: str, value: Any) -> bool:
-    """Whether a parameter is worth storing: files have no word for None, and a callback does not change the result."""
-    return value is not None and name not in ("callback", "warm_start")
 
 
 def _plain(value: Any) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
 
+from jointglasso._optional import version_of
 from jointglasso.cli.session import Command, Session
 
 NEEDED = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "click", "rich")
@@ -56,8 +56,8 @@ def _facts() -> dict[str, Any]:
         "jointglasso": jgl.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
-        "packages": {name: version(name) for name in NEEDED},
-        "optional": {name: _version_or_none(name) for name in OPTIONAL},
+        "packages": {name: version_of(name) for name in NEEDED},
+        "optional": {name: version_of(name) for name in OPTIONAL},
         "cores": available_cores(),
         "memory_bytes": available_memory(),
         "threads": [
@@ -77,13 +77,6 @@ def _kernels(session: Session) -> dict[str, Any]:
         warm = ": jointglasso doctor --warm compiles them now" if cache.folder else " in every process"
         session.say(f"The first solve will take half a minute longer{warm}.")
     return {"ready": cache.n_ready, "all": cache.n_kernels, "folder": cache.folder, "lasting": cache.lasting}
-
-
-def _version_or_none(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _listed(versions: dict[str, str | None]) -> str:

@@ -59,7 +59,8 @@ class ResultFolder:
             _list_files(new)
             give_usual_rights(new, 0o777)
             self._check()  # hours may have passed
-            carried = {name: _carry(self.path, name, new) for name in _foreign(self.path)}
+            foreign = sorted(_files(self.path) - (_own_files(self.path) or set()))
+            carried = {name: _carry(self.path, name, new) for name in foreign}
             _sync(new)
             old = self._take_place(new)
         except BaseException:
@@ -149,11 +150,6 @@ def _files(folder: Path) -> set[str]:
         for root, folders, files in os.walk(folder)
         for name in [*files, *(name for name in folders if os.path.islink(os.path.join(root, name)))]
     }
-
-
-def _foreign(folder: Path) -> list[str]:
-    """Files in a result folder that somebody else put there."""
-    return sorted(_files(folder) - (_own_files(folder) or set()))
 
 
 def _list_files(folder: Path) -> None:

@@ -52,7 +52,9 @@ def one_class_each(tables: dict[Path, LabelledTable], *, union: bool = False) ->
     """
     from jointglasso.io import LabelledTable
 
-    names = _file_classes(list(tables))
+    names = [path.name.split(".")[0] for path in tables]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in tables]
     first = next(iter(tables.values()))
     common = [name for name in first.variable_names if all(name in set(t.variable_names) for t in tables.values())]
     if union:
@@ -85,11 +87,6 @@ def _on(table: LabelledTable, variables: list[str]) -> LabelledTable:
         if name in position:
             X[:, at] = table.X[:, position[name]]
     return replace(table, X=X, variable_names=tuple(variables))
-
-
-def _file_classes(paths: Sequence[Path]) -> list[str]:
-    names = [path.name.split(".")[0] for path in paths]
-    return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
 def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:

@@ -102,7 +102,8 @@ class JointData:
         """
         for k, precision in enumerate(self.precisions):
             if self.samples is not None:
-                yield _sample_covariance(self.samples[k])
+                samples = self.samples[k]
+                yield _gram((samples - samples.mean(axis=0)).T, len(samples))
             else:
                 yield _draw_covariance(precision, self.n_samples[k], default_rng(self._data_seeds[k]))
 
@@ -312,10 +313,6 @@ def _draw_samples(data: JointData) -> list[FloatArray]:
     p = len(data.variable_names)
     classes = zip(data.precisions, data.n_samples, data._data_seeds, strict=True)
     return [_colour(theta, default_rng(seed).standard_normal((n, p)).T).T for theta, n, seed in classes]
-
-
-def _sample_covariance(samples: FloatArray) -> FloatArray:
-    return _gram((samples - samples.mean(axis=0)).T, len(samples))
 
 
 def _draw_covariance(precision: sparse.csc_array, n: int, rng: Generator) -> FloatArray:

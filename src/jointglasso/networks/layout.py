@@ -174,11 +174,11 @@ def _relax(position: FloatArray, springs: Any) -> FloatArray:
     degree = np.bincount(np.concatenate([row, column]), minlength=n)
     # Hubs push harder, so that leaves stand around them instead of inside a knot.
     mass = 1.0 + np.sqrt(degree)
-    repulsion = _repulsion_exact if n <= _EXACT_LIMIT else _repulsion_by_cells
     n_steps = 180 if n <= _EXACT_LIMIT else 110 if n <= 5000 else 60
     for step in range(n_steps):
         limit = 0.12 * math.sqrt(n) * _SPACING * (1.0 - step / n_steps) ** 1.5 + 0.01
-        force = repulsion(position, mass)
+        exact = n <= _EXACT_LIMIT
+        force = _push_from(position, mass, position, mass, 1e-3) if exact else _repulsion_by_cells(position, mass)
         pull = strength[:, None] * (position[column] - position[row])
         force += _opposite_sums(row, column, pull, n)
         force -= 0.02 * mass[:, None] * position  # a weak pull to the middle keeps long arms on the page
@@ -191,10 +191,6 @@ def _opposite_sums(first: IntArray, second: IntArray, arrow: FloatArray, n: int)
     """Sum for each of n variables the arrows of its pairs: as they are where it is first, reversed where second."""
     along = [np.bincount(first, arrow[:, axis], n) - np.bincount(second, arrow[:, axis], n) for axis in range(2)]
     return np.stack(along, axis=1)
-
-
-def _repulsion_exact(position: FloatArray, mass: FloatArray) -> FloatArray:
-    return _push_from(position, mass, position, mass, 1e-3)
 
 
 def _push_from(

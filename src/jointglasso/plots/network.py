@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +99,9 @@ def plot_networks(
     if shown is None:
         return finish(_empty_figure(networks), path)
     part = drawn.subnetwork(shown)
-    grouping = _groups_of(networks, groups, shown)
+    grouping = node_groups(networks, groups)  # found in the whole network
+    if grouping is not None:
+        grouping = replace(grouping, of=grouping.of[shown])
     places = _places(part, shown, positions, networks.n_variables, layout, grouping)
     figure, panels = _panels(part.n_classes, two_lines=grouping is not None)
     _set_limits(panels, places)
@@ -136,12 +139,6 @@ def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
             else networks.strongest(READABLE)
         )
     return networks.strongest(pairs)
-
-
-def _groups_of(networks: JointNetworks, given: Any, shown: IntArray) -> Groups | None:
-    """Groups of the variables shown; they are found in the whole network."""
-    groups = node_groups(networks, given)
-    return None if groups is None else Groups(groups.title, groups.names, groups.of[shown])
 
 
 def _title(part: JointNetworks, networks: JointNetworks, k: int) -> str:

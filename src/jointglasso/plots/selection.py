@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import FloatArray
 from jointglasso.plots.canvas import INK, VERMILION, class_style, finish, new_figure, tidy
 from jointglasso.validation import InputError
 
@@ -78,13 +78,9 @@ def _draw_grid(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int,
     bar.ax.tick_params(labelsize=7)
     _mark(ax, column[best] + 0.5, row[best] + 0.5)
     for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
-        shown = _spread_ticks(len(values))
+        shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 8)).round().astype(np.int64))
         axis.set_ticks(shown + 0.5, [f"{values[i]:.3g}" for i in shown])
     ax.set(xlabel="lambda1", ylabel="lambda2")
-
-
-def _spread_ticks(n: int, most: int = 8) -> IntArray:
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def _draw_lines(ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: str) -> None:

@@ -90,10 +90,10 @@ def network_payload(
     networks: JointNetworks, *, title: str | None = None, groups: Any = "auto", texts: Mapping[Any, str] | None = None
 ) -> dict[str, Any]:
     """What the page shows of networks that come without a proof; `compact` leaves out all but the networks."""
-    strength = networks.edge_list.readable_strength(READABLE)
+    strength, n = networks.edge_list.readable_strength(READABLE), networks.n_classes
     certified = networks.edge_certified.astype(int).tolist() if networks.has_certified else None
     return {
-        "title": title or _usual_title(networks),
+        "title": title or (f"Networks of {n} classes" if n > 1 else f"Network of {networks.class_names[0]}"),
         "classes": list(networks.class_names),
         "variables": list(networks.variable_names),
         "texts": _texts(networks, texts),
@@ -110,12 +110,6 @@ def network_payload(
         "verdict": {"good": True, "text": ""},
         "footer": "",
     }
-
-
-def _usual_title(networks: JointNetworks) -> str:
-    if networks.n_classes == 1:
-        return f"Network of {networks.class_names[0]}"
-    return f"Networks of {networks.n_classes} classes"
 
 
 def _texts(networks: JointNetworks, given: Mapping[Any, str] | None) -> list[str] | None:

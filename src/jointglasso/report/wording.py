@@ -5,12 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jointglasso import __version__
+from jointglasso._optional import version_of
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.same import compared_pairs, pattern_words, summary_of_sameness
 from jointglasso.validation import InputTypeError
@@ -210,16 +210,9 @@ def note_facts(notes: str | Sequence[str] | None) -> Card | None:
 
 def footer() -> str:
     """Versions and date."""
-    packages = ", ".join(f"{name} {_version(name)}" for name in ("numpy", "scipy", "numba"))
+    packages = ", ".join(f"{name} {version_of(name) or 'unknown'}" for name in ("numpy", "scipy", "numba"))
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"Made by jointglasso {__version__} on {made}. Python {platform.python_version()}, {packages}."
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _row(term: str, value: str, note: str = "") -> dict[str, str]:

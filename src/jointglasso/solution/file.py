@@ -177,7 +177,8 @@ def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
         upper = sparse.csc_array(sparse.triu(Theta))
         upper.sort_indices()
         # Twice the entry where proved, the entry where not: the sum keeps the pattern of the precision matrix.
-        marked = sparse.csc_array(_pattern(upper) + sparse.triu(certified.astype(np.int8)))
+        ones = sparse.csc_array((np.ones(upper.nnz, dtype=np.int8), upper.indices, upper.indptr), shape=upper.shape)
+        marked = sparse.csc_array(ones + sparse.triu(certified.astype(np.int8)))
         marked.sort_indices()
         yield f"{k}/column_start", upper.indptr.astype(np.int64)
         yield f"{k}/row", upper.indices.astype(np.int32)
@@ -199,10 +200,6 @@ def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
         yield f"{k}/latent", np.ascontiguousarray(factor, dtype=np.float64)
     if solution.absent is not None:
         yield "absent", solution.absent.astype(np.uint8)
-
-
-def _pattern(matrix: Any) -> Any:
-    return sparse.csc_array((np.ones(matrix.nnz, dtype=np.int8), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 class _Reader:

@@ -46,11 +46,7 @@ def check_covariances(
 
 
 def _check_covariance(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
-    _check_symmetric(S, class_name, variable_names)
-    _check_semidefinite(S, class_name, variable_names)
-
-
-def _check_symmetric(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    """Refuse a matrix that is not finite, symmetric and, as far as that is cheap to tell, positive semidefinite."""
     from jointglasso.kernels.scan import first_asymmetry
 
     with np.errstate(invalid="ignore"):
@@ -70,9 +66,6 @@ def _check_symmetric(S: FloatArray, class_name: str, variable_names: Sequence[st
             class_name=class_name,
             variable=variable_names[i],
         )
-
-
-def _check_semidefinite(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
     negative = np.flatnonzero(np.diagonal(S) < 0)
     if len(negative):
         raise not_semidefinite(class_name, f"the variance of variable {variable_names[int(negative[0])]!r} is negative")
