@@ -44,6 +44,7 @@ def good(tmp_path):
 #: Content of the file, options, and what the sentence must hold: the place of the mistake and the remedy.
 BAD = {
     "no such label": (GOOD, ["--label", "stat"], ["'stat'", "similar: 'state'", "correct --label"]),
+    "labels for label": (GOOD, ["--labels", "state"], ["state does not exist", "--label state if it is a column"]),
     "label forgotten": (GOOD, [], ["column 'state' holds words", "--label state"]),
     "batch as words": (
         GOOD.replace("state,a", "state,batch,a").replace("ill,", "ill,lab 1,").replace("well,", "well,lab 2,"),
@@ -61,7 +62,7 @@ BAD = {
     ),
     "unknown class": (GOOD, ["--label", "state", "--classes", "ill,sick"], ["'sick'", "correct --classes"]),
     "unknown variable": (GOOD, ["--label", "state", "--variables", "a,bb"], ["'bb'", "'b'"]),
-    "missing values": (GOOD + "ill,NA,1,2\n", ["--label", "state"], ["1 missing", "--missing complete"]),
+    "missing values": (GOOD + "ill,NA,1,2\n", ["--label", "state"], ["1 missing value (NaN)", "--missing complete"]),
     "constant variable": (
         HEADER + "".join(f"{s},1,{i * i},{i}\n" for s in "xy" for i in range(5)), ["--label", "state"],
         ["constant in class 'x'", "'a'", "--constant isolate"],
