@@ -12,7 +12,7 @@ from numba.core.extending import _Intrinsic
 from scipy import optimize, sparse
 
 import reference
-from jointglasso.kernels import components, forest, group_pair, pair_index, scan, small_blocks
+from jointglasso.kernels import columns, components, forest, group_pair, pair_index, scan, small_blocks
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, Held, Work
 from jointglasso.penalties import ANY_CLASS, UNIFORM, GroupPenalty
@@ -45,6 +45,7 @@ NO_REFERENCE = {
     "hessian.multiply_tiles": "the product is compared with W D W: test_newton.py",
     "hessian.sample_tiles": "the product is compared with W D W: test_newton.py",
     "columns.make_hands": "arrays of the right length",
+    "columns.sort": "compared with np.sort",
     "columns.visit_columns": "sweeps end at the solution, by the certificate: test_columns.py",
     "column_batches.colours": "no two neighbours alike: test_columns.py",
     "column_batches.cut_batches": "no two of a batch are tied: test_columns.py",
@@ -69,7 +70,7 @@ NO_REFERENCE = {
     "working_set.factor_components": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.invert_components": "factors, inverses, products on it are compared with dense ones: test_newton.py",
     "working_set.scatter_component": "factors, inverses, products on it are compared with dense ones: test_newton.py",
-    "entries.update": "compared with prox at unit curvature",
+    "entries.update": "without curvatures it is the prox, which is compared with the reference",
     "entries.face": "refits on it: test_refit.py",
     "entries.inside": "the gauge is no more than 1",
     "group_pair.soft": "compared with reference.soft",
@@ -105,6 +106,11 @@ def update(penalty, a, b, pair, out, work):
 
 
 @njit
+def sort(numbers):
+    columns.sort(numbers)
+
+
+@njit
 def pair_covariance(S, weight, product, lambda1, lambda2):
     return forest.pair_covariance(S, weight, product, lambda1, lambda2)
 
@@ -113,6 +119,14 @@ def pair_covariance(S, weight, product, lambda1, lambda2):
 grid_numbers = st.integers(-6, 6).map(lambda n: 0.5 * n)
 penalties = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.7])
 seeds = st.integers(0, 2**32 - 1)
+
+
+@EXAMPLES
+@given(st.lists(st.integers(-5, 50), max_size=60))
+def test_numbers_are_sorted_in_place(numbers):
+    found = np.array(numbers, dtype=np.int64)
+    sort(found)
+    assert found.tolist() == sorted(numbers)
 
 
 @st.composite

@@ -18,7 +18,7 @@ from jointglasso.kernels.column_parts import add_multiple
 from jointglasso.kernels.columns import Batch, Hands, Sweep, Visited, visit_columns
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_inside, pair_subgradient, pair_threshold
-from jointglasso.kernels.pair_types import Held, Stack
+from jointglasso.kernels.pair_types import Held, SparseColumns, Stack
 
 #: Most that the scaled sum of a row off the diagonal of the Schur complement may be, its diagonal being 1.
 _DOMINATED = 0.9
@@ -207,26 +207,34 @@ def _close_batch(batch: Batch, sweep: Sweep) -> bool:
     if n + _batch_pairs(batch, sweep) > new.other.shape[0]:
         return False
     m = batch.end - batch.begin
-    if visited.shifted[:m].any():
-        _outweigh(stack, batch, ascent.W, visited)
+    for c in range(m):
+        if visited.shifted[c]:
+            _outweigh(stack, batch, ascent.W, visited)
+            break
     for c in range(m):
         j = batch.begin + c
         count = visited.n_pairs[c]
         if count >= 0:
             add_multiple(1.0, visited.sums[c], sweep.sums)
-            copy_row(visited.other[c, :count], new.other[n:])
-            copy_row(visited.value[c, :count], new.value[n:])
+            _append(visited.other[c, :count], visited.value[c], n, new)
             for k in range(stack.block_of.shape[0]):
                 block = stack.block_of[k, j]
                 if block >= 0:
                     ascent.precision[stack.member_start[block] + stack.slot_of[k, j]] = visited.tau[c, k]
         else:
             count = old.start[j + 1] - old.start[j]
-            copy_row(old.other[old.start[j] : old.start[j + 1]], new.other[n:])
-            copy_row(old.value[old.start[j] : old.start[j + 1]], new.value[n:])
+            _append(old.other[old.start[j] : old.start[j + 1]], old.value[old.start[j] :], n, new)
         n += count
         new.start[j + 1] = n
     return True
+
+
+@helper
+def _append(other: IntArray, value: FloatArray, n: int, columns: SparseColumns) -> None:
+    """Write the pairs of a column after the first n."""
+    copy_row(other, columns.other[n:])
+    for a in range(other.shape[0]):
+        copy_row(value[a], columns.value[n + a])
 
 
 @helper
@@ -256,8 +264,7 @@ def sweep_columns(penalty: Penalty, steps: int, which: IntArray, batch: Batch, h
         if steps & OPEN != 0:
             _find_places(stack, batch)
         if steps & VISIT != 0:
-            columns = np.arange(batch.end - batch.begin) if whole else which
-            visit_columns(penalty, columns, batch, hands, sweep)
+            visit_columns(penalty, which[:0] if whole else which, batch, hands, sweep)
         if steps & MIRROR != 0:
             first, last = (0, stack.variable.shape[0]) if whole else (which[0], which[1])
             _mirror_rows(first, last, stack, batch, sweep.ascent.W)

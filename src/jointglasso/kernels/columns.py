@@ -111,13 +111,14 @@ def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Ha
 
 @helper
 def visit_columns(penalty: Penalty, which: IntArray, batch: Batch, hands: Hands, sweep: Sweep) -> None:
-    """Solve some columns of a batch and write them into their own rows, but for the places inside the batch.
+    """Solve some columns of a batch, all if `which` is empty, and write them into their own rows outside the batch.
 
     No pair inside the batch may join: it would tie two columns that do not see each other.
     """
     stack, ascent, visited = sweep.stack, sweep.ascent, sweep.visited
     hands.is_active[batch.begin : batch.end] = True
-    for c in which:
+    for n in range(which.shape[0] if which.shape[0] > 0 else batch.end - batch.begin):
+        c = which[n] if which.shape[0] > 0 else n
         _enter(batch.begin + c, stack, ascent, hands)
         active, slot, x = _solve(penalty, batch.begin + c, stack, ascent, sweep.tolerance, hands)
         _leave(penalty, c, active, slot, x, hands, visited)
@@ -149,7 +150,10 @@ def _solve(
     here, y, scale, W = hands.here, hands.y, hands.scale, ascent.W
     first, last = ascent.columns.start[j], ascent.columns.start[j + 1]
     active = ascent.columns.other[first:last].copy()
-    x = np.ascontiguousarray(ascent.columns.value[first:last].T)
+    x = np.empty((here.shape[0], last - first))
+    for a in range(last - first):
+        for k in range(here.shape[0]):
+            x[k, a] = ascent.columns.value[first + a, k]
     for i in active:
         hands.is_active[i] = True
     gram = np.zeros((here.shape[0], 0, 0))
@@ -164,8 +168,8 @@ def _solve(
         for k in range(here.shape[0]):
             if here[k] >= 0:
                 if scale[k] != 1.0:
-                    before[k] *= scale[k]
-                    y[k] *= scale[k]
+                    _multiply(scale[k], before[k])
+                    _multiply(scale[k], y[k])
                 block = W[stack.offset[here[k]] : stack.offset[here[k] + 1]]
                 _add_rows(slot[k], x[k], before[k], stack.size[here[k]], block, y[k])
         done = slot.shape[1]
@@ -174,7 +178,8 @@ def _solve(
             break
         more = np.empty(active.shape[0] + n_joined, np.int64)
         copy_row(active, more)
-        copy_row(np.sort(hands.found[:n_joined]), more[active.shape[0] :])
+        sort(hands.found[:n_joined])
+        copy_row(hands.found[:n_joined], more[active.shape[0] :])
         active = more
     for i in active:
         hands.is_active[i] = False
@@ -323,6 +328,27 @@ def _slots(active: IntArray, here: IntArray, stack: Stack) -> IntArray:
                 if stack.block_of[k, active[a]] == here[k]:
                     slot[k, a] = stack.slot_of[k, active[a]]
     return slot
+
+
+@helper
+def sort(numbers: IntArray) -> None:
+    """Sort in place, by insertion at ever smaller distances: NumPy's sort would take a second to compile."""
+    distance = numbers.shape[0] // 2
+    while distance > 0:
+        for place in range(distance, numbers.shape[0]):
+            number = numbers[place]
+            at = place
+            while at >= distance and numbers[at - distance] > number:
+                numbers[at] = numbers[at - distance]
+                at -= distance
+            numbers[at] = number
+        distance = 1 if distance == 2 else distance * 5 // 11
+
+
+@helper
+def _multiply(factor: float, row: FloatArray) -> None:
+    for i in range(row.shape[0]):
+        row[i] *= factor
 
 
 @helper

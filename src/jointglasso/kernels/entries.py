@@ -56,34 +56,6 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
 
 
 @njit
-def prox(
-    penalty: Penalty,
-    values: FloatArray,
-    step: FloatArray,
-    entries: Entries,
-    work: Work,
-    out: FloatArray,
-) -> None:
-    """Write the proximal operator of ``step[q]`` times the penalty of each pair."""
-    ones, b, x, cls = (
-        np.ones(entries.n_classes),
-        np.empty(entries.n_classes),
-        np.empty(entries.n_classes),
-        np.empty(entries.n_classes, np.int64),
-    )
-    for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        for k in range(n):
-            b[k] = values[first + k]
-            x[k] = 0.0
-        _copy_classes(entries, first, n, cls)
-        pair_update(penalty, ones, b, Held(cls, n, step[pair] * of_pair(entries.factor, pair)), x, work)
-        for k in range(n):
-            out[first + k] = x[k]
-
-
-@njit
 def nearest_subgradient(
     penalty: Penalty,
     theta: FloatArray,
@@ -129,7 +101,10 @@ def update(
     work: Work,
     out: FloatArray,
 ) -> None:
-    """Write the minimiser of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair."""
+    """Write the minimiser of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair.
+
+    Without curvatures they are all 1, which makes it the proximal operator.
+    """
     a, b, x, cls = (
         np.empty(entries.n_classes),
         np.empty(entries.n_classes),
@@ -140,7 +115,7 @@ def update(
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
         for k in range(n):
-            a[k] = curvature[first + k]
+            a[k] = curvature[first + k] if curvature.shape[0] > 0 else 1.0
             b[k] = linear[first + k]
             x[k] = 0.0
         _copy_classes(entries, first, n, cls)

@@ -177,14 +177,14 @@ class PairPenalty(ABC):
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``|x - values|^2 / 2 + step[q] phi(x)`` for each pair."""
-        from jointglasso.kernels import entries as kernels
-
-        out = np.empty_like(values)
-        kernels.prox(self.pair, values, step, entries, self._work(entries.n_classes), out)
-        return out
+        factor = step * entries.factor if len(entries.factor) else step
+        return self._minimiser(np.empty(0), values, entries._replace(factor=factor))
 
     def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``sum curvature x^2 / 2 - linear x`` plus ``phi`` for each pair; curvatures are positive."""
+        return self._minimiser(curvature, linear, entries)
+
+    def _minimiser(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
         from jointglasso.kernels import entries as kernels
 
         out = np.empty_like(linear)
