@@ -24,7 +24,8 @@ Result = TypeVar("Result")
 
 _limit_lock = Lock()
 _holders = 0
-_limit: Any = None
+_allowed: list[int | None] = []
+"""Threads that each library had before it was held to one."""
 
 
 def available_cores() -> int:
@@ -33,11 +34,12 @@ def available_cores() -> int:
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    """Find the loaded BLAS libraries once; looking for them takes longer than solving a small problem."""
+def _blas() -> list[Any]:
+    """The loaded BLAS libraries, found once; looking for them takes longer than solving a small problem."""
     import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
 
-    return ThreadpoolController()
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries
 
 
 @cache
@@ -162,16 +164,23 @@ class Workers:
         return _share_out(function, items, self.n_threads)
 
 
+def _set_threads(wanted: Sequence[int | None]) -> None:
+    for library, before, n in zip(_blas(), _allowed, wanted, strict=True):
+        if before is not None and before > 1:
+            library.set_num_threads(n)
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """Hold BLAS to one thread, and restore what was allowed before when the last holder lets go.
 
     The limit is one for the whole process, and several solves may run at once.
     """
-    global _holders, _limit
+    global _holders, _allowed
     with _limit_lock:
         if _holders == 0:
-            _limit = _controller().limit(limits=1, user_api="blas")
+            _allowed = [library.num_threads for library in _blas()]
+            _set_threads([1] * len(_allowed))
         _holders += 1
     try:
         yield
@@ -179,7 +188,7 @@ def single_threaded_blas() -> Iterator[None]:
         with _limit_lock:
             _holders -= 1
             if _holders == 0:
-                _limit.restore_original_limits()
+                _set_threads(_allowed)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class BlockSystem:
     def n_blocks(self) -> int:
         return len(self.size)
 
-    @property
+    @cached_property
     def n_groups(self) -> int:
         return int(self.block_group.max(initial=-1)) + 1
 

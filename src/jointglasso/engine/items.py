@@ -22,10 +22,8 @@ def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
     if blocks.bundle is not None:
         bundles = replace(blocks, group=blocks.bundle[blocks.group], bundle=None)
         return [np.flatnonzero(np.isin(blocks.bundle, item)) for item in work_items(bundles, together=False)]
-    everything = np.arange(blocks.n_groups)
-    area, cost = blocks.group_area, blocks.group_cost
-    big = everything[blocks.group_largest > tuning.BATCHED_BLOCK]
-    small = np.setdiff1d(everything, big, assume_unique=True)
+    area, cost, alone = blocks.group_area, blocks.group_cost, blocks.group_largest > tuning.BATCHED_BLOCK
+    big, small = np.flatnonzero(alone), np.flatnonzero(~alone)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
     by_cost = small[np.argsort(-cost[small], kind="stable")]
     batch = np.maximum(_full(area[by_cost], tuning.BATCH_ENTRIES), _full(cost[by_cost], tuning.BATCH_COST))
