@@ -407,3 +407,33 @@ def test_one_penalty_may_be_zero(lambdas):
     solution = solve(lambdas=lambdas, max_iter=20000)
     assert solution.status
     assert solution.objective == pytest.approx(objective(dense(solution), lambdas=lambdas), rel=1e-10)
+
+
+@pytest.mark.parametrize("solver", ["auto", "admm"])
+def test_ties_in_units_far_from_the_data_end_with_a_status(solver):
+    """Nothing is left of the data in double precision: that is told, with an honest gap, and nothing is raised."""
+    X = np.random.default_rng(0).standard_normal((3, 40, 5))
+    X[:, :, 1] += X[:, :, 0]
+    S = np.stack([np.cov(x.T) for x in X]) * 1e-15
+    with pytest.warns(jgl.ConvergenceWarning, match="relative duality gap"):
+        found = jgl.solve(S, 1e-16, 1e12, penalty="laplacian", solver=solver, max_iter=30)
+    assert not found.status and 0.0 < found.certificate.relative_gap < np.inf
+
+
+def test_a_block_without_eigenvalues_ends_admm_at_the_best_point(monkeypatch):
+    from jointglasso.solvers import admm
+
+    calls, original = [], admm.eigh_stack
+
+    def lost(stack):
+        calls.append(stack)
+        if len(calls) > 12:
+            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+        return original(stack)
+
+    monkeypatch.setattr(admm, "eigh_stack", lost)
+    S = np.array([[[1.0, 0.5, 0.2], [0.5, 1.0, 0.4], [0.2, 0.4, 1.0]]] * 2)
+    with pytest.warns(jgl.ConvergenceWarning, match="double precision"):
+        found = jgl.solve(S, 0.01, 0.01, solver="admm", tol=1e-14)
+    assert found.n_iter == 12 and "rounding" in found.status.reason
+    assert found.certificate.relative_gap < jgl.solve(S, 0.01, 0.01, solver="admm", tol=10.0).certificate.relative_gap

@@ -339,6 +339,15 @@ def test_laplacian_with_strong_ties_is_exact():
     assert pair.reference.outside_by(b - a * x, x) < 1e-9
 
 
+@pytest.mark.parametrize("tie", [1e8, 1e16, 1e40, 1e70])
+def test_laplacian_ties_in_units_far_from_the_data_make_one_class_of_all(tie):
+    """Curvatures of size one beside such ties are lost in a sum: all classes have the value of all data together."""
+    pair = Pair(LaplacianPenalty(0.1, tie, class_graph("chain", 7)))
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(0.5, 2.0, 7), rng.uniform(0.3, 2.0, 7)
+    assert pair.update(a, b) == pytest.approx(np.full(7, (b.sum() - 0.7) / a.sum()), rel=1e-6)
+
+
 # Numbers
 
 

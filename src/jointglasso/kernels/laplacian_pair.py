@@ -73,7 +73,7 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
                 moved = moved or out[at] != before
             if not moved or n == 1:
                 return
-        if _solve_on_support(penalty, b, pair, out, work):
+        if _solve_on_support(penalty, a, b, pair, out, work):
             return
 
 
@@ -97,25 +97,31 @@ def _soft(value: float, threshold: float) -> float:
 
 
 @helper
-def _solve_on_support(penalty: FusedPair, b: FloatArray, pair: Held, x: FloatArray, work: Work) -> bool:
+def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, x: FloatArray, work: Work) -> bool:
     """Solve the linear equations on the support and signs of `x`; keep the solution if it is the minimiser."""
     cls, n, v = pair
     room = work.real
-    degree = room[:n]
     right = room[n : 2 * n]
     matrix = room[2 * n : 2 * n + n * n].reshape(n, n)
     support = work.whole[:n]
+    free = work.whole[n : n + penalty.l1.shape[0]]
+    free[:] = 0
     size = 0
     for at in range(n):
         if x[at] != 0.0:
             support[size] = at
+            free[cls[at]] = 1
             size += 1
     for row in range(size):
         at = support[row]
         right[row] = b[at] - v * penalty.l1[cls[at]] * np.sign(x[at])
-        for column in range(row):
-            matrix[row, column] = -2.0 * v * penalty.ties[cls[at], cls[support[column]]]
-        matrix[row, row] = degree[at]
+        matrix[row, row] = a[at]
+        for other in range(free.shape[0]):
+            if free[other] == 0:  # what is zero pulls towards it
+                matrix[row, row] += 2.0 * v * penalty.ties[cls[at], other]
+        for column in range(size):
+            if column != row:
+                matrix[row, column] = 2.0 * v * penalty.ties[cls[at], cls[support[column]]]
     _solve(matrix, right, size)
     for row in range(size):
         if right[row] * x[support[row]] <= 0.0:
@@ -136,20 +142,26 @@ def _solve_on_support(penalty: FusedPair, b: FloatArray, pair: Held, x: FloatArr
 
 @helper
 def _solve(matrix: FloatArray, right: FloatArray, size: int) -> None:
-    """Solve by Cholesky's method in place; only the lower triangle is given. Diagonally dominant, so definite."""
+    """Solve ``(e_i + sum_j t_ij) x_i - sum_j t_ij x_j = right_i`` in place; the diagonal of `matrix` is e > 0.
+
+    Eliminated without a difference: what is left has ties and e of its own, sums of positive numbers. With the diagonal
+    written out instead, ties in units far from those of e would leave nothing of e.
+    """
     for row in range(size):
-        for column in range(row + 1):
-            total = matrix[row, column]
-            for inner in range(column):
-                total -= matrix[row, inner] * matrix[column, inner]
-            matrix[row, column] = np.sqrt(total) if row == column else total / matrix[column, column]
-    for row in range(size):
-        for inner in range(row):
-            right[row] -= matrix[row, inner] * right[inner]
-        right[row] /= matrix[row, row]
+        pivot = matrix[row, row]
+        for column in range(row + 1, size):
+            pivot += matrix[row, column]
+        for below in range(row + 1, size):
+            share = matrix[below, row] / pivot
+            matrix[below, below] += share * matrix[row, row]
+            right[below] += share * right[row]
+            for column in range(row + 1, size):
+                if column != below:
+                    matrix[below, column] += share * matrix[row, column]
+        matrix[row, row] = pivot
     for row in range(size - 1, -1, -1):
-        for inner in range(row + 1, size):
-            right[row] -= matrix[inner, row] * right[inner]
+        for column in range(row + 1, size):
+            right[row] += matrix[row, column] * right[column]
         right[row] /= matrix[row, row]
 
 

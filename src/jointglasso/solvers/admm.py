@@ -101,7 +101,12 @@ class ADMM:
         best = _Best(task)
         stopped_by, number = "max_iter", 0
         for number in range(1, task.max_iter + 1):
-            objective = state.update_theta()
+            try:
+                objective = state.update_theta()
+            except np.linalg.LinAlgError:  # units so far apart that what comes out is no number any more
+                stopped_by, number = "rounding", number - 1
+                state.Y = best.theta
+                break
             state.update_y(self.relaxation)
             state.update_u()
             bounds = best.offer(state.Y) if self._check_due(number, task.max_iter) else None

@@ -21,7 +21,6 @@ from jointglasso.certificate import Bounds, diagonal_bounds
 from jointglasso.penalties.tied import TiedPenalty
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.solvers.closed_form import strong_pairs
 from jointglasso.solvers.columns import ColumnAscent, next_look, suits_columns
 from jointglasso.solvers.face import newton_on_face, snap
 from jointglasso.solvers.small_groups import alone, dense_groups, sweep_groups
@@ -173,7 +172,7 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
     More is Newton's method on the face, and then sweeps that are closer.
     """
     task, near = state.task, state.task.warm
-    slow = dense_groups(task.system, strong_pairs(task.system, task.penalty))  # whose columns take a hundred passes
+    slow = _slow_groups(task)
     for number, closer in enumerate(tuning.CLOSER):
         if (task.absolute and task.warm) or number > 0:
             between = (largest > tuning.TINY_BLOCK) & (largest <= tuning.SWEPT_BLOCK)
@@ -194,6 +193,21 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
         near = True
         if taken == tuning.COMPARING_SWEEPS:  # more of them would hardly help those that are still far away
             slow |= state.unsolved() & (state.bounds.gap > tuning.FAR_GAP * state.limits())
+
+
+def _slow_groups(task: SolverTask) -> BoolArray:
+    """Groups whose columns take a hundred passes: most covariances are above their thresholds in most classes.
+
+    ADMM is the quicker there, and where values are drawn to exactly equal ones only beyond twice the thresholds: it
+    takes more iterations the nearer the covariances are to these.
+    """
+    system, penalty = task.system, cast(TiedPenalty, task.penalty)
+    if system.size.max(initial=0) < tuning.DENSE_BLOCK:
+        return np.zeros(system.n_groups, dtype=bool)
+    factor = system.entry_factor if len(system.pair_factor) else 1.0
+    limit = (2.0 if penalty.homogeneous else 1.0) * penalty.threshold(0)
+    above = (np.abs(system.weigh(system.gather(system.S))) > limit * factor).astype(float)
+    return dense_groups(system, 2.0 * system.sum_per_pair(above) > np.diff(system.pair_start))
 
 
 def _step_on_face(state: _State, group: int) -> None:
