@@ -86,3 +86,6 @@ def test_infer_says_what_it_cannot_do(table):
     assert "leave it out" in invoke("infer", table, "--label", "state", "--scale", "covariance", code=2).stderr
     assert "take complete" in invoke("infer", table, "--label", "state", "--missing", "pairwise", code=2).stderr
     assert "nonparanormal" in invoke("infer", table, "--label", "state", "--association", "spearman", code=2).stderr
+    for option in ("--covariates", "--groups", "--drop"):
+        said = invoke("infer", table, "--label", "state", option, "nothing", code=2).stderr
+        assert "no column 'nothing'" in said and f"correct {option}." in said

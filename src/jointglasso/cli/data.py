@@ -115,9 +115,13 @@ def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
     try:
         without = read_table(file, **_reading({**options, "drop": (*options["drop"], *covariates)}))
     except ValueError as error:
-        said = str(error).replace(f"correct {argument('drop')}", "correct --covariates")
-        raise InputError(said, "covariates") from None
+        raise about(error, "covariates") from None
     return without, read_beside(options, covariates)
+
+
+def about(error: ValueError, option: str) -> InputError:
+    """The same error, said of the option whose columns are left out of the variables."""
+    return InputError(str(error).replace(f"correct {argument('drop')}", f"correct --{option}"), option)
 
 
 def read_beside(options: dict[str, Any], names: Sequence[str]) -> Any:

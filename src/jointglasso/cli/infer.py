@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jointglasso._files import atomic_text
-from jointglasso.cli.data import Data, prepare, read_beside, read_labelled
+from jointglasso.cli.data import Data, about, prepare, read_beside, read_labelled
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.options import data_options, split
 from jointglasso.cli.results import can_draw, listed_files, write_parameters, write_table
@@ -77,7 +77,13 @@ def infer(session: Session, /, **options: Any) -> int:
     beside = split([options["groups"] or "", *options["covariates"]])
     if options["overlap"] > 0:
         raise click.UsageError("--overlap does not go with tests: windows that share samples are not independent.")
-    table, preparation = read_labelled({**options, "drop": (*options["drop"], *beside), "covariates": ()})
+    try:
+        table, preparation = read_labelled({**options, "drop": (*options["drop"], *beside), "covariates": ()})
+    except ValueError as error:
+        named = next((name for name in beside if f"no column {name!r}" in str(error)), None)
+        if named is None:
+            raise
+        raise about(error, "groups" if named == options["groups"] else "covariates") from None
     data = prepare(table, preparation, options["file"])
     columns = read_beside(options, beside)
     session.say(data.describe())
