@@ -253,6 +253,37 @@ def test_values_news_and_warnings_come_back(pool, executor):
     assert sorted(finished) == [(0, 2), (1, 4), (2, 6)]
 
 
+def multiply(item, shared, tell):
+    if item == shared:
+        raise ValueError(f"item {item} cannot be done")
+    return 10 * item
+
+
+@pytest.mark.parametrize("where", ["here", "threads", "processes"])
+def test_work_that_leads_to_more_work(pool, where):
+    """Each item is followed by the one below it; a thread without work waits for what others may add."""
+    items = [3, 6]
+    how = {"executor": pool} if where == "processes" else {"n_jobs": 4 if where == "threads" else 1}
+
+    def follow(number, result):
+        if items[number] > 1:
+            items.append(items[number] - 1)
+        return result
+
+    assert map_work(Work(multiply, items, None, finish=follow), **how) == [10 * item for item in items]
+    assert sorted(items) == [1, 1, 2, 2, 3, 3, 4, 5, 6]
+    items[:] = [3, 6]
+    with pytest.raises(ValueError, match="item 2 cannot be done"):
+        map_work(Work(multiply, items, 2, finish=follow), **how)
+
+
+def test_lower_ranks_are_done_first():
+    order = []
+    work = Work(multiply, [5, 1, 3, 1], None, rank=float, finish=lambda number, _: order.append(number))
+    map_work(work)
+    assert order == [1, 3, 2, 0]
+
+
 def test_errors_come_back_and_give_up_is_called(pool):
     gave_up = []
     with pytest.raises(ValueError, match="item 1 cannot be done"):
@@ -309,6 +340,17 @@ def test_selection_elsewhere(X, pool, criterion):
         assert_same_bits(here.solution, other.solution)
     assert heard[-1].done == heard[-1].total == here.n_solves
     assert [step.done for step in heard] == sorted({step.done for step in heard})
+
+
+def test_columns_are_cut_into_folds_where_there_are_many_workers(X):
+    """Nobody knows how many `ByHand` has: every fold of every point is a piece of its own, with its own samples."""
+    grid = [(0.5, 0.1), (0.4, 0.1), (0.3, 0.1), (0.5, 0.3), (0.3, 0.2)]
+    by_hand = ByHand()
+    options = {"criterion": "cv", "cv": 3, "grid": grid, "random_state": 0, "patience": None}
+    there, here = (jgl.select(X, **options, executor=executor) for executor in (by_hand, None))
+    assert len(by_hand.sizes) == 3 * len(grid)
+    assert max(by_hand.sizes) < 0.6 * len(pickle.dumps(X)) + 20_000
+    np.testing.assert_array_equal(there.records["score"], here.records["score"])
 
 
 def test_stability_and_differences_elsewhere(X, pool):

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 import jointglasso as jgl
 from jointglasso.selection import aic, bic, ebic, jbic, lambda_max
-from jointglasso.selection.evaluation import Evaluation
+from jointglasso.selection.evaluation import Evaluation, Evaluator
 from jointglasso.selection.grids import OMEGAS
 from jointglasso.selection.paths import Crew, Tracker
 from jointglasso.selection.resampled import choose, subsample_sizes
@@ -389,17 +389,21 @@ def test_stars_takes_the_densest_of_the_last_stable_points():
 # The search
 
 
-class Valley:
+class Valley(Evaluator):
     """A score with its minimum at given penalties, and edges that grow as they fall."""
 
-    name, solves, tie = "valley", 1, 0.0
-
     def __init__(self, s, omega):
+        super().__init__("valley", [(None, None)], {})
         self.s, self.omega, self.asked = s, omega, []
 
-    def __call__(self, lambda1, lambda2, start):
-        s = lambda1 + lambda2
+    def solve_part(self, number, lambda1, lambda2, before):
         self.asked.append((lambda1, lambda2))
+
+    def score(self, solved):
+        raise AssertionError("it has no solutions")
+
+    def evaluate(self, lambda1, lambda2, solved):
+        s = lambda1 + lambda2
         score = np.log(s / self.s) ** 2 + 0.3 * (lambda2 / s - self.omega) ** 2
         edges = np.array([100.0 / s])
         return Evaluation(lambda1, lambda2, score, edges, 0.0, 0)

@@ -36,6 +36,7 @@ class Cluster:
             )
         self._client = client
         self._run, self._numbers = uuid.uuid4().hex, itertools.count()
+        self._held: _Held | None = None
         _require_same_version(client)
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Task:
@@ -53,13 +54,20 @@ class Cluster:
             )
 
     def hold(self, shared: Any) -> Any:
-        """Give every worker what all items share, once."""
-        return _Held(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
+        """Give every worker what all items share, once; it stays with them until something else is to be held."""
+        if self._held is None or self._held.value is not shared:
+            self._held = _Held(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
+        return self._held
 
     def look(self) -> None:
         """Raise an error if the scheduler is gone."""
         if self._client.status not in ("running", "connecting", "newly-created"):
             raise ConnectionError(_LOST)
+
+    @property
+    def _max_workers(self) -> int:
+        """As the executors of `concurrent.futures` call it."""
+        return sum(self._client.nthreads().values()) or 1
 
     @property
     def is_there(self) -> bool:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Protocol
 
 from jointglasso import tuning
@@ -50,9 +51,14 @@ class Work:
 
     function: Callable[[Any, Any, Tell], Any]
     items: Sequence[Any]
+    """They may become more while others are done: what `finish` adds is done as well."""
     shared: Any
     narrow: Callable[[Any, Any], Any] = _nothing_to_narrow
     """What has to travel of what is shared, for one item."""
+    hold: bool = True
+    """Whether those who can keep what is shared are given all of it, once."""
+    rank: Callable[[Any], float] = lambda item: 0.0
+    """Of items that wait, those of lower rank are done first; of the same rank, those that came first."""
     tell: Callable[..., bool] = unheard
     """Called with the number of an item and what it says; or with the number only."""
     finish: Callable[[int, Any], Any] = lambda number, result: result
@@ -88,13 +94,67 @@ def check_executor(executor: Any) -> Executor | None:
 
 def map_work(work: Work, executor: Executor | None = None, n_jobs: int | None = None) -> list[Any]:
     """Do all items, `n_jobs` at a time on threads, or by an executor; the results in the order of the items."""
-    numbers = range(len(work.items))
     if executor is not None:
         return _Elsewhere(work, executor).run()
-    if (n_jobs or 1) == 1 or len(numbers) <= 1:
-        return [work.do(number) for number in numbers]
+    n_threads = min(n_jobs or 1, len(work.items))
+    if n_threads > 1:
+        return _on_threads(work, n_threads)
+    results: dict[int, Any] = {}
+    waiting = _Waiting(work)
+    while (number := waiting.next()) is not None:
+        results[number] = work.do(number)
+    return [results[number] for number in range(len(results))]
+
+
+class _Waiting:
+    """Numbers of the items that are still to be done."""
+
+    def __init__(self, work: Work) -> None:
+        self._work, self._heap, self._known = work, list[tuple[float, int]](), 0
+
+    def next(self) -> int | None:
+        """The next item; None while there is none."""
+        for number in range(self._known, len(self._work.items)):
+            heappush(self._heap, (self._work.rank(self._work.items[number]), number))
+        self._known = len(self._work.items)
+        return heappop(self._heap)[1] if self._heap else None
+
+    def drop(self) -> list[int]:
+        """Take all that are left."""
+        return list(iter(self.next, None))
+
+
+def _on_threads(work: Work, n_threads: int) -> list[Any]:
+    """Threads take items until none is left and nobody is at work who could add some."""
+    waiting, changed = _Waiting(work), Condition()
+    results: dict[int, Any] = {}
+    busy, failed = 0, False
+
+    def take() -> int | None:
+        nonlocal busy
+        with changed:
+            while (number := None if failed else waiting.next()) is None and busy and not failed:
+                changed.wait()
+            busy += number is not None
+            return number
+
+    def take_turns(_: int) -> None:
+        nonlocal busy, failed
+        try:
+            for number in iter(take, None):
+                results[number] = work.do(number)
+                with changed:
+                    busy -= 1
+                    changed.notify_all()
+        except BaseException:
+            with changed:
+                failed = True
+                changed.notify_all()
+            raise
+
     with single_threaded_blas():  # the threads themselves keep the cores busy
-        return Workers(n_jobs or 1).map(work.do, numbers)
+        Workers(n_threads).map(take_turns, range(n_threads))
+    return [results[number] for number in range(len(results))]
 
 
 @dataclass(frozen=True)
@@ -128,7 +188,8 @@ class _Elsewhere:
 
     def __init__(self, work: Work, executor: Executor) -> None:
         self.work, self.executor = work, executor
-        self.results: list[Any] = [None] * len(work.items)
+        self.waiting = _Waiting(work)
+        self.results: dict[int, Any] = {}
         self.ended: SimpleQueue[Any] = SimpleQueue()
         self.running: dict[Any, tuple[int, int]] = {}
         """Number and bytes of the items on their way, by their futures."""
@@ -137,15 +198,14 @@ class _Elsewhere:
     def _hold(self) -> Any:
         """What is shared, for those who keep it once for all items; else None."""
         hold = getattr(self.executor, "hold", None)
-        return None if hold is None or self.work.narrow is not _nothing_to_narrow else hold(self.work.shared)
+        return hold(self.work.shared) if hold is not None and self.work.hold else None
 
     def run(self) -> list[Any]:
         """Keep items on their way until all are done, or until somebody wants to stop."""
-        waiting = iter(range(len(self.work.items)))
         try:
-            while self._send(waiting) or self.running:
+            while self._send() or self.running:
                 if self._take() or self.work.tell(0):
-                    self._stop(waiting)
+                    self._stop()
         except BaseException as error:
             self.work.give_up()
             for future in self.running:
@@ -156,13 +216,13 @@ class _Elsewhere:
                     "again, with fewer workers or a checkpoint."
                 ) from error
             raise
-        return self.results
+        return [self.results[number] for number in range(len(self.results))]
 
-    def _send(self, waiting: Iterator[int]) -> bool:
+    def _send(self) -> bool:
         """Send off items while there is room for them on the way; whether any was sent."""
         sent = False
         while len(self.running) < 2 or sum(size for _, size in self.running.values()) < tuning.ON_THE_WAY:
-            number = next(waiting, None)
+            number = self.waiting.next()
             if number is None:
                 break
             item = self.work.items[number]
@@ -191,9 +251,9 @@ class _Elsewhere:
         self.results[number] = self.work.finish(number, report.result)
         return stop
 
-    def _stop(self, waiting: Iterator[int]) -> None:
+    def _stop(self) -> None:
         """Begin nothing more elsewhere; what was not begun is done here, where it hears the wish to stop."""
-        left = list(waiting)
+        left = self.waiting.drop()
         for future, (number, _) in list(self.running.items()):
             if future.cancel():
                 del self.running[future]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
-from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_parts
+from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
 from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.relaxed import with_refit
@@ -209,8 +208,7 @@ class SelectionSettings:
 
 def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
     """`select` from data that were read before."""
-    here = settings.executor is None or settings.executor == "threads"
-    with quiet_solves(), scanned_once(data.source, settings.solve) if here else nullcontext():
+    with quiet_solves(), scanned_once(data.source, settings.solve):
         result = (_by_stars if settings.criterion == "stars" else _by_score)(data, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
     if settings.criterion in LENIENT and settings.relaxed:
@@ -316,7 +314,7 @@ def _solution(data: SelectionData, chosen: Evaluation, settings: SelectionSettin
     """Solution on all samples at the chosen point; it is at hand if the criterion itself solved all samples."""
     if settings.criterion in CRITERIA and chosen.solutions:
         return chosen.solutions[0]
-    return solve_parts([data.source], chosen.lambda1, chosen.lambda2, None, settings.solve)[0]
+    return solve_point(data.source, chosen.lambda1, chosen.lambda2, None, settings.solve)
 
 
 def _column(grid: LambdaGrid, found: Mapping[tuple[float, float], Evaluation], name: str) -> Any:

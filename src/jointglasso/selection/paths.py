@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import warnings
@@ -49,7 +50,18 @@ class Crew:
                 tracker.advance(*news)
             return False
 
-        return map_work(Work(function, items, shared, tell=tell, finish=finish), self.executor, self.n_jobs)
+        return self.do(Work(function, items, shared, tell=tell, finish=finish))
+
+    @property
+    def size(self) -> float:
+        """How many pieces are worked on at a time; infinite where that is not known."""
+        if self.executor is None:
+            return self.n_jobs or 1
+        return float(getattr(self.executor, "_max_workers", math.inf))
+
+    def do(self, work: Work) -> list[Any]:
+        """Do all items of some work."""
+        return map_work(work, self.executor, self.n_jobs)
 
 
 @contextmanager

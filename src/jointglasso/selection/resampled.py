@@ -18,45 +18,40 @@ from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
-from jointglasso.selection.evaluation import Evaluation, solve_parts
+from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.selection.likelihood import held_out_loss, logdet
 from jointglasso.selection.resampling import EdgeCounter, Part, SelectionData, Sizes, complement, draw
+from jointglasso.solution import Solution
 from jointglasso.validation import InputError
 
 
-class Instability:
+class Instability(Evaluator):
     """Instability of a point: how much the edges differ between subsamples.
 
     With pi the share of subsamples in which a pair is an edge, it is the mean of ``2 pi (1 - pi)`` over all pairs and
     classes.
     """
 
-    tie = 0.0
-
     def __init__(self, data: SelectionData, n_subsamples: int, random_state: Any, options: dict[str, Any]) -> None:
         samples = data.require_samples("StARS")
         rng = check_random_state(random_state)
         parts = [draw(samples.sizes, subsample_sizes(samples.sizes), rng) for _ in range(n_subsamples)]
-        self.solves = n_subsamples
-        self.name = f"instability over {n_subsamples} subsamples"
-        self._shape = samples.n_classes, samples.n_variables
         how = data.preparation.for_resamples()
-        self._sources = [prepared(how, samples.take(part)).source for part in parts]
-        self._options = options
+        sources = [prepared(how, samples.take(part)).source for part in parts]
+        super().__init__(f"instability over {n_subsamples} subsamples", [(source, None) for source in sources], options)
+        self._shape = samples.n_classes, samples.n_variables
 
-    def __call__(self, lambda1: float, lambda2: float, start: Evaluation | None) -> Evaluation:
-        """Solve every subsample and count how often each pair is an edge."""
-        solutions = solve_parts(self._sources, lambda1, lambda2, start, self._options)
+    def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
+        """Count how often each pair is an edge."""
         counter = EdgeCounter(*self._shape)
-        for found in solutions:
-            counter.add(found.precision)
+        for part in solved:
+            counter.add(part.solution.precision)
         n_classes, p = self._shape
         shares = [counts.data / self.solves for counts in counter.counts]
         unstable = float(sum((2.0 * share * (1.0 - share)).sum() for share in shares))
-        score = unstable / (max(1, p * (p - 1) // 2) * n_classes)
-        edges = float(np.mean([found.n_edges for found in solutions], axis=0).sum())
-        return Evaluation.of((lambda1, lambda2), score, solutions, subsample_edges=edges)
+        edges = float(np.mean([part.solution.n_edges for part in solved], axis=0).sum())
+        return unstable / (max(1, p * (p - 1) // 2) * n_classes), {"subsample_edges": edges}
 
 
 @dataclass(frozen=True)
@@ -97,27 +92,13 @@ def subsample_sizes(sizes: Sizes) -> list[int]:
     return [max(2, int(10 * np.sqrt(n) if n >= 144 else 0.8 * n)) for n in sizes]
 
 
-@dataclass(frozen=True)
-class _Fold:
-    """Covariances of the training samples, and the held-out samples on their scale."""
-
-    training: CovarianceSource
-    held_out: list[FloatArray]
-
-    @property
-    def size(self) -> int:
-        return sum(len(Z) for Z in self.held_out)
-
-
-class CrossValidated:
+class CrossValidated(Evaluator):
     """Loss per held-out sample: the mean of ``<S, Theta> - log det Theta`` with S of the held-out samples.
 
     Held-out samples are centred, and on the correlation scale standardised, by the training samples of their class.
     For rank associations they are turned into normal scores by the training distribution. Missing values are
     treated as in training: incomplete samples dropped, or S computed pair by pair.
     """
-
-    tie = 0.0
 
     def __init__(self, data: SelectionData, folds: list[Part], options: dict[str, Any]) -> None:
         samples = data.require_samples("Cross-validation")
@@ -128,28 +109,24 @@ class CrossValidated:
                 "criterion",
             )
 
-        def prepare(held_out: Part) -> _Fold:
+        def prepare(held_out: Part) -> tuple[CovarianceSource, list[FloatArray]]:
+            """Covariances of the training samples, and the held-out samples on their scale."""
             training = prepared(data.preparation.for_resamples(), samples.take(complement(held_out, samples.sizes)))
             test = handle_missing(samples.take(held_out), data.preparation.missing, smallest=0)
-            return _Fold(training.source, [training.scores(k, X) for k, X in enumerate(test.matrices)])
+            return training.source, [training.scores(k, X) for k, X in enumerate(test.matrices)]
 
-        self.name = f"held-out loss per sample, {len(folds)} folds"
-        self.solves = len(folds)
-        self._folds = [prepare(held_out) for held_out in folds]
-        self._options = options
+        name = f"held-out loss per sample, {len(folds)} folds"
+        super().__init__(name, [prepare(held_out) for held_out in folds], options)
 
-    def __call__(self, lambda1: float, lambda2: float, start: Evaluation | None) -> Evaluation:
-        solutions = solve_parts([fold.training for fold in self._folds], lambda1, lambda2, start, self._options)
-        losses = np.array([_loss(fold, found) for fold, found in zip(self._folds, solutions, strict=True)])
-        sizes = np.array([fold.size for fold in self._folds], dtype=float)
+    def score_part(self, source: CovarianceSource, known: list[FloatArray], solution: Solution) -> float:
+        """Loss of the samples that were held out of a fold."""
+        return sum(held_out_loss(Z, Theta, logdet(Theta)) for Z, Theta in zip(known, solution.precision, strict=True))
+
+    def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
+        """Loss of all folds together, and of each."""
+        losses = np.array([part.score for part in solved])
+        sizes = np.array([sum(map(len, held_out)) for _, held_out in self.parts], dtype=float)
         per_sample = losses / np.maximum(sizes, 1.0)
         error = per_sample.std(ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else 0.0
         details = {"standard_error": float(error)} | {f"fold{n + 1}": float(v) for n, v in enumerate(per_sample)}
-        score = float(losses.sum() / max(sizes.sum(), 1.0))
-        return Evaluation.of((lambda1, lambda2), score, solutions, **details)
-
-
-def _loss(fold: _Fold, solution: Any) -> float:
-    return sum(
-        held_out_loss(Z, Theta, logdet(Theta)) for Z, Theta in zip(fold.held_out, solution.precision, strict=True)
-    )
+        return float(losses.sum() / max(sizes.sum(), 1.0)), details

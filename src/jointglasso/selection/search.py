@@ -1,20 +1,21 @@
 """Ways over the penalties: down the columns of a given grid, or a search that zooms in where the score is best.
 
-What is done for one column or one point is a function of values, so that threads, processes or a cluster can do it.
+What is done for one part of a point is a function of values, so that threads, processes or a cluster can do it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from jointglasso.engine.executors import Tell
+from jointglasso.engine.executors import Tell, Work
 from jointglasso.selection.budget import Budget
-from jointglasso.selection.evaluation import Evaluation, Evaluator
+from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.selection.paths import Crew, Tracker
+from jointglasso.solution import Solution
 
 #: Says, from the evaluations of a column so far, whether to leave it.
 Stop = Callable[[Sequence[Evaluation]], bool]
@@ -65,65 +66,122 @@ class Kept:
         self._best = point if self._best is None or found.solutions else self._best
 
 
-@dataclass(frozen=True)
-class _Walk:
-    """What the columns of a grid have in common."""
+@dataclass
+class _Column:
+    """Points that are evaluated one after another, each from the one before."""
 
-    evaluate: Evaluator
-    grid: LambdaGrid
-    stop: Stop
-    budget: Budget
+    points: Sequence[tuple[float, float]]
+    stage: str
+    start: Evaluation | None = None
+    """Where the first point starts from."""
+    done: list[Evaluation] = field(default_factory=list)
+    solved: dict[int, Solved] = field(default_factory=dict)
+    """Parts of the next point."""
+    objection: str = ""
+    """Why the points that are left cannot be afforded."""
+
+    @property
+    def weakest(self) -> float:
+        """The smallest lambda1: groups are biggest there."""
+        return min(lambda1 for lambda1, _ in self.points)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """Some parts of a point."""
+
+    column: int
+    parts: range
+    point: tuple[float, float]
+    starts: Sequence[Solution | None]
+
+
+class _Walk:
+    """Columns on their way: parts of a point are pieces of work, and the last of them leads on to the next point.
+
+    The pieces are as few as keep everybody busy: with many columns a point is one piece. What is computed is the same.
+    """
+
+    def __init__(
+        self, evaluate: Evaluator, columns: Sequence[_Column], stop: Stop, budget: Budget, tracker: Tracker
+    ) -> None:
+        self.evaluate, self.stop, self.budget, self.tracker = evaluate, stop, budget, tracker
+        self.columns = sorted(columns, key=lambda column: column.weakest)
+        self.items: list[_Item] = []
+        self.n_open, self.hands = len(columns), 1.0
+
+    def run(self, crew: Crew) -> None:
+        """Walk down all columns, those that take longest first: none is to be waited for alone in the end."""
+        self.hands = crew.size
+        for number in range(len(self.columns)):
+            self._begin(number)
+        crew.do(
+            Work(
+                _solve_parts,
+                self.items,
+                self.evaluate,
+                narrow=lambda item, evaluate: evaluate.with_parts(item.parts),
+                rank=lambda item: item.column,
+                finish=self._finish,
+            )
+        )
+
+    def _begin(self, number: int) -> None:
+        """Make the next point of a column work to be done, if it can be afforded."""
+        column = self.columns[number]
+        point = column.points[len(column.done)]
+        column.objection = self.budget.objection(*point)
+        if column.objection:
+            self.n_open -= 1
+            return
+        before, n = column.done[-1] if column.done else column.start, self.evaluate.solves
+        starts = before.solutions if before is not None and before.solutions else (None,) * n
+        step = max(1, int(n * self.n_open / (2.0 * self.hands)))
+        for first in range(0, n, step):
+            parts = range(first, min(first + step, n))
+            self.items.append(_Item(number, parts, point, starts[first : first + step]))
+
+    def _finish(self, item_number: int, solved: list[Solved]) -> None:
+        """Take in some parts; when they are the last of their point, score that and go on."""
+        item = self.items[item_number]
+        self.items[item_number] = replace(item, starts=())  # nobody needs them any more
+        column, point = self.columns[item.column], item.point
+        column.solved.update(zip(item.parts, solved, strict=True))
+        if len(column.solved) < self.evaluate.solves:
+            return
+        found = self.evaluate.evaluate(*point, [column.solved[n] for n in range(self.evaluate.solves)])
+        column.done, column.solved = [*self._lightened(column.done), found], {}
+        left = len(column.points) - len(column.done)
+        enough = left > 0 and self.stop(column.done)
+        self.tracker.advance(column.stage, self.evaluate.solves, left * self.evaluate.solves if enough else 0, found)
+        if left and not enough:
+            self._begin(item.column)
+        else:
+            column.done = self._lightened(column.done)
+            self.n_open -= 1
+
+    def _lightened(self, done: list[Evaluation]) -> list[Evaluation]:
+        """Evaluations with the solutions of the best one only."""
+        best = _last_best(done, self.evaluate.tie) if done else None
+        return [e if n == best else replace(e, solutions=()) for n, e in enumerate(done)]
+
+
+def _solve_parts(item: _Item, evaluate: Evaluator, tell: Tell) -> list[Solved]:
+    return [evaluate.solve_part(part, *item.point, start) for part, start in zip(item.parts, item.starts, strict=True)]
 
 
 def walk_grid(evaluate: Evaluator, grid: LambdaGrid, stop: Stop, budget: Budget, tracker: Tracker, crew: Crew) -> Found:
-    """Evaluate every column from strong to weak, each point from the one before, until it is to be left.
-
-    The column with the smallest lambda1, and so the biggest groups, is begun first: none is to be waited for alone.
-    """
-    order = sorted(range(grid.n_columns), key=lambda column: min(grid[at][0] for at in grid.points_of(column)))
-    columns = crew.map(_walk_column, order, _Walk(evaluate, grid, stop, budget), tracker)
-    done = {(found.lambda1, found.lambda2): found for column, _ in columns for found in column}
-    return Found(done, {point: why for _, left_out in columns for point, why in left_out.items()})
-
-
-def _walk_column(column: int, shared: _Walk, tell: Tell) -> tuple[list[Evaluation], dict[tuple[float, float], str]]:
-    points = [shared.grid[point] for point in shared.grid.points_of(column)]
-    tie, solves = shared.evaluate.tie, shared.evaluate.solves
-    done: list[Evaluation] = []
-    for lambda1, lambda2 in points:
-        objection = shared.budget.objection(lambda1, lambda2)
-        if objection:
-            return done, dict.fromkeys(points[len(done) :], objection)
-        found = shared.evaluate(lambda1, lambda2, done[-1] if done else None)
-        done = [e if n == _last_best(done, tie) else replace(e, solutions=()) for n, e in enumerate(done)] + [found]
-        enough = shared.stop(done)
-        left = (len(points) - len(done)) * solves if enough else 0
-        tell(f"column {column + 1} of {shared.grid.n_columns}", solves, left, found)
-        if enough:
-            break
-    best = _last_best(done, tie)
-    return [e if n == best else replace(e, solutions=()) for n, e in enumerate(done)], {}
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """What the points of a search have in common."""
-
-    evaluate: Evaluator
-    budget: Budget
-
-
-def _try_point(
-    item: tuple[float, float, Evaluation | None], shared: _Shared, tell: Tell
-) -> tuple[Evaluation | None, str]:
-    """Evaluate a point, or say why it cannot be afforded."""
-    lambda1, lambda2, start = item
-    objection = shared.budget.objection(lambda1, lambda2)
-    if objection:
-        return None, objection
-    found = shared.evaluate(lambda1, lambda2, start)
-    tell("searching", shared.evaluate.solves, 0, found)
-    return found, ""
+    """Evaluate every column from strong to weak, each point from the one before, until it is to be left."""
+    columns = [
+        _Column([grid[point] for point in grid.points_of(column)], f"column {column + 1} of {grid.n_columns}")
+        for column in range(grid.n_columns)
+    ]
+    _Walk(evaluate, columns, stop, budget, tracker).run(crew)
+    done = {(found.lambda1, found.lambda2): found for column in columns for found in column.done}
+    left_out = {
+        point: column.objection for column in columns if column.objection for point in column.points[len(column.done) :]
+    }
+    return Found(done, left_out)
 
 
 #: A point of the search: omega and level.
@@ -157,7 +215,7 @@ class Zoom:
     def __init__(
         self, evaluate: Evaluator, budget: Budget, top: dict[float, float], bottom: float, n_classes: int
     ) -> None:
-        self._shared = _Shared(evaluate, budget)
+        self._evaluate, self._budget = evaluate, budget
         self._tilt = 0.5 * (1.0 - n_classes**-0.5)
         self._top = {omega: float(np.log(s * (1.0 - omega * self._tilt))) + 1e-6 for omega, s in top.items()}
         self._bottom = float(np.log(bottom))
@@ -188,15 +246,15 @@ class Zoom:
         return Found(done, self._left_out)
 
     def _try_points(self, places: Sequence[_Place], tracker: Tracker, crew: Crew) -> None:
-        items = [(*self._penalties(omega, level), self._start(omega)) for omega, level in places]
-        results = crew.map(_try_point, items, self._shared, tracker)
-        for (omega, level), (lambda1, lambda2, _), (found, objection) in zip(places, items, results, strict=True):
+        tried = [_Column([self._penalties(*place)], "searching", self._start(place[0])) for place in places]
+        _Walk(self._evaluate, tried, Patience(None, 0.0), self._budget, tracker).run(crew)
+        for (omega, level), point in zip(places, tried, strict=True):
             column = self._columns.setdefault(omega, {})
-            if found is None:
+            if point.objection:
                 self._closed[omega] = max(level, self._closed.get(omega, -np.inf))
-                self._left_out[lambda1, lambda2] = objection
+                self._left_out[point.points[0]] = point.objection
                 continue
-            column[level] = found
+            (column[level],) = point.done
             best = self._best_of(omega)
             column.update({at: replace(e, solutions=()) for at, e in column.items() if at != best and e.solutions})
 
@@ -221,13 +279,13 @@ class Zoom:
     def _best_of(self, omega: float) -> float:
         """Level of the best point of a column; of equal ones the least shrunken."""
         column = self._columns[omega]
-        least = min(e.score for e in column.values()) + self._shared.evaluate.tie
+        least = min(e.score for e in column.values()) + self._evaluate.tie
         return min(level for level, e in column.items() if e.score <= least)
 
     def _where(self) -> _Place:
         """The best point; of equal ones the least shrunken."""
         places = [(omega, self._best_of(omega)) for omega, column in self._columns.items() if column]
-        least = min(self._columns[omega][level].score for omega, level in places) + self._shared.evaluate.tie
+        least = min(self._columns[omega][level].score for omega, level in places) + self._evaluate.tie
         tied = [(omega, level) for omega, level in places if self._columns[omega][level].score <= least]
         return min(tied, key=lambda place: (place[1], place[0]))
 
