@@ -71,6 +71,7 @@ class Opened:
     system: BlockSystem
     theta: FloatArray
     bounds: Bounds
+    """With what rounding adds to them."""
     cuts: Cuts | None
     """What a dynamic screen has cut of the pairs."""
 

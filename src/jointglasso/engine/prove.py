@@ -186,14 +186,14 @@ def _bounds_with_cuts(problem: JointProblem, opened: AnyOpened) -> tuple[Bounds,
     if isinstance(opened, OpenedBig):
         return opened.with_cuts()
     system, theta, bounds = opened.system, opened.theta, opened.bounds
-    leaks = NO_LEAKS
-    if opened.cuts is not None:
-        entries, values, leaks = opened.cuts.subgradient(theta, bounds)
-        if not len(leaks.value) and _same_subgradient(system, bounds, entries, values):
-            return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), leaks
-        bounds = bound_groups(
-            system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, instead=(entries, values)
-        )
+    if opened.cuts is None:
+        return bounds, NO_LEAKS
+    entries, values, leaks = opened.cuts.subgradient(theta, bounds)
+    if not len(leaks.value) and _same_subgradient(system, bounds, entries, values):
+        return bounds, leaks
+    bounds = bound_groups(
+        system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, instead=(entries, values)
+    )
     return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), leaks
 
 

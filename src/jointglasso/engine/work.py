@@ -25,6 +25,7 @@ from jointglasso.engine.pieces import Item, Shared, waiting_among
 from jointglasso.engine.recheck import Cuts, prove_cuts
 from jointglasso.engine.sameness import NO_PROOFS, certain_ties
 from jointglasso.problem import JointProblem
+from jointglasso.rounding import with_rounding
 from jointglasso.solvers import SolverResult, SolverTask
 from jointglasso.solvers.base import diagonal_start
 from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
@@ -71,7 +72,7 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
         ties=ties,
         violated=violated,
         proved=proved,
-        opened=Opened(system, result.theta, result.bounds, cuts) if item.stays_open else None,
+        opened=Opened(system, result.theta, bounds, cuts) if item.stays_open else None,
         build_seconds=built - began,
         seconds=time.perf_counter() - began,
     )
@@ -86,6 +87,7 @@ def reopen(outcome: Outcome, item: Item, shared: Shared) -> AnyOpened:
     problem, (system, cuts) = shared.problem, build(item, shared)
     theta = outcome.nonzeros.flat(len(system.S))
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
+    bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
     return Opened(system, theta, bounds, cuts)
 
 

@@ -417,15 +417,17 @@ def _descend(
     n_classes, n = slot.shape
     own, room = hands.own, hands.room
     product, covariance, v = np.zeros((n_classes, n)), np.zeros((n_classes, n)), np.ones(n)
+    held = np.zeros((n_classes, n), np.bool_)
     hands.scale[:] = 1.0
     for k in range(n_classes):
         for a in range(n):
-            if slot[k, a] >= 0:
+            held[k, a] = slot[k, a] >= 0
+            if held[k, a]:
                 add_multiple(x[k, a], gram[k, a], product[k])
                 covariance[k, a] = stack.S[hands.base[k] + slot[k, a]]
                 if stack.factor.shape[0] > 0:
                     v[a] = stack.factor[hands.base[k] + slot[k, a]]
-    pairs = ActivePairs(gram, covariance, slot >= 0, v)
+    pairs = ActivePairs(gram, covariance, held, v)
     for number in range(1, _PASSES + 1):
         biggest = 0.0
         for a in range(n):

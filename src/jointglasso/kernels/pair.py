@@ -2,8 +2,8 @@
 
 A kernel that is given a `GroupPair` or a `FusedPair` calls ``pair_update(penalty, ...)`` and gets the function `update`
 of the module that goes with it. Each type has compiled kernels of its own, so that the group penalty pays for no other;
-the fused and the Laplacian penalty share theirs. What the functions compute is said in `group_pair`; all modules offer
-the same names and arguments.
+the fused and the Laplacian penalty share theirs, since these take long to compile. What the functions compute is said
+in `group_pair`; all modules offer the same names and arguments.
 
 The bodies below say only what is asked for: Python never runs them, the overloads that follow take their place.
 """
@@ -19,7 +19,10 @@ from numba.extending import overload
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels import fused_pair, group_pair, laplacian_pair
 from jointglasso.kernels.cache import HELPER
-from jointglasso.kernels.pair_types import LAPLACIAN, GroupPair, Held, Work
+from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, Held, Work
+
+#: Modules of each type; of two the second is meant where the `shape` is LAPLACIAN.
+_MODULES: dict[type, list[ModuleType]] = {GroupPair: [group_pair], FusedPair: [fused_pair, laplacian_pair]}
 
 _INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True}
 
@@ -29,9 +32,8 @@ Penalty = Any
 
 def module_of(penalty: Penalty) -> ModuleType:
     """Module with the functions of a penalty."""
-    if isinstance(penalty, GroupPair):
-        return group_pair
-    return laplacian_pair if penalty.shape == LAPLACIAN else fused_pair
+    modules = _MODULES[type(penalty)]
+    return modules[1] if len(modules) > 1 and penalty.shape == LAPLACIAN else modules[0]
 
 
 def pair_homogeneous(penalty: Penalty) -> bool:
@@ -93,31 +95,29 @@ def pair_bend(penalty: Penalty, theta: FloatArray, pair: Held, step: FloatArray,
 
 @overload(pair_homogeneous, strict=False, jit_options=_INLINE)
 def _homogeneous(penalty: Any) -> Any:
-    return (lambda penalty: True) if _is_group(penalty) else (lambda penalty: penalty.shape != LAPLACIAN)
+    answer, *others = (module.HOMOGENEOUS for module in _MODULES[penalty.instance_class])
+    if not others:
+        return lambda penalty: answer
+    other = others[0]
+    return lambda penalty: other if penalty.shape == LAPLACIAN else answer
 
 
 @overload(pair_apart, strict=False, jit_options=_INLINE)
 def _apart(penalty: Any) -> Any:
-    answer = _is_group(penalty)
+    answer = penalty.instance_class is GroupPair
     return lambda penalty: answer
 
 
-def _is_group(penalty: Any) -> bool:
-    """Whether numba's type of a penalty is that of the group penalty."""
-    return penalty.instance_class is GroupPair
-
-
 def _offer(asked: Callable[..., Any], name: str) -> None:
-    """Let compiled code that calls `asked` call the functions of this name."""
-    group, fused, laplacian = (getattr(module, name) for module in (group_pair, fused_pair, laplacian_pair))
+    """Let compiled code that calls `asked` call the function of this name, of the module that goes with a penalty."""
 
     @overload(asked, strict=False, jit_options=_INLINE)
     def choose(penalty: Any, *given: Any) -> Any:
-        if _is_group(penalty):
-            return lambda penalty, *given: group(penalty, *given)
-        return lambda penalty, *given: (
-            laplacian(penalty, *given) if penalty.shape == LAPLACIAN else fused(penalty, *given)
-        )
+        one, *others = (getattr(module, name) for module in _MODULES[penalty.instance_class])
+        if not others:
+            return lambda penalty, *given: one(penalty, *given)
+        other = others[0]
+        return lambda penalty, *given: other(penalty, *given) if penalty.shape == LAPLACIAN else one(penalty, *given)
 
 
 for _asked in (
