@@ -56,8 +56,8 @@ class SampleCovariance:
     device : {"auto", "cpu", "cuda"}
         Where screening multiplies the samples: on this processor, or on a CUDA device by way of CuPy (``pip install
         'jointglasso[gpu]'``). "auto" takes the device if there is one and the scan is long enough to gain by it. The
-        pairs found are the same. "cuda" also finishes groups of 8,000 variables and more there. A device with too
-        little memory is left for the processor, with a warning.
+        pairs found are the same. "cuda" also factors the matrices of groups of 1,500 variables and more there. A device
+        with too little memory is left for the processor, with a warning.
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
     variables : {"same", "union", "intersection"}

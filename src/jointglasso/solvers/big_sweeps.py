@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso import tuning
+from jointglasso._threads import Workers
 from jointglasso._typing import IntArray
 from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
@@ -130,7 +131,8 @@ def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
 
     group, penalty = task.group, task.penalty
     n, variance = len(group.variables), group.optimal_variance(task.diagonal_penalty)
-    S = _read(group)
+    workers = Workers(task.n_threads)
+    S = _read(group, workers)
     nobody = np.empty(0, dtype=np.int64)
     start = Support(nobody, nobody, np.empty((0, group.n_classes)), 1.0 / variance)
     if near is not None and np.isfinite(near.gap):
@@ -140,7 +142,7 @@ def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
             mirror(dual)
             W[group.offset[block] : group.offset[block + 1]] = dual.ravel()
     else:
-        W, ties, change = S.copy(), _strong(group, penalty, S), 1.0
+        W, ties, change = S.copy(), _strong(group, penalty, S, workers), 1.0
         at = _diagonal(group)
         if task.diagonal_penalty < NEGLIGIBLE * penalty.reach(group.n_classes):
             W[at] = 0.0
@@ -160,23 +162,30 @@ def _diagonal(group: BigGroup) -> IntArray:
     return np.asarray(group.offset[group.member_block] + slot * (group.size[group.member_block] + 1))
 
 
-def _read(group: BigGroup) -> NDArray[np.float32]:
+def _read(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
     """Covariances of all blocks in single precision."""
     S = np.empty(int(group.offset[-1]), dtype=np.float32)
-    for block, b in enumerate(group.size):
-        inside = slice(group.member_start[block], group.member_start[block + 1])
-        matrix, variables = S[group.offset[block] : group.offset[block + 1]].reshape(b, b), group.members[inside]
-        for first in range(0, b, tuning.ROWS_AT_ONCE):
-            some = slice(first, first + tuning.ROWS_AT_ONCE)
-            matrix[some] = group.covariances(block, variables[some], variables)
+
+    def rows(at: tuple[int, int]) -> None:
+        block, first = at
+        b, some = group.size[block], slice(first, first + tuning.ROWS_AT_ONCE)
+        variables = group.members[group.member_start[block] : group.member_start[block + 1]]
+        matrix = S[group.offset[block] : group.offset[block + 1]].reshape(b, b)
+        matrix[some] = group.covariances(block, variables[some], variables)
+
+    workers.map(
+        rows, [(block, first) for block, b in enumerate(group.size) for first in range(0, b, tuning.ROWS_AT_ONCE)]
+    )
     return S
 
 
-def _strong(group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32]) -> tuple[IntArray, IntArray]:
+def _strong(
+    group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32], workers: Workers
+) -> tuple[IntArray, IntArray]:
     """Pairs outside the dual ball: the columns of which are better not visited together at first."""
-    n, found = len(group.variables), []
-    limit = [penalty.threshold(k) for k in range(group.n_classes)]
-    for first in range(0, n, tuning.ROWS_AT_ONCE):
+    n, limit = len(group.variables), np.array([penalty.threshold(k) for k in range(group.n_classes)])
+
+    def some(first: int) -> tuple[IntArray, IntArray]:
         last = min(first + tuning.ROWS_AT_ONCE, n)
         u, held = np.zeros((group.n_classes, last - first, n)), np.zeros((group.n_classes, last - first, n), dtype=bool)
         for block, (k, b) in enumerate(zip(group.block_class, group.size, strict=True)):
@@ -186,12 +195,13 @@ def _strong(group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32]) -> tu
             at = (k, *np.ix_(local[lo:hi] - first, local))
             u[at], held[at] = group.block_weight[block] * rows, True
         held &= np.arange(n) > np.arange(first, last)[:, None]
-        above = np.abs(u) > np.array(limit)[:, None, None]
+        above = np.abs(u) > limit[:, None, None]
         r, c = np.nonzero((above & held).any(axis=0))
         mask = held[:, r, c].T
         outside = ~penalty.inside(u[:, r, c].T[mask], entries_held(penalty, mask))
-        found.append((first + r[outside], c[outside]))
-    i, j = zip(*found, strict=True)
+        return first + r[outside], c[outside]
+
+    i, j = zip(*workers.map(some, range(0, n, tuning.ROWS_AT_ONCE)), strict=True)
     return np.concatenate(i), np.concatenate(j)
 
 

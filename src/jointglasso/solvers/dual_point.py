@@ -131,11 +131,14 @@ class DualPoint:
 
     def over_tiles(self, function: Callable[[Tile], Result]) -> list[Result]:
         """Results of a function of all tiles."""
-        step = max(1, int(tuning.DUAL_TILE // self.n_variables))
-        firsts = range(0, self.n_variables, step)
+        firsts = range(0, self.n_variables, self._rows_of_tile)
         return Workers(self.n_threads).map(
-            lambda first: function(self.tile(first, min(first + step, self.n_variables))), firsts
+            lambda first: function(self.tile(first, min(first + self._rows_of_tile, self.n_variables))), firsts
         )
+
+    @property
+    def _rows_of_tile(self) -> int:
+        return max(1, int(tuning.DUAL_TILE // self.n_variables))
 
     def _project(self, tile: Tile) -> tuple[Listed, Sums]:
         """Entries of a tile that the projection moves, and sums over its pairs."""
@@ -186,9 +189,13 @@ class DualPoint:
     @cached_property
     def projected(self) -> tuple[Listed, Sums]:
         """The entries at which the dual point differs from W, and sums over all pairs."""
-        found = self.over_tiles(self._project)
+        found = self._projected_tiles
         listed = Listed(*(np.concatenate(parts) for parts in zip(*(one for one, _ in found), strict=True)))
         return listed, Sums(*(np.sum(parts, axis=0) for parts in zip(*(two for _, two in found), strict=True)))
+
+    @cached_property
+    def _projected_tiles(self) -> list[tuple[Listed, Sums]]:
+        return self.over_tiles(self._project)
 
     def dense_theta(self, block: int) -> FloatArray:
         """Upper triangle of Theta of a block."""
@@ -405,7 +412,7 @@ class DualPoint:
         limit = np.array([self.penalty.threshold(k) for k in range(group.n_classes)])[:, None, None]
 
         def count(tile: Tile) -> int:
-            listed, _ = self._project(tile)
+            listed, _ = self._projected_tiles[tile.first // self._rows_of_tile]
             W = tile.W
             k = group.block_class[listed.block]
             i, j = (
