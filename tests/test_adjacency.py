@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.engine.items import work_items
+from jointglasso.engine.pieces import work_items
 from jointglasso.penalties import make_penalty
 from jointglasso.screening import Partition
 

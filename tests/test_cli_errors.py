@@ -16,7 +16,7 @@ from jointglasso.cli import main
 from jointglasso.cli.results import file_names
 from jointglasso.cli.session import options_of, plain
 from jointglasso.errors import argument, spelt
-from jointglasso.selection.paths import Tracker
+from jointglasso.selection.solves import Tracker
 
 FIT = ("--lambda1", "0.3", "--lambda2", "0.1", "--no-figures")
 

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 import jointglasso as jgl
 from jointglasso import _memory
 from jointglasso.engine import cluster_plan
-from jointglasso.engine.items import work_items
+from jointglasso.engine.pieces import work_items
 from jointglasso.engine.planning import plan_of
 from jointglasso.engine.room import dense_groups, group_memory, share_out, work_memory
 from jointglasso.penalties import GroupPenalty
@@ -263,12 +263,12 @@ def test_work_items_hold_every_group_once():
 
 @pytest.mark.parametrize(("name", "limit"), [("BATCH_ENTRIES", 500), ("BATCH_COST", 5000)])
 def test_batches_are_limited(monkeypatch, name, limit):
-    from jointglasso.engine import items
+    from jointglasso.engine import pieces
 
     monkeypatch.setattr(f"jointglasso.tuning.{name}", limit)
     labels = np.repeat(np.arange(50), 10)[None]
     blocks = Partition(labels).class_blocks
-    found = items.work_items(blocks, together=False)
+    found = pieces.work_items(blocks, together=False)
     assert len(found) == 10
     assert max(len(item) for item in found) == 5
 

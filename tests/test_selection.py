@@ -17,10 +17,10 @@ import jointglasso as jgl
 from jointglasso.selection import aic, bic, ebic, jbic, lambda_max
 from jointglasso.selection.evaluation import Evaluation, Evaluator
 from jointglasso.selection.grids import OMEGAS
-from jointglasso.selection.paths import Crew, Tracker
 from jointglasso.selection.resampled import choose, subsample_sizes
 from jointglasso.selection.resampling import stratified_folds
 from jointglasso.selection.search import Zoom
+from jointglasso.selection.solves import Crew, Tracker
 
 GRID = {"n_lambdas": 6, "ratios": (0.2, 1.0)}
 

@@ -51,13 +51,9 @@ class Data:
         more = f" and {len(named) - NAMED + 1} more" if len(named) > NAMED else ""
         classes = ", ".join(named[: NAMED - 1] if more else named) + more
         total = count(round(self.samples.share * sum(sizes.values())), "sample")  # each once, windows may overlap
-        if self.samples.class_names == (ONE_CLASS,):
-            text = f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}, one class (no label)."
-        else:
-            text = (
-                f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')} in "
-                f"{count(len(sizes), 'class')}: {classes}."
-            )
+        alone = self.samples.class_names == (ONE_CLASS,)
+        told = ", one class (no label)." if alone else f" in {count(len(sizes), 'class')}: {classes}."
+        text = f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}{told}"
         return " ".join([text, *self.notes])
 
 

@@ -41,6 +41,8 @@ def path(session: Session, /, **options: Any) -> int:
     Example:
       jointglasso path cells.csv --label condition --lambda1 0.5,0.4,0.3 --lambda2 0.1 --out path
     """
+    import jointglasso as jgl
+
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
     with target.building() as folder:
         data = read_data(options)
@@ -49,7 +51,15 @@ def path(session: Session, /, **options: Any) -> int:
         say_if_compiling(session)
         (folder / "solutions").mkdir()
         with workers_of(session, options) as executor:
-            solutions = _solutions(data, points, {**options, "executor": executor})
+            solutions = jgl.solve_path(
+                data.source,
+                points,
+                n_jobs=options["n_jobs"],
+                executor=executor,
+                checkpoint=options["checkpoint"],
+                on_interrupt="return" if options["keep_partial"] else "raise",
+                **arguments_of_solve(options, data),
+            )
             facts = _walk(session, folder, points, solutions)
         write_table(folder / "path.csv", _columns(facts))
         write_parameters(folder, session, data, points=points)
@@ -75,20 +85,6 @@ def _points(options: dict[str, Any], data: Data) -> list[tuple[float, float]]:
             f"--lambda1 has {len(first)} numbers and --lambda2 {len(second)}: give as many, or one lambda2 for all."
         )
     return list(zip(first, second, strict=True))
-
-
-def _solutions(data: Data, points: list[tuple[float, float]], options: dict[str, Any]) -> Iterable[Solution]:
-    import jointglasso as jgl
-
-    return jgl.solve_path(
-        data.source,
-        points,
-        n_jobs=options["n_jobs"],
-        executor=options["executor"],
-        checkpoint=options["checkpoint"],
-        on_interrupt="return" if options["keep_partial"] else "raise",
-        **arguments_of_solve(options, data),
-    )
 
 
 def _walk(

@@ -8,7 +8,7 @@ import numpy as np
 
 from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.engine.items import work_items
+from jointglasso.engine.pieces import work_items
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import ADMM, GroupSolver

@@ -12,10 +12,9 @@ from jointglasso import tuning
 from jointglasso.engine.big_work import AnyOpened, is_big
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, Work, map_work
-from jointglasso.engine.items import gap_shares, start_objectives, work_items
 from jointglasso.engine.narrow import narrowed
 from jointglasso.engine.outcome import Outcome
-from jointglasso.engine.pieces import Item, Shared, WarmStart
+from jointglasso.engine.pieces import Item, Shared, WarmStart, gap_shares, start_objectives, work_items
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.room import AMPLE, Room
 from jointglasso.engine.work import reopen, solve_item

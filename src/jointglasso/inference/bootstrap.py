@@ -23,7 +23,7 @@ from jointglasso.inference.front import infer
 from jointglasso.inference.result import check_rate
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import edge_p_values
-from jointglasso.selection.paths import ProgressCallback, Tracker
+from jointglasso.selection.solves import ProgressCallback, Tracker
 from jointglasso.validation import InputError, check_choice, check_count, check_positive
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
 from jointglasso.inference.support import Support, find_support, refitted
-from jointglasso.selection.paths import solve_options
+from jointglasso.selection.solves import solve_options
 from jointglasso.validation import InputError, check_choice, check_positive
 
 #: Excess kurtosis of a variable beyond which Pearson's correlations are called unsafe; that of a t with 5 degrees is 6.

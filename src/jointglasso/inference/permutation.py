@@ -29,7 +29,7 @@ from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.fdr import q_values
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import spread
-from jointglasso.selection.paths import ProgressCallback, Tracker
+from jointglasso.selection.solves import ProgressCallback, Tracker
 from jointglasso.validation import InputError, check_count, check_positive
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ def read_npy(file: Path, options: Options) -> Draft:
         raise wrong(f"{path} holds several arrays, as .npz files do: rename it, or say {argument('format', 'npz')}.")
     X = _Stored(path, {"": lambda: io.BytesIO(content)}).matrix("", options)
     notes = ["NumPy array", f"samples in {options.samples_in or 'rows'}", "samples and variables numbered"]
-    draft = Draft(path, X, numbered("x", X.shape[1]), numbered("", X.shape[0]), False, notes=notes)
-    return _ask_for_label(draft, options)
+    label = options.label if options.labels is None else None
+    return Draft(path, X, numbered("x", X.shape[1]), numbered("", X.shape[0]), False, label=label, notes=notes)
 
 
 def read_npz(file: Path, options: Options) -> Draft:
@@ -68,23 +68,17 @@ def read_npz(file: Path, options: Options) -> Draft:
     if "y" in stored.shapes and "y" not in known:
         raise wrong(f"{path}: 'y' has shape {stored.shapes['y']}, but there are {n} samples: give one label each.")
     asked = {*options.annotations, "y"}
-    draft = Draft(
+    label = options.label or ("y" if "y" in known else None)
+    return Draft(
         path=path,
         X=X,
         variables=variables or numbered("x", p),
         samples=samples or numbered("", n),
         samples_named=samples is not None,
         annotations={key: [as_label(word) for word in stored.words(key)] if key in asked else [] for key in known},
-        label="y" if "y" in known and options.labels is None else None,
+        label=label if options.labels is None else None,
         notes=["NumPy archive", f"samples in {options.samples_in or 'rows'}"],
     )
-    return _ask_for_label(draft, options)
-
-
-def _ask_for_label(draft: Draft, options: Options) -> Draft:
-    if options.label is not None and options.labels is None:
-        draft.label = options.label
-    return draft
 
 
 def _damaged(path: str) -> str:

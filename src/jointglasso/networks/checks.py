@@ -10,6 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.validation import InputError, InputTypeError
+from jointglasso.validation.naming import word_list
 
 #: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="precision")
@@ -107,9 +108,7 @@ def check_variable_names(names: Any, n_variables: int) -> tuple[str, ...]:
 
 
 def _words(parameter: str, names: Any, expected: int, what: str) -> tuple[str, ...]:
-    if isinstance(names, str) or not hasattr(names, "__iter__"):
-        raise InputTypeError(f"{parameter} must be a list of names, not {type(names).__name__} {names!r}.", parameter)
-    out = tuple(str(name) for name in names)
+    out = tuple(word_list(parameter, names))
     if len(out) != expected:
         raise InputError(
             f"{parameter} has {len(out)} names, but there are {expected} {what}: give one name each.", parameter

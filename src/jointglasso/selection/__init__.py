@@ -5,9 +5,9 @@ from jointglasso.selection.criteria import aic, bic, ebic, jbic
 from jointglasso.selection.differences import DifferenceTest, difference_test
 from jointglasso.selection.front import SelectionWarning, select
 from jointglasso.selection.grids import LambdaGrid, lambda_grid
-from jointglasso.selection.paths import SelectionProgress
 from jointglasso.selection.relaxed import refit
 from jointglasso.selection.result import SelectionResult
+from jointglasso.selection.solves import SelectionProgress
 from jointglasso.selection.stability import EdgeStability, edge_stability
 
 __all__ = [

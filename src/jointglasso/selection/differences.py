@@ -32,8 +32,15 @@ from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
 from jointglasso.networks.edge_list import upper_entries
-from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.resampling import Resamples, read_data
+from jointglasso.selection.solves import (
+    Crew,
+    ProgressCallback,
+    Tracker,
+    quiet_solves,
+    solve_options,
+    warn_not_converged,
+)
 from jointglasso.validation import InputError, check_count
 
 

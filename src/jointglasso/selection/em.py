@@ -22,8 +22,8 @@ from jointglasso.covariance.prepare import Preparation, PreparedSamples
 from jointglasso.covariance.ranks import NormalScores
 from jointglasso.engine import solve
 from jointglasso.errors import argument
-from jointglasso.selection.paths import quiet_solves
 from jointglasso.selection.relaxed import refit
+from jointglasso.selection.solves import quiet_solves
 from jointglasso.validation import InputError
 
 #: Rounds at most, and the change of a correlation that ends them.

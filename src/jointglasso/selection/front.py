@@ -16,12 +16,19 @@ from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
-from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampled import CrossValidated, Instability, UnstableBeyond, choose, monotone
 from jointglasso.selection.resampling import SelectionData, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.search import Found, Kept, Patience, Zoom, walk_grid
+from jointglasso.selection.solves import (
+    Crew,
+    ProgressCallback,
+    Tracker,
+    quiet_solves,
+    solve_options,
+    warn_not_converged,
+)
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 

@@ -27,6 +27,40 @@ Sizes = Sequence[int] | IntArray
 
 
 @dataclass(frozen=True)
+class SelectionData:
+    """Covariances of all samples, and the samples where they are known."""
+
+    source: CovarianceSource
+    samples: Samples | None
+    preparation: Preparation
+    notes: tuple[str, ...] = ()
+    """What a reader of the results must know of the covariances, in sentences."""
+
+    def require_samples(self, what: str) -> Samples:
+        """Samples by class, or an error that says why they are needed."""
+        if self.samples is None:
+            raise InputError(f"{what} needs the samples, not their covariances alone: give X and y.", "X")
+        if self.samples.share < 1.0:
+            raise InputError(
+                f"{what} takes the samples apart, but windows that overlap share theirs: use an information criterion, "
+                "or windows without overlap.",
+                "windows",
+            )
+        return self.samples
+
+
+def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
+    """Read a table with labels, a dict of tables by class, samples by class, or a covariance source."""
+    if is_source(X):
+        if y is not None:
+            raise InputError("y is given although X is a covariance source, which knows its classes: leave y out.", "y")
+        return SelectionData(X, None, preparation)
+    samples = read_samples(X, y, preparation.variables)
+    ready = prepared(preparation, samples)
+    return SelectionData(ready.source, samples, preparation, ready.notes)
+
+
+@dataclass(frozen=True)
 class Resamples:
     """What the solves of all parts or permutations of the samples have in common."""
 
@@ -135,37 +169,3 @@ def edges_of(Theta: Any) -> Any:
     upper = sparse.csr_array(sparse.triu(Theta, 1))
     upper.eliminate_zeros()
     return sparse.csr_array((np.ones(upper.nnz, dtype=np.int32), upper.indices, upper.indptr), shape=upper.shape)
-
-
-@dataclass(frozen=True)
-class SelectionData:
-    """Covariances of all samples, and the samples where they are known."""
-
-    source: CovarianceSource
-    samples: Samples | None
-    preparation: Preparation
-    notes: tuple[str, ...] = ()
-    """What a reader of the results must know of the covariances, in sentences."""
-
-    def require_samples(self, what: str) -> Samples:
-        """Samples by class, or an error that says why they are needed."""
-        if self.samples is None:
-            raise InputError(f"{what} needs the samples, not their covariances alone: give X and y.", "X")
-        if self.samples.share < 1.0:
-            raise InputError(
-                f"{what} takes the samples apart, but windows that overlap share theirs: use an information criterion, "
-                "or windows without overlap.",
-                "windows",
-            )
-        return self.samples
-
-
-def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
-    """Read a table with labels, a dict of tables by class, samples by class, or a covariance source."""
-    if is_source(X):
-        if y is not None:
-            raise InputError("y is given although X is a covariance source, which knows its classes: leave y out.", "y")
-        return SelectionData(X, None, preparation)
-    samples = read_samples(X, y, preparation.variables)
-    ready = prepared(preparation, samples)
-    return SelectionData(ready.source, samples, preparation, ready.notes)

@@ -14,7 +14,7 @@ from jointglasso.engine.executors import Tell, Work
 from jointglasso.selection.budget import Budget
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved
 from jointglasso.selection.grids import LambdaGrid
-from jointglasso.selection.paths import Crew, Tracker
+from jointglasso.selection.solves import Crew, Tracker
 from jointglasso.solution import Solution
 
 #: Says, from the evaluations of a column so far, whether to leave it.

@@ -17,7 +17,6 @@ from jointglasso.engine import solve
 from jointglasso.engine.executors import Tell
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
-from jointglasso.selection.paths import Crew, ProgressCallback, Tracker, quiet_solves, solve_options, warn_not_converged
 from jointglasso.selection.resampling import (
     EdgeCounter,
     Part,
@@ -27,6 +26,14 @@ from jointglasso.selection.resampling import (
     draw,
     edges_of,
     read_data,
+)
+from jointglasso.selection.solves import (
+    Crew,
+    ProgressCallback,
+    Tracker,
+    quiet_solves,
+    solve_options,
+    warn_not_converged,
 )
 from jointglasso.validation import InputError, check_count, check_positive, check_switch
 
