@@ -201,8 +201,8 @@ def _heavy_tails(data: InferenceData) -> list[str]:
 def _worth(data: InferenceData) -> list[str]:
     """Say where answers in few categories tell too little."""
     return [
-        f"Class {name!r}: {size:g} samples of answers in so few categories are worth {worth:.0f} of numbers; below "
-        f"{ENOUGH} intervals of strong edges cover less than they should (two categories, worth 75: 0.90)."
+        f"Class {name!r}: {size:g} samples of answers in so few categories are worth {worth:.0f} of numbers: intervals "
+        f"hold, but tests find little below {ENOUGH} (two categories, worth 75: an eighth of the edges)."
         for name, size, worth in zip(data.class_names, data.sizes, data.worth, strict=True)
         if worth < min(ENOUGH, 0.5 * size)
     ]
