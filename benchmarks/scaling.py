@@ -93,7 +93,10 @@ def timed(label: str, work: Callable[..., Any], arguments: dict[str, Any]) -> tu
 
 def measure(name: str, work: Callable[..., Any], how: dict[str, dict[str, Any]], repeats: int) -> None:
     """Time every way in turn, and say what it gained."""
-    first = {label: timed(label, work, arguments) for label, arguments in how.items()}
+    first: dict[str, tuple[float, Any]] = {}
+    for label, arguments in how.items():
+        first[label] = timed(label, work, arguments)
+        print(f"{name:<28} {label:<16} {first[label][0]:8.2f} s  at first", flush=True)
     alone = first["one core"][1]
     different = [label for label, (_, found) in first.items() if not np.array_equal(found, alone, equal_nan=True)]
     if different:
@@ -104,8 +107,8 @@ def measure(name: str, work: Callable[..., Any], how: dict[str, dict[str, Any]],
             best[label] = min(best[label], timed(label, work, arguments)[0])
     for label, taken in best.items():
         n = 1 if label == "one core" else int(label.split()[0])
-        gained = f"{taken:8.2f} s  efficiency {best['one core'] / taken / n:.0%}"
-        print(f"{name:<28} {label:<16} {gained}, first {first[label][0]:.2f} s", flush=True)
+        efficiency = best["one core"] / taken / n
+        print(f"{name:<28} {label:<16} {taken:8.2f} s  efficiency {efficiency:.0%}", flush=True)
 
 
 def measure_weak(
