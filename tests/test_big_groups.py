@@ -7,7 +7,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso import tuning
-from jointglasso.engine import big_work
+from jointglasso.engine import big_work, execute
 from jointglasso.solvers import big_sweeps
 
 
@@ -140,6 +140,26 @@ def test_dynamic_cuts_are_checked_and_merged(monkeypatch):
         exact, found = both(monkeypatch, S, *lambdas)
         assert found.status and len(found.partition.groups()) == len(exact.partition.groups())
         assert found.objective == pytest.approx(exact.objective, abs=found.certificate.gap + exact.certificate.gap)
+
+
+def test_a_pair_that_fails_the_check_is_merged_only_where_the_gap_asks_for_it(monkeypatch, small_is_big):
+    """One more round would double the time of a big group; the pair counts in the gap until then."""
+    rng = np.random.default_rng(14)
+    p, n, f = rng.integers(12, 50), rng.integers(15, 60), rng.integers(2, 6)
+    shared, scales = rng.standard_normal((n, f)), rng.uniform(0.1, 2, 3) * rng.uniform(0.3, 1)
+    X = [shared @ rng.standard_normal((f, p)) * scale + rng.standard_normal((n, p)) for scale in scales]
+    S = jgl.SampleCovariance(X)
+    lambdas = np.array([rng.uniform(0.1, 0.5), rng.uniform(0.01, 0.5)]) * np.mean([x.var(axis=0).mean() for x in X])
+    rounds, run = [], execute.GroupRunner.run
+    monkeypatch.setattr(execute.GroupRunner, "run", lambda runner: rounds.append(runner) or run(runner))
+    exact = jgl.solve(S, *lambdas, screening="none", tol=1e-10)
+    for tol, expected in ((1e-3, 1), (1e-6, 2)):
+        rounds.clear()
+        found = jgl.solve(S, *lambdas, tol=tol)
+        assert found.status and len(rounds) == expected
+        assert exact.objective - exact.certificate.gap <= found.objective <= exact.objective + found.certificate.gap
+        for Theta, other in zip(found.certified, exact.precision, strict=True):
+            assert ((Theta != 0).toarray() <= (other != 0).toarray()).all()
 
 
 def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):

@@ -263,7 +263,7 @@ class _Final:
 def _solve_in_rounds(
     problem: JointProblem, screen: Screen, options: Options, start: WarmStart | None, clock: Clock
 ) -> _Final:
-    """Solve the groups, check what the screen cut, merge what fails; again until nothing does."""
+    """Solve the groups, check what the screen cut, merge what fails; again until nothing does that matters."""
     n_iter = 0
     while True:
         blocks, isolated = _lay_out(screen, options.method)
@@ -277,12 +277,17 @@ def _solve_in_rounds(
                 outcomes = runner.run()
             clock.move("solve", "covariance", runner.covariance_seconds)
             n_iter += runner.n_iter
+            stop, bounded = options.control.stopped_by is not None or n_iter >= options.max_iter, None
+            if not stop and any(o.is_big for o in outcomes):
+                # Another round takes minutes. What fails the check counts in the gap, and may be little.
+                with clock.stage("certificate"):
+                    bounded = certify(problem, runner, outcomes, screen)
+                stop = bounded[1].relative_gap <= options.tol
             with clock.stage("screening"):
-                stop = options.control.stopped_by is not None or n_iter >= options.max_iter
                 merged = not stop and screen.merge([o.violated for o in outcomes])
             with clock.stage("certificate"):
                 if not merged:
-                    outcomes, certificate = certify(problem, runner, outcomes, screen)
+                    outcomes, certificate = bounded or certify(problem, runner, outcomes, screen)
                 precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
         if not merged:
             return _Final(outcomes, certificate, precision, certified, n_iter)
