@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import jointglasso as jgl
 from jointglasso._memory import keep_freed_memory
-from jointglasso._threads import Workers, _helpers, available_cores, map_on_cores, map_on_threads
+from jointglasso._threads import Workers, _helpers, available_cores, map_on_cores, map_on_threads, single_threaded_blas
 
 
 def test_every_item_is_done_once_and_in_its_place():
@@ -111,6 +111,28 @@ def test_an_interrupt_waits_for_the_helpers():
     count = len(finished)
     time.sleep(0.2)
     assert len(finished) == count <= 1
+
+
+def test_blas_is_held_to_one_thread_by_any_thread():
+    """One that is not the first to ask is a worker of Dask: the samples are unpacked in another."""
+
+    def threads_of_blas():
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    seen = []
+
+    def work():
+        with single_threaded_blas():
+            seen.append(threads_of_blas())
+        seen.append(threads_of_blas())
+
+    with threadpool_limits(limits=2, user_api="blas"):
+        for _ in range(2):
+            other = threading.Thread(target=work)
+            other.start()
+            other.join()
+            work()
+    assert seen == [{1}, {2}] * 4
 
 
 def test_refits_of_a_selection_hold_blas_to_one_thread(monkeypatch):

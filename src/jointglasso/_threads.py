@@ -165,9 +165,13 @@ class Workers:
 
 
 def _set_threads(wanted: Sequence[int | None]) -> None:
+    """Set the threads of each library, whoever set them last: threadpoolctl obeys the first thread that did, alone."""
     for library, before, n in zip(_blas(), _allowed, wanted, strict=True):
         if before is not None and before > 1:
+            let_go = getattr(library, "clear_controlling_thread", lambda force: None)
+            let_go(force=True)
             library.set_num_threads(n)
+            let_go(force=True)
 
 
 @contextmanager
