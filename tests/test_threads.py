@@ -117,7 +117,7 @@ def test_blas_is_held_to_one_thread_by_any_thread():
     """One that is not the first to ask is a worker of Dask: the samples are unpacked in another."""
 
     def threads_of_blas():
-        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+        return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
 
     seen = []
 
@@ -132,7 +132,7 @@ def test_blas_is_held_to_one_thread_by_any_thread():
             other.start()
             other.join()
             work()
-    assert seen == [{1}, {2}] * 4
+    assert seen == [1, 2] * 4
 
 
 def test_refits_of_a_selection_hold_blas_to_one_thread(monkeypatch):
