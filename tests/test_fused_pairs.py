@@ -436,3 +436,12 @@ def test_absent_is_not_cut():
     absent = Pair(FusedPenalty(0.2, 0.3, graph[:2, :2])).update([1, 1], [1, 0.8])
     assert cut == pytest.approx([0.55, 0.55])
     assert absent == pytest.approx([0.7, 0.7])
+
+
+def test_a_pair_without_a_penalty_is_never_proved_zero_by_no_bound():
+    """Nothing times infinity: a free pair of a solve that was stopped early, without a gap."""
+    penalty = LaplacianPenalty(0.1, 0.2, class_graph("chain", 2))
+    entries = Entries(np.array([0, 2]), np.array([0, 1]), np.zeros(1), 2)
+    reach = np.full(2, np.inf)
+    with np.errstate(all="raise"):
+        assert not penalty.certain_zeros(np.zeros(2), np.zeros(2), reach, reach, entries).any()

@@ -69,7 +69,8 @@ class LaplacianPenalty(TiedPenalty):
         # No bound on a neighbour is no bound here; infinity times no tie is nothing.
         boundless = ~np.isfinite(reaches)
         far = np.where(boundless @ (pull > 0.0), np.inf, np.where(boundless, 0.0, reaches) @ pull)
-        largest = np.abs(u + scale * (rows @ pull)[at]) + u_reach + scale * far[at]
+        pulled = scale * np.where(scale == 0.0, 0.0, far[at])
+        largest = np.abs(u + scale * (rows @ pull)[at]) + u_reach + pulled
         zero: BoolArray = largest < scale * self.lambda1 * (1.0 - 1e-12)
         return zero
 
