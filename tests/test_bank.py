@@ -66,7 +66,7 @@ def workers():
         elif name == "dask":
             import distributed
 
-            options = {"processes": True, "threads_per_worker": 1, "dashboard_address": None}
+            options = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0"}
             client = distributed.Client(distributed.LocalCluster(n_workers=1, **options))
             started[name] = check_executor(client), lambda: (client.cluster.close(), client.close())
         return started[name][0]

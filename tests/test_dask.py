@@ -25,7 +25,7 @@ LAMBDAS = 0.4, 0.1
 
 @pytest.fixture(scope="module")
 def client():
-    options = {"processes": True, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
         yield client
 
