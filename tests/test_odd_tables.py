@@ -53,6 +53,23 @@ def test_numbers_that_pandas_wrote_beside_a_table_name_its_rows(tmp_path):
     assert table.variable_names == ("g1", "g2") and table.sample_names == ("0", "1", "2")
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([",g1,g2,state", "a,1,2,ill", "b,2,5,ill", "c,4,4,well", "d,3,1,well"], "column 'state'"),
+        (["id,a,b,c,d", "g1,1,2,4,3", "g2,2,5,4,1", "state,ill,ill,well,well"], "row 'state'"),
+    ],
+)
+def test_a_label_that_is_missing_is_asked_for_before_the_side_of_the_samples(tmp_path, lines, words):
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=f"{words} holds words .here 'ill'.: say label='state'"):
+        jgl.io.read_table(path)
+    assert list(jgl.io.read_table(path, label="state").y) == ["ill", "ill", "well", "well"]
+    with pytest.raises(ValueError, match="say samples_in='rows'"):  # what is left could be either
+        jgl.io.read_table(path, drop=["state"])
+
+
 def test_samples_that_come_twice_are_told(tmp_path):
     (tmp_path / "twice.csv").write_text("id,g1,g2\na,1.5,2\na,2,5\nb,4,4\n")
     with pytest.warns(jgl.io.TableWarning, match=r"1 sample name came more than once \('a'\)"):

@@ -77,10 +77,12 @@ class NetworkBootstrap(Shown):
 
     def edges(self, *, level: float = 0.95) -> pd.DataFrame:
         """Table of the edges: columns as in `Inference.edges`, percentiles, and the share of draws that `found` it."""
+        from jointglasso.inference.table import Table
+
         low, high = self._percentiles(self.rho[1:], level)
         pair, k = np.nonzero(self.edge)
         names = np.array(self.variable_names, dtype=object)
-        frame = require("pandas", "pandas").DataFrame(
+        frame = Table(
             {
                 "class": np.array(self.class_names, dtype=object)[k],
                 "variable1": names[self.rows[pair]],

@@ -22,7 +22,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from jointglasso._display import Shown
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import InferenceData, read_inference_data
@@ -83,13 +82,17 @@ class NetworkTest(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """Data frame of the global tests: `statistic`, `value`, `p_value`."""
-        return require("pandas", "pandas").DataFrame(
+        from jointglasso.inference.table import Table
+
+        return Table(
             {"statistic": list(self.statistics), "value": self.statistics.values(), "p_value": self.p_values.values()}
         )
 
     def nodes(self) -> pd.DataFrame:
         """Table of the variables, smallest p first: `variable`, `statistic`, `p_value`, `p_familywise`, `q_value`."""
-        frame = require("pandas", "pandas").DataFrame(
+        from jointglasso.inference.table import Table
+
+        frame = Table(
             {
                 "variable": self.variable_names,
                 "statistic": self.node_statistics,

@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._display import Shown
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._version import __version__
 from jointglasso.inference import tests
@@ -297,6 +296,8 @@ class Inference(Shown):
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
         """Stack parts of equal columns, one for each class or comparison; keep those with small q; sort by p."""
+        from jointglasso.inference.table import Table
+
         chosen = [_discoveries(part["q_value"], fdr) for part in parts]
         p = np.concatenate([part["p_value"][rows] for part, rows in zip(parts, chosen, strict=True)])
         order = np.argsort(p, kind="stable")
@@ -309,7 +310,7 @@ class Inference(Shown):
         for name in parts[0]:
             stacked = np.concatenate([part[name][rows] for part, rows in zip(parts, chosen, strict=True)])
             columns[name] = stacked[order]
-        return require("pandas", "pandas").DataFrame(columns)
+        return Table(columns)
 
     def _require_classes(self, what: str) -> None:
         if self.n_classes < 2:

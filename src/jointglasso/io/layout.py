@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,6 +123,8 @@ def _detect_side(layout: _Layout, labels: LabelFile | None) -> str:
         return "rows" if title in SAMPLE_HEADERS else "columns"
     if layout.grid.named and layout.names_column is None:
         return "rows"  # the columns have names and the rows have none: variables have names
+    if labels is None and (side := _side_with_classes(layout)) is not None:
+        return side  # the check of the cells will ask what the words are
     n_rows, n_columns = len(layout.grid.lines), len(layout.column_names)
     if labels is not None:
         fits = [side for side, n in (("rows", n_rows), ("columns", n_columns)) if len(labels.rows) in (n, n + 1)]
@@ -134,6 +136,26 @@ def _detect_side(layout: _Layout, labels: LabelFile | None) -> str:
         f"samples: say {argument('samples_in', 'rows')} or {argument('samples_in', 'columns')}.",
         "samples_in",
     )
+
+
+def _side_with_classes(layout: _Layout) -> str | None:
+    """The side of the samples by a column or a row full of words that come again, as names of classes do."""
+    grid, dropped = layout.grid, layout.options.drop
+    lines: dict[str, dict[int, list[str]]] = {"rows": defaultdict(list), "columns": defaultdict(list)}
+    for (row, column), word in grid.words.items():
+        if column != layout.names_column:
+            lines["rows"][column].append(word)
+            lines["columns"][row].append(word)
+    length = {"rows": len(grid.lines), "columns": len(layout.column_names)}
+    names = {"rows": grid.header, "columns": layout.row_names}
+    found = {
+        side
+        for side, some in lines.items()
+        for place, words in some.items()
+        if len(words) == length[side] and 2 * len(set(words)) <= len(words)
+        if not names[side] or names[side][place] not in dropped
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _side_of_annotations(layout: _Layout) -> str:
