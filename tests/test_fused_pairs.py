@@ -1,5 +1,7 @@
 """The fused family on one pair, against enumeration of all sets of classes, a linear program and known numbers."""
 
+import sys
+
 import numba
 import numpy as np
 import pytest
@@ -445,3 +447,27 @@ def test_a_pair_without_a_penalty_is_never_proved_zero_by_no_bound():
     reach = np.full(2, np.inf)
     with np.errstate(all="raise"):
         assert not penalty.certain_zeros(np.zeros(2), np.zeros(2), reach, reach, entries).any()
+
+
+@pytest.mark.parametrize("kind", ["complete", "chain", "general", "laplacian"])
+def test_functions_that_count_no_references_leave_them_as_they_are(kind):
+    rng = np.random.default_rng(1)
+    graph = class_graph("general" if kind == "laplacian" else kind, 4)
+    penalty = (LaplacianPenalty if kind == "laplacian" else FusedPenalty)(0.3, 0.2, graph)
+    rows = rng.standard_normal((50, 4))
+    theta = np.where(np.abs(rows) > 0.5, np.round(rows), 0.0)
+    flat, entries = penalty.as_entries(rows)
+    work, joined = penalty._work(4), rows > 1.0
+    object.__setattr__(penalty, "_work", lambda n_classes: work)  # one room for all of them
+    given_arrays = [rows, theta, flat, joined, *entries[:3], *work, *penalty.pair[:2], *penalty.pair[3:]]
+    before = [sys.getrefcount(array) for array in given_arrays]
+    for _ in range(3):
+        penalty.pattern(rows)
+        penalty.closure(rows, joined)
+        penalty.proves(theta.ravel(), flat, 0.1 + 0.0 * flat, 0.1 + 0.0 * flat, entries)
+        penalty.update(np.ones(len(flat)), flat, entries)
+        penalty.nearest_subgradient(theta.ravel(), flat, entries)
+        penalty.gauge(flat, entries)
+        penalty.inside(flat, entries)
+        penalty.value(theta.ravel(), entries)
+    assert [sys.getrefcount(array) for array in given_arrays] == before

@@ -1,5 +1,6 @@
 """Compiled kernels where nothing may be written: a temporary folder or no cache, a sentence, and an answer."""
 
+import ast
 import json
 import os
 import pickle
@@ -160,3 +161,19 @@ def test_constants_are_no_reason_to_compile_a_helper_again():
         return twice(n) + twice(3)
 
     assert both(2) == 10 and len(twice.overloads) == 1
+
+
+def test_only_leaves_are_given_arrays_by_leaves():
+    """A caller that counts references would give back one that a leaf did not count."""
+    functions = [
+        (node, any(getattr(mark, "id", "") == "leaf" for mark in node.decorator_list))
+        for path in Path(cache.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    numbers = {"None", "bool", "int", "float"}
+    give = {node.name for node, is_leaf in functions if is_leaf and ast.unparse(node.returns) not in numbers}
+    assert give == {"graph_of"}
+    for node, is_leaf in functions:
+        named = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        assert is_leaf or not named & give, node.name

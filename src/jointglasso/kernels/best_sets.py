@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper
+from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, Held, Work
 
 
@@ -39,7 +39,7 @@ class Graph(NamedTuple):
     chosen: IntArray
 
 
-@helper
+@leaf
 def graph_of(penalty: FusedPair, pair: Held, work: Work) -> Graph:
     """The graph of the classes that hold a pair."""
     n, room, iroom = pair.n, work.real, work.whole
@@ -67,7 +67,7 @@ def graph_of(penalty: FusedPair, pair: Held, work: Work) -> Graph:
     return graph
 
 
-@helper
+@leaf
 def _restrict(penalty: FusedPair, pair: Held, graph: Graph, place: IntArray) -> None:
     cls, n, v = pair
     K = penalty.l1.shape[0]
@@ -97,7 +97,7 @@ def _restrict(penalty: FusedPair, pair: Held, graph: Graph, place: IntArray) -> 
                 graph.mass[at] = v * penalty.ties[cls[at], up] if up >= 0 else 0.0
 
 
-@helper
+@leaf
 def held_l1(penalty: FusedPair, cls: IntArray, n: int, at: int) -> float:
     """Weight of |t| in the class ``cls[at]``: its own, and its ties to the classes that are cut."""
     k = cls[at]
@@ -112,7 +112,7 @@ def held_l1(penalty: FusedPair, cls: IntArray, n: int, at: int) -> float:
     return total
 
 
-@helper
+@leaf
 def best(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     """Mark in ``graph.chosen`` the smallest set of the classes labelled `piece` that maximises its gain less its cut.
 
@@ -127,7 +127,7 @@ def best(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     return _best_by_flow(graph, gain, piece, slack)
 
 
-@helper
+@leaf
 def _best_by_sorting(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     """All classes tied by products of masses: the best set is a beginning of the order by gain per mass."""
     count = 0
@@ -163,7 +163,7 @@ def _best_by_sorting(graph: Graph, gain: FloatArray, piece: int, slack: float) -
     return highest
 
 
-@helper
+@leaf
 def _best_in_forest(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     """Forests: the best value of each subtree without and with its root, from the leaves up; then the choice down."""
     out = graph.first
@@ -192,7 +192,7 @@ def _best_in_forest(graph: Graph, gain: FloatArray, piece: int, slack: float) ->
     return value
 
 
-@helper
+@leaf
 def _best_by_flow(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
     """Any graph: the classes that a maximal flow from positive to negative gains leaves within reach of a source."""
     left = graph.first
@@ -224,7 +224,7 @@ def _best_by_flow(graph: Graph, gain: FloatArray, piece: int, slack: float) -> f
     return value
 
 
-@helper
+@leaf
 def _reach(graph: Graph, piece: int, tiny: float) -> int:
     """First class in reach of a source that wants flow, or -1; ``previous`` is -2 out of reach and -1 at a source."""
     head = 0
@@ -248,7 +248,7 @@ def _reach(graph: Graph, piece: int, tiny: float) -> int:
     return -1
 
 
-@helper
+@leaf
 def _push(graph: Graph, end: int) -> None:
     """Send as much as the path that `_reach` found to `end` takes."""
     amount = graph.second[end]
@@ -266,7 +266,7 @@ def _push(graph: Graph, end: int) -> None:
         at = graph.previous[at]
 
 
-@helper
+@leaf
 def part(graph: Graph, piece: int, values: FloatArray) -> None:
     """Add to `values` the pull of the ties between the chosen classes of a piece, which lie higher, and its others."""
     if graph.shape == COMPLETE:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.best_sets import Graph, best, graph_of, held_l1
-from jointglasso.kernels.cache import helper
+from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, Held, Work
 
 
@@ -28,7 +28,7 @@ class Guess(NamedTuple):
     """What holds a class at zero besides."""
 
 
-@helper
+@leaf
 def stays_on_face(
     penalty: FusedPair,
     a: FloatArray,
@@ -75,7 +75,7 @@ def stays_on_face(
     return held
 
 
-@helper
+@leaf
 def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, slack: float, work: Work) -> bool:
     """Whether no set Q has ``|u(Q)| > l1(Q) + cut(Q) + slack``, for weights l1 >= 0 kept at the end of `work`."""
     K, (cls, n, v), (room, iroom) = penalty.l1.shape[0], pair, work
@@ -99,17 +99,15 @@ def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, sl
     return True
 
 
-@helper
-def held_weights(penalty: FusedPair, pair: Held, work: Work) -> FloatArray:
-    """l1 weights of the classes that hold the pair, the pull of the others included, at the end of `work`."""
+@leaf
+def held_weights(penalty: FusedPair, pair: Held, l1: FloatArray) -> None:
+    """Write the l1 weights of the classes that hold the pair, the pull of the others included."""
     cls, n, v = pair
-    l1 = work.real[work.real.shape[0] - n :]
     for at in range(n):
         l1[at] = v * held_l1(penalty, cls, n, at)
-    return l1
 
 
-@helper
+@leaf
 def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
     """Whether some set has ``factor * |u(Q)| > l1(Q) + cut(Q)``; the worst one found is then chosen."""
     for half in range(2):
@@ -122,7 +120,7 @@ def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
     return False
 
 
-@helper
+@leaf
 def _find_places(cls: IntArray, n: int, place: IntArray) -> None:
     """Where each class is among those that hold the pair, or -1."""
     place[:] = -1
@@ -130,7 +128,7 @@ def _find_places(cls: IntArray, n: int, place: IntArray) -> None:
         place[cls[at]] = at
 
 
-@helper
+@leaf
 def _pull_in_forest(
     penalty: FusedPair, v: float, x: FloatArray, place: IntArray, rest: FloatArray, root: IntArray
 ) -> None:
@@ -148,7 +146,7 @@ def _pull_in_forest(
                 rest[up] += pull
 
 
-@helper
+@leaf
 def _held_in_forest(
     penalty: FusedPair, v: float, slack: float, guess: Guess, place: IntArray, room: FloatArray
 ) -> bool:
@@ -183,7 +181,7 @@ def _held_in_forest(
     return True
 
 
-@helper
+@leaf
 def _pull_in_graph(penalty: FusedPair, pair: Held, x: FloatArray, rest: FloatArray, root: IntArray) -> None:
     """As `_pull_in_forest`, for any graph."""
     cls, n, v = pair
@@ -198,7 +196,7 @@ def _pull_in_graph(penalty: FusedPair, pair: Held, x: FloatArray, rest: FloatArr
                 rest[other] += pull
 
 
-@helper
+@leaf
 def _held_in_graph(penalty: FusedPair, pair: Held, slack: float, guess: Guess, root: IntArray, order: IntArray) -> bool:
     """As `_held_in_forest`, where all classes are tied, and in other graphs for clusters of a few classes."""
     cls, n = pair.cls, pair.n
@@ -230,7 +228,7 @@ def _held_in_graph(penalty: FusedPair, pair: Held, slack: float, guess: Guess, r
     return True
 
 
-@helper
+@leaf
 def _beginnings_held(
     penalty: FusedPair,
     pair: Held,

@@ -11,7 +11,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.best_sets import Graph, best, graph_of, held_l1, part
-from jointglasso.kernels.cache import helper
+from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.fused_face import held_weights, outside, stays_on_face, stays_zero
 from jointglasso.kernels.pair_types import FusedPair, Held, Work
 
@@ -27,7 +27,7 @@ def room(n_classes: int) -> int:
     return 2 * n_classes * n_classes + 9 * n_classes
 
 
-@helper
+@leaf
 def _split(graph: Graph, a: FloatArray, sign: float, slack: float, x: FloatArray) -> None:
     """Minimise ``sum a x^2 / 2 - shifted x`` plus the ties over the classes labelled 1; write `sign` times that.
 
@@ -64,7 +64,7 @@ def _split(graph: Graph, a: FloatArray, sign: float, slack: float, x: FloatArray
                     graph.label[at] = n_pieces
 
 
-@helper
+@leaf
 def _minimise(graph: Graph, a: FloatArray, b: FloatArray, slack: float, x: FloatArray) -> None:
     """Minimise ``sum a x^2 / 2 - b x + phi`` over the classes labelled 1: those above zero, those below, the rest zero.
 
@@ -88,7 +88,7 @@ def _minimise(graph: Graph, a: FloatArray, b: FloatArray, slack: float, x: Float
         graph.label[at] = 1 if graph.label[at] != 0 else 0
 
 
-@helper
+@leaf
 def _soft(value: float, threshold: float) -> float:
     if value > threshold:
         return value - threshold
@@ -97,7 +97,7 @@ def _soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@helper
+@leaf
 def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
     """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at its face."""
     cls, n, v = pair
@@ -124,7 +124,7 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
         _minimise(graph, a, b, SLACK * scale, out)
 
 
-@helper
+@leaf
 def _update_two(penalty: FusedPair, a: FloatArray, b: FloatArray, cls: IntArray, v: float, out: FloatArray) -> None:
     """Two classes: the first above, the second above, or both alike."""
     l1 = v * held_l1(penalty, cls, 2, 0)
@@ -145,7 +145,7 @@ def _update_two(penalty: FusedPair, a: FloatArray, b: FloatArray, cls: IntArray,
 # The penalty, its dual ball and its subgradients
 
 
-@helper
+@leaf
 def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     """``v phi`` of the values in the classes that hold the pair, zero in the others."""
     cls, n, v = pair
@@ -157,14 +157,14 @@ def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     return v * total
 
 
-@helper
+@leaf
 def threshold(penalty: FusedPair, k: int) -> float:
     """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@helper
+@leaf
 def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     """Whether `u` is a subgradient of ``v phi`` at zero: no set Q has ``|u(Q)| > l1(Q) + cut(Q)``."""
     cls, n, v = pair
@@ -175,10 +175,12 @@ def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
         scale += abs(u[at])
     if small:
         return True
-    return stays_zero(penalty, u, held_weights(penalty, pair, work), pair, SLACK * scale, work)
+    l1 = work.real[work.real.shape[0] - n :]
+    held_weights(penalty, pair, l1)
+    return stays_zero(penalty, u, l1, pair, SLACK * scale, work)
 
 
-@helper
+@leaf
 def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
     """Largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method: on to the ratio of the set that exceeds most."""
     n = pair.n
@@ -205,7 +207,7 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
     return ratio
 
 
-@helper
+@leaf
 def _ratio(graph: Graph, u: FloatArray) -> float:
     """``|u(Q)| / (l1(Q) + cut(Q))`` of the chosen set."""
     total = 0.0
@@ -222,7 +224,7 @@ def _ratio(graph: Graph, u: FloatArray) -> float:
     return abs(total) / weight if weight > 0.0 else np.inf
 
 
-@helper
+@leaf
 def subgradient(
     penalty: FusedPair, theta: FloatArray, wanted: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
@@ -267,7 +269,7 @@ def subgradient(
                 out[other] += rest[other] - a[other] * x[other]
 
 
-@helper
+@leaf
 def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
     """Write the part of the subgradients at `theta` that is the same in all: the signs of values and differences.
 
@@ -281,7 +283,7 @@ def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) ->
                 out[at] += v * penalty.ties[cls[at], cls[other]] * np.sign(theta[at] - theta[other])
 
 
-@helper
+@leaf
 def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
     """Number the non-zero clusters of a pair, tied classes of equal value, and return how many; -1 at zeros."""
     cls, n = pair.cls, pair.n
@@ -306,6 +308,6 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -
     return count
 
 
-@helper
+@leaf
 def bend(penalty: FusedPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
     """Add nothing: the penalty is linear on a face."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.best_sets import Graph, best, graph_of
-from jointglasso.kernels.cache import helper, njit
+from jointglasso.kernels.cache import leaf, njit
 from jointglasso.kernels.fused_face import held_weights, outside, stays_zero
 from jointglasso.kernels.fused_pair import SLACK
 from jointglasso.kernels.pair_types import COMPLETE, GENERAL, Entries, FusedPair, Held, Work
@@ -18,7 +18,7 @@ from jointglasso.kernels.pair_types import COMPLETE, GENERAL, Entries, FusedPair
 _MARGIN = 1e-12
 
 
-@helper
+@leaf
 def _size(row: FloatArray) -> float:
     total = 0.0
     for k in range(row.shape[0]):
@@ -37,25 +37,32 @@ def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Work
     classes = np.arange(K)
     l1 = np.empty(K)
     for q in range(m):
-        scale = _size(rows[q])
-        v = factor[q] if factor.shape[0] else 1.0
-        pair = Held(classes, K, v)
-        margin = _MARGIN * scale
-        for k in range(K):
-            l1[k] = v * penalty.l1[k] - margin
-        if l1.min() >= 0.0 and stays_zero(penalty, rows[q], l1, pair, SLACK * scale, work):
-            continue
-        graph = graph_of(penalty, pair, work)
-        for half in range(2):
-            sign = 1 - 2 * half
-            for k in range(K):
-                graph.label[k] = 1
-                graph.gain[k] = -sign * rows[q, k] - graph.l1[k] + _MARGIN * scale
-            best(graph, graph.gain, 1, SLACK * scale)
-            for k in range(K):
-                if graph.chosen[k] == 1 and out[q, k] == 0:
-                    out[q, k] = sign
+        _pattern(penalty, rows[q], Held(classes, K, factor[q] if factor.shape[0] else 1.0), l1, work, out[q])
     return out
+
+
+@leaf
+def _pattern(penalty: FusedPair, row: FloatArray, pair: Held, l1: FloatArray, work: Work, out: IntArray) -> None:
+    """Write the signs of one pair; `out` is zero, and l1 room."""
+    K, scale = pair.n, _size(row)
+    least = np.inf
+    below = True
+    for k in range(K):
+        l1[k] = pair.v * penalty.l1[k] - _MARGIN * scale
+        least = min(least, l1[k])
+        below = below and abs(row[k]) <= l1[k]
+    if below or (least >= 0.0 and stays_zero(penalty, row, l1, pair, SLACK * scale, work)):
+        return
+    graph = graph_of(penalty, pair, work)
+    for half in range(2):
+        sign = 1 - 2 * half
+        for k in range(K):
+            graph.label[k] = 1
+            graph.gain[k] = -sign * row[k] - graph.l1[k] + _MARGIN * scale
+        best(graph, graph.gain, 1, SLACK * scale)
+        for k in range(K):
+            if graph.chosen[k] == 1 and out[k] == 0:
+                out[k] = sign
 
 
 @njit
@@ -69,26 +76,31 @@ def closure(penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: Flo
     out = joined.copy()
     classes = np.arange(K)
     for q in range(m):
-        scale = _size(rows[q])
-        v = factor[q] if factor.shape[0] else 1.0
-        graph = graph_of(penalty, Held(classes, K, v), work)
-        grown = True
-        while grown:
-            grown = False
-            for half in range(2):
-                sign = 1.0 - 2.0 * half
-                for k in range(K):
-                    graph.label[k] = 0 if out[q, k] else 1
-                    graph.gain[k] = sign * rows[q, k] - graph.l1[k] + _MARGIN * scale
-                    for other in range(K):
-                        if out[q, other]:
-                            graph.gain[k] += v * penalty.ties[k, other]
-                best(graph, graph.gain, 1, SLACK * scale)
-                for k in range(K):
-                    if graph.chosen[k] == 1:
-                        out[q, k] = True
-                        grown = True
+        _close(penalty, rows[q], Held(classes, K, factor[q] if factor.shape[0] else 1.0), work, out[q])
     return out
+
+
+@leaf
+def _close(penalty: FusedPair, row: FloatArray, pair: Held, work: Work, out: BoolArray) -> None:
+    """Add to the classes of one pair those that may not be cut."""
+    K, scale = pair.n, _size(row)
+    graph = graph_of(penalty, pair, work)
+    grown = True
+    while grown:
+        grown = False
+        for half in range(2):
+            sign = 1.0 - 2.0 * half
+            for k in range(K):
+                graph.label[k] = 0 if out[k] else 1
+                graph.gain[k] = sign * row[k] - graph.l1[k] + _MARGIN * scale
+                for other in range(K):
+                    if out[other]:
+                        graph.gain[k] += pair.v * penalty.ties[k, other]
+            best(graph, graph.gain, 1, SLACK * scale)
+            for k in range(K):
+                if graph.chosen[k] == 1:
+                    out[k] = True
+                    grown = True
 
 
 @njit
@@ -108,18 +120,31 @@ def proves(
     not hold a pair are zero there. What is neither zero nor equal at `theta` is not asked about.
     """
     n_pairs = entries.start.shape[0] - 1
-    n_classes = penalty.l1.shape[0]
     zero = np.zeros(u.shape[0], dtype=np.bool_)
     equal = np.zeros((n_pairs, tied.shape[0]), dtype=np.bool_)
-    place = np.empty(n_classes, dtype=np.int64)
-    for q in range(n_pairs):
+    place = np.empty(penalty.l1.shape[0], dtype=np.int64)
+    _prove(penalty, (theta, u, reach), entries, tied, (work, place), (zero, equal))
+    return zero, equal
+
+
+@leaf
+def _prove(
+    penalty: FusedPair,
+    found: tuple[FloatArray, FloatArray, FloatArray],
+    entries: Entries,
+    tied: IntArray,
+    room: tuple[Work, IntArray],
+    out: tuple[BoolArray, BoolArray],
+) -> None:
+    """Write zeros and equalities."""
+    (theta, u, reach), (work, place), (zero, equal) = found, room, out
+    for q in range(entries.start.shape[0] - 1):
         first, last = entries.start[q], entries.start[q + 1]
-        n = last - first
-        cls, here, near = entries.cls[first:last], u[first:last], reach[first:last]
-        pair = Held(cls, n, entries.factor[q] if entries.factor.shape[0] else 1.0)
+        v = entries.factor[q] if entries.factor.shape[0] else 1.0
         loose = True
-        for at in range(n):  # nearly all are below the thresholds of their classes by far
-            loose = loose and abs(here[at]) + near[at] < (1.0 - 1e-9) * pair.v * penalty.l1[cls[at]]
+        for at in range(first, last):  # nearly all are below the thresholds of their classes by far
+            loose = loose and abs(u[at]) + reach[at] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[at]]
+        here, near, pair = u[first:last], reach[first:last], Held(entries.cls[first:last], last - first, v)
         if loose or _all_loose(penalty, here, near, pair, work):
             zero[first:last] = True
             equal[q] = True
@@ -127,8 +152,8 @@ def proves(
         graph = graph_of(penalty, pair, work)
         margin = _MARGIN * (_size(here) + _size(graph.l1))
         place[:] = -1
-        for at in range(n):
-            place[cls[at]] = at
+        for at in range(pair.n):
+            place[pair.cls[at]] = at
             if theta[first + at] == 0.0:
                 zero[first + at] = not _may_be_tight(graph, here, near, margin, at, -1)
         for t in range(tied.shape[0]):
@@ -140,22 +165,24 @@ def proves(
                     _may_be_tight(graph, here, near, margin, one, two)
                     or _may_be_tight(graph, here, near, margin, two, one)
                 )
-    return zero, equal
 
 
-@helper
+@leaf
 def _all_loose(penalty: FusedPair, u: FloatArray, reach: FloatArray, pair: Held, work: Work) -> bool:
     """Whether no set at all may be tight."""
     n = pair.n
-    l1 = held_weights(penalty, pair, work)
+    l1 = work.real[work.real.shape[0] - n :]
+    held_weights(penalty, pair, l1)
     margin = _MARGIN * (_size(u) + _size(l1))
     surely = True
+    least = np.inf
     for k in range(n):
         l1[k] -= reach[k] + margin
+        least = min(least, l1[k])
         surely = surely and abs(u[k]) <= l1[k]
     if surely:
         return True
-    if l1.min() >= 0.0:
+    if least >= 0.0:
         return stays_zero(penalty, u, l1, pair, 0.0, work)
     graph = graph_of(penalty, pair, work)
     for k in range(n):
@@ -163,7 +190,7 @@ def _all_loose(penalty: FusedPair, u: FloatArray, reach: FloatArray, pair: Held,
     return not outside(graph, u, 1.0, 0.0)
 
 
-@helper
+@leaf
 def _may_be_tight(graph: Graph, u: FloatArray, reach: FloatArray, margin: float, member: int, stranger: int) -> bool:
     """Whether a set with `member`, but without `stranger` (if not negative), may be tight."""
     for half in range(2):
@@ -187,7 +214,7 @@ def _may_be_tight(graph: Graph, u: FloatArray, reach: FloatArray, margin: float,
     return False
 
 
-@helper
+@leaf
 def _total_ties(graph: Graph) -> float:
     """At least the sum of all ties."""
     total = 0.0

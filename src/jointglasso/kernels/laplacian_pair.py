@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper
+from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.pair_types import FusedPair, Held, Work
 
 #: Sweeps over the classes of a pair before its support is solved for directly, and how often that is tried.
@@ -25,7 +25,7 @@ def room(n_classes: int) -> int:
     return n_classes * n_classes + 3 * n_classes
 
 
-@helper
+@leaf
 def _degree(penalty: FusedPair, k: int) -> float:
     """Sum of the ties of a class, to cut classes too."""
     total = 0.0
@@ -34,7 +34,7 @@ def _degree(penalty: FusedPair, k: int) -> float:
     return total
 
 
-@helper
+@leaf
 def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     """``v phi`` of the values in the classes that hold the pair, zero in the others."""
     cls, n, v = pair
@@ -52,7 +52,7 @@ def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     return v * total
 
 
-@helper
+@leaf
 def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
     """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at it.
 
@@ -77,7 +77,7 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
             return
 
 
-@helper
+@leaf
 def _pull(penalty: FusedPair, x: FloatArray, pair: Held, at: int) -> float:
     """``2 v sum_l ties_kl x_l`` over the classes that hold the pair."""
     cls, n, v = pair
@@ -87,7 +87,7 @@ def _pull(penalty: FusedPair, x: FloatArray, pair: Held, at: int) -> float:
     return 2.0 * v * total
 
 
-@helper
+@leaf
 def _soft(value: float, threshold: float) -> float:
     if value > threshold:
         return value - threshold
@@ -96,7 +96,7 @@ def _soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@helper
+@leaf
 def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, x: FloatArray, work: Work) -> bool:
     """Solve the linear equations on the support and signs of `x`; keep the solution if it is the minimiser."""
     cls, n, v = pair
@@ -140,7 +140,7 @@ def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: He
     return True
 
 
-@helper
+@leaf
 def _solve(matrix: FloatArray, right: FloatArray, size: int) -> None:
     """Solve ``(e_i + sum_j t_ij) x_i - sum_j t_ij x_j = right_i`` in place; the diagonal of `matrix` is e > 0.
 
@@ -165,14 +165,14 @@ def _solve(matrix: FloatArray, right: FloatArray, size: int) -> None:
         right[row] /= matrix[row, row]
 
 
-@helper
+@leaf
 def threshold(penalty: FusedPair, k: int) -> float:
     """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@helper
+@leaf
 def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     """Whether `u` is a subgradient of ``v phi`` at zero; the ties are smooth there and play no part."""
     cls, n, v = pair
@@ -182,7 +182,7 @@ def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     return small
 
 
-@helper
+@leaf
 def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
     """Largest ``|u_k| / l1_k``."""
     cls, n, v = pair
@@ -194,7 +194,7 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
     return ratio
 
 
-@helper
+@leaf
 def subgradient(
     penalty: FusedPair, theta: FloatArray, wanted: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
@@ -207,7 +207,7 @@ def subgradient(
             out[at] += min(max(wanted[at] - out[at], -limit), limit)
 
 
-@helper
+@leaf
 def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
     """Write the part of the subgradients at `theta` that is the same in all: the slope of ``v phi`` on its face."""
     cls, n, v = pair
@@ -216,7 +216,7 @@ def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) ->
         out[at] = pull + v * penalty.l1[cls[at]] * np.sign(theta[at])
 
 
-@helper
+@leaf
 def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
     """Number the non-zero entries of a pair and return how many; -1 at zeros. Values are equal by chance only."""
     n = pair.n
@@ -229,7 +229,7 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -
     return count
 
 
-@helper
+@leaf
 def bend(penalty: FusedPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
     """Add the change of the slope along a step."""
     cls, n, v = pair

@@ -24,7 +24,8 @@ from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, Held
 #: Modules of each type; of two the second is meant where the `shape` is LAPLACIAN.
 _MODULES: dict[type, list[ModuleType]] = {GroupPair: [group_pair], FusedPair: [fused_pair, laplacian_pair]}
 
-_INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True}
+#: Functions of one pair make no arrays, so that no references need be counted (see `cache.leaf`).
+_INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
 
 Penalty = Any
 """A `GroupPair` or a `FusedPair`."""

@@ -64,16 +64,21 @@ class FusedPenalty(TiedPenalty):
     def certain_zeros(
         self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
     ) -> BoolArray:
-        return self.proves(theta, u, u_reach, theta_reach, entries)[0]
+        return self._prove(theta, u, u_reach, entries, self.tied_classes[:0])[0]
 
     def proves(
         self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+    ) -> tuple[BoolArray, BoolArray]:
+        return self._prove(theta, u, u_reach, entries, self.tied_classes)
+
+    def _prove(
+        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, entries: Entries, tied: IntArray
     ) -> tuple[BoolArray, BoolArray]:
         from jointglasso.kernels import fused_rows
 
         def one(at: slice, part: Entries) -> tuple[BoolArray, BoolArray]:
             work = self._work(self.n_classes)
-            return fused_rows.proves(self.pair, theta[at], u[at], u_reach[at], part, self.tied_classes, work)
+            return fused_rows.proves(self.pair, theta[at], u[at], u_reach[at], part, tied, work)
 
         zero, equal = zip(*on_cores(one, entries), strict=True)
         return np.concatenate(zero), np.concatenate(equal)
