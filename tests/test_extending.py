@@ -12,6 +12,7 @@ import pytest
 import jointglasso as jgl
 from jointglasso import backends, selection
 from jointglasso.backends import gpu
+from jointglasso.cli.fit import fit
 from jointglasso.cli.options import CRITERIA as OFFERED
 from jointglasso.kernels import pair
 from jointglasso.penalties import PENALTIES
@@ -31,6 +32,12 @@ def penalty_of(name):
     return make_problem(np.stack([np.eye(2)] * K), 0.3, 0.2, penalty=name, **given_to(name)).penalty
 
 
+def as_asked_for(penalty):
+    """Options of `solve` that give this penalty."""
+    word = penalty.parameters()["penalty"]
+    return {"penalty": word, **given_to(word)}
+
+
 @pytest.fixture(params=PENALTIES)
 def penalty(request):
     return penalty_of(request.param)
@@ -43,7 +50,9 @@ def rows_of(penalty, seed=0, m=40):
 
 def test_every_penalty_gives_compiled_code_the_same_functions(penalty):
     module = pair.module_of(penalty.pair)
-    for function in ("value", "update", "inside", "subgradient", "gauge", "threshold", "room"):
+    asked = {name.removeprefix("pair_") for name in vars(pair) if name.startswith("pair_")} - {"homogeneous", "apart"}
+    assert {"value", "update", "slope"} < asked
+    for function in (*asked, "room"):
         assert callable(getattr(module, function)), function
     assert isinstance(module.HOMOGENEOUS, bool)
 
@@ -87,7 +96,7 @@ def test_the_gauge_ends_at_the_dual_ball(penalty):
 def test_every_penalty_solves_alike_with_and_without_screening(penalty):
     draw = np.random.default_rng(6)
     S = np.stack([np.corrcoef(draw.standard_normal((12, 6)), rowvar=False) for _ in range(K)])
-    options = {"penalty": penalty.name, **given_to(penalty.name)}
+    options = as_asked_for(penalty)
     found = [jgl.solve(S, 0.25, 0.1, screening=screening, tol=1e-9, **options) for screening in ("dynamic", "none")]
     assert all(solution.status for solution in found)
     assert found[0].objective == pytest.approx(found[1].objective, rel=1e-8)
@@ -99,6 +108,23 @@ def test_every_penalty_solves_alike_with_and_without_screening(penalty):
         assert problem.objective(moved) >= found[0].objective * (1 - 1e-8)
 
 
+def test_every_penalty_solves_groups_correlated_throughout(penalty):
+    draw = np.random.default_rng(7)
+    common = draw.standard_normal((60, 1))
+    S = np.stack([np.corrcoef(common + 0.7 * draw.standard_normal((60, 30)), rowvar=False) for _ in range(K)])
+    options = {"tol": 1e-7, **as_asked_for(penalty)}
+    found, by_admm = jgl.solve(S, 0.1, 0.03, **options), jgl.solve(S, 0.1, 0.03, solver="admm", **options)
+    assert found.status and by_admm.status
+    assert found.objective == pytest.approx(by_admm.objective, rel=1e-6)
+
+
+def test_every_penalty_is_offered_and_told_of(penalty):
+    word = as_asked_for(penalty)["penalty"]
+    assert word in next(option for option in fit.params if option.name == "penalty").type.choices
+    for explained in (jgl.solve, jgl.JointGraphicalLasso):
+        assert f'"{word}"' in explained.__doc__
+
+
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_every_criterion_has_a_function_a_charge_and_an_option(criterion):
     public = getattr(selection, criterion)
@@ -106,6 +132,8 @@ def test_every_criterion_has_a_function_a_charge_and_an_option(criterion):
     few, many = (charge(criterion, GraphSize(np.repeat(50.0, n), n), K, 30) for n in (5, 9))
     assert np.isfinite(many) and 0 < few < many
     assert criterion in OFFERED.choices
+    for explained in (jgl.select, jgl.JointGraphicalLassoCV, jgl.TimeVaryingGraphicalLasso):
+        assert f'"{criterion}"' in explained.__doc__
 
 
 def test_every_backend_says_whether_it_is_there_and_finds_pairs():

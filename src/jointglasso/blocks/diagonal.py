@@ -8,7 +8,7 @@ only, and once, where a pair counts twice. The diagonal of the optimal W is no l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, PairPenalty
-from jointglasso.penalties.tied import TiedPenalty
 
 AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
 
@@ -60,7 +59,7 @@ class FusedDiagonal:
 
     def face(self, diagonal: FloatArray) -> tuple[IntArray, FloatArray]:
         """Number of the cluster of neighbours with equal values of each entry, and the slope of the penalty there."""
-        cluster, slope = cast(TiedPenalty, self.penalty).face(diagonal[self.order], self.entries)
+        cluster, slope = self.penalty.face(diagonal[self.order], self.entries)
         return self._back(cluster), self._back(slope)
 
     def _back(self, values: AnyArray) -> AnyArray:

@@ -129,6 +129,13 @@ class PairPenalty(ABC):
         """What acts on the K-vector of a diagonal entry, once; None where the diagonals of classes are not compared."""
         return None
 
+    @property
+    def homogeneous(self) -> bool:
+        """Whether twice the argument costs twice as much."""
+        from jointglasso.kernels.pair import module_of
+
+        return bool(module_of(self.pair).HOMOGENEOUS)
+
     # Classes that lack a variable (`penalties/panels.py`)
 
     lacking: ClassVar[bool] = False
@@ -222,6 +229,21 @@ class PairPenalty(ABC):
         out = np.empty(len(entries.start) - 1)
         kernels.gauge(self.pair, u, entries, self._work(entries.n_classes), out)
         return out
+
+    def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
+        """Number of the free variable of each entry, -1 at zeros, and the slope of the penalty at each entry.
+
+        Zeros stay zero, and equal values of tied classes equal: one variable a cluster, numbered through all pairs.
+        """
+        from jointglasso.kernels import entries as kernels
+
+        variable, slope = np.empty(len(theta), dtype=np.int64), np.empty_like(theta)
+        kernels.face(self.pair, theta, entries, variable, slope)
+        return variable, slope
+
+    def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
+        """By how much the slope changes along a step on the face: not at all, unless a penalty says otherwise."""
+        return np.zeros_like(step)
 
     @abstractmethod
     def certain_zeros(

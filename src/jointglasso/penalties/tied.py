@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties.base import UNIFORM, Coupling, PairPenalty
 from jointglasso.penalties.class_graph import edges_of
 
@@ -54,13 +53,6 @@ class TiedPenalty(PairPenalty):
         return replace(self, lambda1=0.0, fuse_diagonal=False) if compared else None
 
     @property
-    def homogeneous(self) -> bool:
-        """Whether twice the argument costs twice as much."""
-        from jointglasso.kernels.pair import module_of
-
-        return bool(module_of(self.pair).HOMOGENEOUS)
-
-    @property
     def scale(self) -> float:
         return self.lambda1 + self.lambda2 * float(self.graph.sum(axis=1).max(initial=0.0))
 
@@ -97,22 +89,3 @@ class TiedPenalty(PairPenalty):
         )
         zero = self.certain_zeros(t, dual, near, far, entries).reshape(theta.shape)
         return np.asarray((zero | held).all(axis=1))
-
-    def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
-        """Number of the free variable of each entry, -1 at zeros, and the slope of the penalty at each entry.
-
-        Zeros stay zero and equal values of neighbours equal: one variable for each cluster, numbered through all pairs.
-        """
-        from jointglasso.kernels import entries as kernels
-
-        variable, slope = np.empty(len(theta), dtype=np.int64), np.empty_like(theta)
-        kernels.face(self.pair, theta, entries, variable, slope)
-        return variable, slope
-
-    def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
-        """By how much the slope changes along a step on the face: not at all, unless differences are squared."""
-        return np.zeros_like(step)
-
-    def degrees_of_freedom(self, theta: FloatArray, entries: Entries) -> int:
-        """Number of values that are free: clusters of neighbours that are equal and not zero."""
-        return int(self.face(theta, entries)[0].max(initial=-1)) + 1

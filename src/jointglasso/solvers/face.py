@@ -9,7 +9,7 @@ step squares the error, where sweeps over the columns take another share of it o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import Bounds
-from jointglasso.penalties.tied import TiedPenalty
 from jointglasso.solvers.base import SolverTask
 
 
@@ -165,7 +164,7 @@ def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
 
 def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) -> FloatArray:
     """A step from `theta` on its face; what would change its sign becomes zero."""
-    system, penalty = task.system, cast(TiedPenalty, task.penalty)
+    system, penalty = task.system, task.penalty
     entries, values, diagonal = system.entries(penalty), system.gather(theta), theta[system.diagonal]
     cluster, slope = penalty.face(values, entries)
     fused = FusedDiagonal.of(system, penalty)

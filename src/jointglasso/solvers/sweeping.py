@@ -201,7 +201,7 @@ def _slow_groups(task: SolverTask) -> BoolArray:
     ADMM is the quicker there, and where values are drawn to exactly equal ones only beyond twice the thresholds: it
     takes more iterations the nearer the covariances are to these.
     """
-    system, penalty = task.system, cast(TiedPenalty, task.penalty)
+    system, penalty = task.system, task.penalty
     if system.size.max(initial=0) < tuning.DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
     factor = system.entry_factor if len(system.pair_factor) else 1.0
