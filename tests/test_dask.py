@@ -17,6 +17,7 @@ from jointglasso import tuning
 from jointglasso.engine import cluster as cluster_module, screen
 from jointglasso.engine.executors import Work, check_executor, map_work
 from jointglasso.screening import pairs
+from test_executors import NEEDS, hungry, most_at_once
 
 distributed = pytest.importorskip("distributed")
 
@@ -160,6 +161,13 @@ def test_a_part_of_a_mapped_array_travels_with_its_numbers(tmp_path):
     whole, part = (pickle.loads(pickle.dumps(jgl.SampleCovariance([rows]))) for rows in (X, X[3:]))
     assert whole.sample_sizes == [9] and part.sample_sizes == [6]
     assert np.array_equal(part.tile(0, slice(4), slice(4)), jgl.SampleCovariance([X[3:]]).tile(0, slice(4), slice(4)))
+
+
+def test_what_is_done_at_the_same_time_on_a_machine_fits_into_its_memory(client):
+    work = Work(hungry, NEEDS, None)
+    limited, plenty = (map_work(work, check_executor(client), memory=memory) for memory in (10.0, 1000.0))
+    assert [taken for _, _, taken in limited] == [taken for _, _, taken in plenty] == NEEDS
+    assert most_at_once(limited) <= 10.0 < most_at_once(plenty)
 
 
 def slowly(item, shared, tell):

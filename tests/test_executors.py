@@ -7,15 +7,19 @@ import os
 import pickle
 import signal
 import time
+import tracemalloc
 import warnings
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from threading import Lock
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import jointglasso as jgl
 from jointglasso import tuning
+from jointglasso._memory import NeedsMore, memory_share
 from jointglasso.engine.executors import Work, map_work
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.narrow import BlockCovariance, narrowed
@@ -369,3 +373,122 @@ def test_an_error_of_the_callback_ends_a_selection_elsewhere(X, pool):
 
     with pytest.raises(RuntimeError, match="enough"):
         jgl.select(X, executor=pool, callback=refuse)
+
+
+def hungry(item, shared, tell):
+    """Takes so many bytes for a while, if it may."""
+    if item > memory_share():
+        raise NeedsMore(item)
+    began = time.monotonic()
+    time.sleep(0.03)
+    return began, time.monotonic(), item
+
+
+def most_at_once(spans):
+    """The most bytes that were taken at one time."""
+    return max(sum(taken for first, last, taken in spans if first <= began < last) for began, _, _ in spans)
+
+
+NEEDS = [1, 1, 4, 1, 7, 1, 1, 10, 2, 5, 6]
+
+
+@pytest.mark.parametrize("where", ["threads", "processes", "many", "unknown"])
+def test_what_is_done_at_the_same_time_fits_into_memory_together(pool, where, monkeypatch):
+    """Items that need more than their share are done when others have ended, and all of them are done once."""
+    monkeypatch.setattr("jointglasso.engine.executors.available_cores", lambda: 3)
+    monkeypatch.setattr("jointglasso._threads.available_cores", lambda: 3)
+    work = Work(hungry, NEEDS, None)
+    with ThreadPoolExecutor(6) as many:
+        unknown = SimpleNamespace(submit=many.submit)
+        how = {"threads": {"n_jobs": 3}, "processes": {"executor": pool}, "many": {"executor": many}}
+        limited, plenty = (
+            map_work(work, **how.get(where, {"executor": unknown}), memory=memory) for memory in (10.0, 1000.0)
+        )
+    assert [taken for _, _, taken in limited] == [taken for _, _, taken in plenty] == NEEDS
+    assert most_at_once(limited) <= 10.0
+    assert most_at_once(plenty) > 10.0
+
+
+@pytest.mark.parametrize("how", ["threads", "executor"])
+@pytest.mark.parametrize("name", ["select", "edge_stability", "difference_test"])
+def test_solves_at_the_same_time_fit_into_max_memory(name, how, monkeypatch):
+    """Each of them alone fits; of two at a time there is no talk, and the numbers are the same."""
+    monkeypatch.setattr("jointglasso.engine.executors.available_cores", lambda: 3)
+    monkeypatch.setattr("jointglasso._threads.available_cores", lambda: 3)
+    draw = np.random.default_rng(0)
+    X = {k: draw.normal(size=(40, 30)) + 2.0 * draw.normal(size=(40, 1)) for k in "ab"}
+    penalties = {"lambda1": 0.2, "lambda2": 0.05}
+    functions = {
+        "select": lambda **how: jgl.select(X, criterion="cv", cv=4, grid=[tuple(penalties.values())], **how).records,
+        "edge_stability": lambda **how: vars(jgl.edge_stability(X, **penalties, n_subsamples=4, **how)),
+        "difference_test": lambda **how: vars(jgl.difference_test(X, **penalties, n_permutations=4, **how)),
+    }
+    S = jgl.SampleCovariance(list(X.values()), scale="correlation")
+    needed = jgl.plan(S, *penalties.values(), penalize_diagonal=False).memory
+    now, most, lock, run = 0, 0, Lock(), GroupRunner.run
+
+    def counted(self):
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.05)
+        try:
+            return run(self)
+        finally:
+            with lock:
+                now -= 1
+
+    monkeypatch.setattr(GroupRunner, "run", counted)
+    found = {}
+    with ThreadPoolExecutor(3) as three, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        who = {"executor": three} if how == "executor" else {"n_jobs": 3}
+        for at_once, max_memory in ((3, 40.0 * needed), (1, 1.3 * needed)):
+            most = 0
+            found[at_once] = functions[name](**who, random_state=0, max_memory=max_memory)
+            assert most == at_once, (max_memory, most)
+    for key in ("score", "mean_edges", "p_value"):
+        assert np.array_equal(found[1].get(key, 0), found[3].get(key, 0))
+
+
+AT_WORK = []
+
+
+def noted(item, shared, tell):
+    AT_WORK.append((AT_WORK or [0])[-1] + 1)
+    time.sleep(0.02)
+    try:
+        return solve_item(item, shared, tell)
+    finally:
+        AT_WORK.append(AT_WORK[-1] - 1)
+
+
+def test_groups_at_the_same_time_fit_into_max_memory(S, monkeypatch):
+    monkeypatch.setattr("jointglasso.engine.runner.solve_item", noted)
+    whole = jgl.solve(S, *LAMBDAS)
+    largest = jgl.plan(S, *LAMBDAS).memory
+    with ThreadPoolExecutor(3) as three:
+        for at_once, max_memory in ((3, 100 * largest), (1, 1.2 * largest)):
+            AT_WORK.clear()
+            assert_same_bits(whole, jgl.solve(S, *LAMBDAS, executor=three, max_memory=max_memory))
+            assert max(AT_WORK) == at_once
+
+
+def test_memory_at_the_peak_of_a_stability_selection():
+    """Three solves at a time take more than `max_memory`, and with it they do not."""
+    draw = np.random.default_rng(0)
+    X = {k: draw.normal(size=(50, 260)) + 1.5 * draw.normal(size=(50, 1)) for k in "ab"}
+    penalties = {"lambda1": 0.4, "lambda2": 0.1}
+    S = jgl.SampleCovariance(list(X.values()), scale="correlation")
+    allowed = 1.1 * jgl.plan(S, *penalties.values(), penalize_diagonal=False).memory
+    jgl.edge_stability(X, **penalties, n_subsamples=2, tol=0.1)  # kernels are loaded, which takes long while traced
+    peaks = {}
+    with ThreadPoolExecutor(3) as three:
+        for max_memory in (None, allowed):
+            how = {"executor": three, "max_memory": max_memory}
+            tracemalloc.start()
+            jgl.edge_stability(X, **penalties, n_subsamples=4, tol=0.1, random_state=0, **how)
+            peaks[max_memory] = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+    assert peaks[allowed] <= allowed < 0.9 * peaks[None], peaks

@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import local
 
 #: Settings by their numbers in glibc's malloc.h: freed arrays up to this size are kept for the next one, and so many
 #: bytes in all. It is the most that glibc comes to by itself.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = (-3, 2**25), (-1, 2**26)
+
+
+_here = local()
+
+
+class NeedsMore(Exception):
+    """A piece of work needs more bytes than its share: it is to be done again, with fewer others beside it."""
+
+    @property
+    def needed(self) -> float:
+        """Bytes."""
+        return float(self.args[0])
+
+
+@contextmanager
+def sharing_memory(share: float | None) -> Iterator[None]:
+    """Note that this thread may take so many bytes while others work beside it; None changes nothing."""
+    before = memory_share()
+    _here.share = before if share is None else share
+    try:
+        yield
+    finally:
+        _here.share = before
+
+
+def memory_share() -> float:
+    """Bytes that this thread may take; infinite where nobody has the memory besides it."""
+    return float(getattr(_here, "share", math.inf))
 
 
 @cache

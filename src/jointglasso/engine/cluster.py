@@ -7,8 +7,10 @@ import concurrent.futures
 import itertools
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from jointglasso._version import __version__
 from jointglasso.validation import InputTypeError
@@ -39,19 +41,23 @@ class Cluster:
         self._held: _Held | None = None
         _require_same_version(client)
 
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Task:
-        """Send off a task; on the dashboard it has the name of its first argument, which is the work itself."""
-        return _Task(self, function, arguments)
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, workers: str | None = None) -> _Task:
+        """Send off a task; on the dashboard it has the name of its first argument, which is the work itself.
 
-    def send(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        Workers of one machine may be asked for by its name; if all of them are lost, others will do.
+        """
+        return _Task(self, function, arguments, workers)
+
+    def send(self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: str | None) -> Any:
         """A future of Dask."""
         name = getattr(arguments[0], "__name__", "work").strip("_")
         with warnings.catch_warnings():
             # Items travel inside the graph, so that a lost worker takes none of them with it.
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self._client.submit(
-                function, *arguments, key=f"{name}-{self._run}-{next(self._numbers)}", pure=False
-            )
+                function, *arguments, key=f"{name}-{self._run}-{next(self._numbers)}", pure=False,
+                workers=workers, allow_other_workers=workers is not None,
+            )  # fmt: skip
 
     def hold(self, shared: Any) -> Any:
         """Give every worker what all items share, once; it stays with them until something else is to be held."""
@@ -64,10 +70,17 @@ class Cluster:
         if self._client.status not in ("running", "connecting", "newly-created"):
             raise ConnectionError(_LOST)
 
+    def machines(self) -> Counter[str]:
+        """Names of the machines, and how many tasks run at a time on each."""
+        found: Counter[str] = Counter()
+        for address, threads in self._client.nthreads().items():
+            found[urlsplit(address).hostname or ""] += threads
+        return found
+
     @property
     def _max_workers(self) -> int:
         """As the executors of `concurrent.futures` call it."""
-        return sum(self._client.nthreads().values()) or 1
+        return self.machines().total() or 1
 
     @property
     def is_there(self) -> bool:
@@ -85,11 +98,13 @@ class _Held:
 class _Task:
     """A future with the manners of `concurrent.futures`."""
 
-    def __init__(self, cluster: Cluster, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self._cluster, self._function = cluster, function
+    def __init__(
+        self, cluster: Cluster, function: Callable[..., Any], arguments: tuple[Any, ...], workers: str | None
+    ) -> None:
+        self._cluster, self._function, self._workers = cluster, function, workers
         self._whole = tuple(a.value if isinstance(a, _Held) else a for a in arguments)
         sent = tuple(a.future if isinstance(a, _Held) else a for a in arguments)
-        self._future = cluster.send(function, sent)
+        self._future = cluster.send(function, sent, workers)
 
     def add_done_callback(self, heard: Callable[[Any], object]) -> None:
         self._future.add_done_callback(lambda _: heard(self))
@@ -113,7 +128,7 @@ class _Task:
                 if not self._cluster.is_there:
                     raise ConnectionError(_LOST) from None
             try:
-                return self._cluster.send(self._function, self._whole).result()
+                return self._cluster.send(self._function, self._whole, self._workers).result()
             except lost:  # it was not a worker that was gone
                 raise ConnectionError(_LOST) from None
         except KilledWorker as error:

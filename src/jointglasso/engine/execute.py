@@ -129,8 +129,9 @@ def solve(
         after an interrupt, of whatever kind, goes on from there; a folder of another problem is refused. If it can no
         longer be written to, there is a warning and the solve goes on.
     max_memory : float, optional
-        Bytes that the solve may use beyond its input; by default what the machine has left. A solve that would need
-        more is refused at once, with the penalties that would fit.
+        Bytes that the solve may use beyond its input, on each machine that it runs on; by default what there is left.
+        Fewer groups are then solved at a time; a solve that would need more even so is refused at once, with the
+        penalties that would fit.
     executor : None, "threads" or object with ``submit``, optional
         Who solves the independent groups: threads of this process, `n_jobs` at a time, by default; else any executor of
         `concurrent.futures`, such as a ProcessPoolExecutor. Only the blocks of a group travel to its worker. The

@@ -7,8 +7,10 @@ Threads are heard at once. What is said elsewhere comes back with the result and
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
@@ -19,8 +21,8 @@ from threading import Condition, Lock
 from typing import Any, Protocol
 
 from jointglasso import tuning
-from jointglasso._memory import keep_freed_memory
-from jointglasso._threads import Workers, single_threaded_blas, work_alone
+from jointglasso._memory import NeedsMore, available_memory, keep_freed_memory, sharing_memory
+from jointglasso._threads import Workers, available_cores, single_threaded_blas, work_alone
 from jointglasso.engine.cluster import Cluster, is_client
 from jointglasso.validation import InputTypeError
 
@@ -67,12 +69,15 @@ class Work:
     """Called when something has failed, so that all may be told to stop."""
     _finishing: Lock = field(default_factory=Lock, init=False)
 
-    def do(self, number: int) -> Any:
-        """Do one item here and now."""
+    def do(self, number: int, share: float | None = None) -> Any:
+        """Do one item here and now, with a share of the memory."""
         try:
-            result = self.function(self.items[number], self.shared, partial(self.tell, number))
+            with sharing_memory(share):
+                result = self.function(self.items[number], self.shared, partial(self.tell, number))
             with self._finishing:
                 return self.finish(number, result)
+        except NeedsMore:
+            raise
         except BaseException:
             self.give_up()
             raise
@@ -92,13 +97,33 @@ def check_executor(executor: Any) -> Executor | None:
     return found
 
 
-def map_work(work: Work, executor: Executor | None = None, n_jobs: int | None = None) -> list[Any]:
-    """Do all items, `n_jobs` at a time on threads, or by an executor; the results in the order of the items."""
+def hands_of(executor: Executor | None, n_jobs: int | None = None) -> float:
+    """How many pieces are worked on at a time on one machine; infinite where that is not known."""
+    if executor is None:
+        return n_jobs or 1
+    machines: dict[str, int] = getattr(executor, "machines", dict)()
+    return float(max(machines.values(), default=0) or getattr(executor, "_max_workers", math.inf))
+
+
+def memory_of(executor: Executor | None, max_memory: float | None) -> float | None:
+    """Bytes that those who work at the same time on a machine have between them; None where nobody knows."""
+    if max_memory is not None or hasattr(executor, "machines"):  # what this machine has left says nothing of others
+        return max_memory
+    return available_memory()
+
+
+def map_work(
+    work: Work, executor: Executor | None = None, n_jobs: int | None = None, memory: float | None = None
+) -> list[Any]:
+    """Do all items on threads, or by an executor; the results in the order of the items.
+
+    At most `n_jobs` are worked on at a time on one machine, and fewer where they do not fit into `memory` together.
+    """
     if executor is not None:
-        return _Elsewhere(work, executor).run()
+        return _Elsewhere(work, executor, _Places(hands_of(executor), n_jobs, memory)).run()
     n_threads = min(n_jobs or 1, len(work.items))
     if n_threads > 1:
-        return _on_threads(work, n_threads)
+        return _on_threads(work, n_threads, _Places(min(n_threads, available_cores()), None, memory))
     results: dict[int, Any] = {}
     waiting = _Waiting(work)
     while (number := waiting.next()) is not None:
@@ -119,31 +144,72 @@ class _Waiting:
         self._known = len(self._work.items)
         return heappop(self._heap)[1] if self._heap else None
 
+    def again(self, number: int) -> None:
+        """An item is to be done once more."""
+        heappush(self._heap, (self._work.rank(self._work.items[number]), number))
+
     def drop(self) -> list[int]:
         """Take all that are left."""
         return list(iter(self.next, None))
 
 
-def _on_threads(work: Work, n_threads: int) -> list[Any]:
+class _Places:
+    """How many items are worked on at a time on one machine, so that they fit into its memory together.
+
+    What a solve takes is known when its blocks are. So each has an equal share to begin with; one that needs more says
+    so, before it takes it, and is done again when there are fewer beside it, as are all that come after it. What is
+    computed is the same: methods are chosen by the memory that there is in all.
+    """
+
+    def __init__(self, hands: float, at_once: int | None, memory: float | None) -> None:
+        self._memory = memory
+        if math.isinf(hands) and memory is not None:
+            at_once = at_once or available_cores()
+        self.at_once: float = min(hands, at_once or hands)
+        self.limited = self.at_once < hands
+        """Whether there are to be fewer than whoever does them would begin by itself."""
+
+    @property
+    def share(self) -> float | None:
+        """Bytes of one item; None where it has all of them, or nobody knows."""
+        return None if self._memory is None or self.at_once == 1 else self._memory / self.at_once
+
+    def make_room(self, needed: float) -> None:
+        """Let fewer items be worked on at a time, so that each may take so many bytes."""
+        if self._memory is not None and self.share is not None and needed > self.share:
+            self.at_once, self.limited = max(1, min(self.at_once - 1, self._memory // needed)), True
+
+
+def _on_threads(work: Work, n_threads: int, places: _Places) -> list[Any]:
     """Threads take items until none is left and nobody is at work who could add some."""
     waiting, changed = _Waiting(work), Condition()
     results: dict[int, Any] = {}
     busy, failed = 0, False
 
-    def take() -> int | None:
+    def take() -> tuple[int, float | None] | None:
         nonlocal busy
         with changed:
-            while (number := None if failed else waiting.next()) is None and busy and not failed:
+            while not failed:
+                if busy < places.at_once and (number := waiting.next()) is not None:
+                    busy += 1
+                    return number, places.share
+                if not busy:
+                    break
                 changed.wait()
-            busy += number is not None
-            return number
+            return None
 
     def take_turns(_: int) -> None:
         nonlocal busy, failed
         try:
-            for number in iter(take, None):
-                results[number] = work.do(number)
+            for number, share in iter(take, None):
+                try:
+                    results[number], needed = work.do(number, share), 0.0
+                except NeedsMore as more:
+                    needed = more.needed
                 with changed:
+                    if needed:
+                        places.make_room(needed)
+                        waiting.again(number)
                     busy -= 1
                     changed.notify_all()
         except BaseException:
@@ -166,8 +232,10 @@ class _Report:
     warned: list[tuple[str, type[Warning]]]
 
 
-def _do_elsewhere(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any) -> _Report:
-    """Run in a worker, which has the core that it runs on and no other."""
+def _do_elsewhere(
+    function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any, share: float | None = None
+) -> _Report | NeedsMore:
+    """Run in a worker, which has the core that it runs on and no other, and a share of the memory."""
     work_alone()
     keep_freed_memory()
     said: list[tuple[Any, ...]] = []
@@ -177,22 +245,25 @@ def _do_elsewhere(function: Callable[[Any, Any, Tell], Any], item: Any, shared: 
             said.append(facts)
         return False
 
-    with single_threaded_blas(), warnings.catch_warnings(record=True) as caught:
+    with single_threaded_blas(), sharing_memory(share), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = function(item, shared, tell)
+        try:
+            result = function(item, shared, tell)
+        except NeedsMore as more:
+            return more
     return _Report(result, said, [(str(warning.message), warning.category) for warning in caught])
 
 
 class _Elsewhere:
     """Items on their way through an executor."""
 
-    def __init__(self, work: Work, executor: Executor) -> None:
-        self.work, self.executor = work, executor
+    def __init__(self, work: Work, executor: Executor, places: _Places) -> None:
+        self.work, self.executor, self.places = work, executor, places
         self.waiting = _Waiting(work)
         self.results: dict[int, Any] = {}
         self.ended: SimpleQueue[Any] = SimpleQueue()
-        self.running: dict[Any, tuple[int, int]] = {}
-        """Number and bytes of the items on their way, by their futures."""
+        self.running: dict[Any, tuple[int, int, str]] = {}
+        """Number and bytes of the items on their way and the machine they are meant for, by their futures."""
         self.held = self._hold()
 
     def _hold(self) -> Any:
@@ -221,18 +292,28 @@ class _Elsewhere:
     def _send(self) -> bool:
         """Send off items while there is room for them on the way; whether any was sent."""
         sent = False
-        while len(self.running) < 2 or sum(size for _, size in self.running.values()) < tuning.ON_THE_WAY:
-            number = self.waiting.next()
-            if number is None:
+        while len(self.running) < 2 or sum(size for _, size, _ in self.running.values()) < tuning.ON_THE_WAY:
+            machine = self._machine()
+            if machine is None or (number := self.waiting.next()) is None:
                 break
             item = self.work.items[number]
             shared = self.work.narrow(item, self.work.shared) if self.held is None else self.held
             size = _size((self.work.function, item) if self.held is not None else (self.work.function, item, shared))
-            future = self.executor.submit(_do_elsewhere, self.work.function, item, shared)
-            self.running[future] = number, size
+            work = _do_elsewhere, self.work.function, item, shared, self.places.share
+            future = self.executor.submit(*work, **({"workers": machine} if machine else {}))
+            self.running[future] = number, size, machine
             future.add_done_callback(self.ended.put)
             sent = True
         return sent
+
+    def _machine(self) -> str | None:
+        """Name of the machine for the next item, "" for any; None while there is no place for it."""
+        if not self.places.limited:
+            return ""
+        taken = Counter(machine for _, _, machine in self.running.values())
+        emptiest = min(getattr(self.executor, "machines", dict)() or [""], key=taken.__getitem__)
+        anywhere = taken[""] if emptiest else 0  # sent before there was a limit
+        return emptiest if taken[emptiest] + anywhere < self.places.at_once else None
 
     def _take(self) -> bool:
         """Take the next result, if there is one soon; whether what it says makes somebody want to stop."""
@@ -243,8 +324,12 @@ class _Elsewhere:
             return False
         if future not in self.running:  # it was taken back
             return False
-        number, _ = self.running.pop(future)
-        report: _Report = future.result()
+        number, _, _ = self.running.pop(future)
+        report: _Report | NeedsMore = future.result()
+        if isinstance(report, NeedsMore):
+            self.places.make_room(report.needed)
+            self.waiting.again(number)
+            return False
         for message, category in report.warned:
             warnings.warn(message, category, stacklevel=2)
         stop = any([self.work.tell(number, *facts) for facts in report.said])
@@ -254,7 +339,7 @@ class _Elsewhere:
     def _stop(self) -> None:
         """Begin nothing more elsewhere; what was not begun is done here, where it hears the wish to stop."""
         left = self.waiting.drop()
-        for future, (number, _) in list(self.running.items()):
+        for future, (number, _, _) in list(self.running.items()):
             if future.cancel():
                 del self.running[future]
                 left.append(number)

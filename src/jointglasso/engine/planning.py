@@ -16,11 +16,12 @@ import numpy as np
 from jointglasso import tuning
 from jointglasso._display import SHOWN, Shown, readable_bytes, readable_seconds
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
-from jointglasso._memory import available_memory
+from jointglasso._memory import NeedsMore, available_memory, memory_share
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.engine.big_work import may_be_big
 from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
+from jointglasso.engine.executors import hands_of, memory_of
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
 from jointglasso.engine.runner import Options
@@ -192,28 +193,34 @@ def _around(partition: Partition, pairs: PairTable | None) -> float:
 
 def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, options: Options) -> Room:
     """What fits into memory; a solve of which nothing does is refused, with the penalties or the memory that would."""
-    method, n_jobs = options.method, options.n_jobs or 1
+    method = options.method
+    n_jobs = options.n_jobs if options.executor is None else None
     around = _around(screen.partition, screen.pairs)
     roughly = work_memory(blocks, method, group_memory(blocks, method, dense=True))
     if options.max_memory is None and roughly.sum() + around < tuning.NO_QUESTION:
-        return Room(options.n_jobs)
+        return Room(n_jobs)
     room = available_memory() if options.max_memory is None else options.max_memory
     if room is None:
-        return Room(options.n_jobs)
-    jobs, left = share_out(roughly, n_jobs, room - around)
+        return Room(n_jobs)
+    together = min(hands_of(options.executor, n_jobs), len(roughly))
+    hands = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
+    jobs, left = share_out(roughly, hands, room - around)
     for_admm = left >= 0.0
     if not for_admm:  # it may yet fit if not every group is left to ADMM
         dense = dense_groups(blocks, screen.pairs)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
-        jobs, left = share_out(pieces, n_jobs, room - around)
+        jobs, left = share_out(pieces, hands, room - around)
     for_blocks = left >= 0.0
     if not for_blocks:  # or if big groups do without their blocks
         big = may_be_big(problem, method.name) & (blocks.group_largest > tuning.BATCHED_BLOCK)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
-        jobs, left = share_out(pieces, n_jobs, room - around)
+        jobs, left = share_out(pieces, hands, room - around)
         if left < 0.0:
             raise _refusal(problem, screen, method, float(pieces[0]) + around, room)
-    return Room(options.n_jobs and jobs, kept_entries(left), for_admm, for_blocks)
+    share, needed = memory_share(), room - left
+    if needed > share:
+        raise NeedsMore(needed)
+    return Room(jobs if jobs < hands else n_jobs, kept_entries(min(left, share - needed)), for_admm, for_blocks)
 
 
 def out_of_memory(

@@ -179,7 +179,7 @@ def difference_test(
     orders = [rng.permutation(int(sum(samples.sizes))) for _ in range(n_permutations)]
     settings = {**solve_options(options), "weights": weights}
     shared = Resamples(samples, preparation, (lambda1, lambda2), settings)
-    crew = Crew.of(n_jobs, executor)
+    crew = Crew.of(n_jobs, executor, settings)
     with quiet_solves():
         keys, observed, converged = _statistics(data.source, shared)
         tracker.advance("permutations")

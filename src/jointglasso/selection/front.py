@@ -139,9 +139,9 @@ def select(
     on_interrupt : {"raise", "return"}
         On Ctrl-C raise KeyboardInterrupt, or return the choice among the points that are done, which then says so.
     **options
-        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory``, and ``checkpoint``: a
-        folder in which every point gets a checkpoint of its own. The same call after an interrupt goes through the
-        points that are done in no time.
+        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory``, which holds for all that
+        is solved at the same time on a machine, and ``checkpoint``: a folder in which every point gets a checkpoint of
+        its own. The same call after an interrupt goes through the points that are done in no time.
 
     Returns
     -------
@@ -239,7 +239,7 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
         gamma = GAMMA.get(settings.criterion, 0.0) if settings.gamma is None else settings.gamma
         evaluate = Information(data.source, settings.criterion, gamma, settings.relaxed, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    crew = Crew.of(settings.n_jobs, settings.executor)
+    crew = Crew.of(settings.n_jobs, settings.executor, settings.solve)
     settled = None
     kept = Kept()
     if settings.grid is None:
@@ -288,7 +288,7 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     budget = Budget(data.source, settings.max_seconds, settings.solve)
     kept = Kept()
     tracker = Tracker(settings.callback, len(grid) * evaluate.solves, kept)
-    crew = Crew.of(settings.n_jobs, settings.executor)
+    crew = Crew.of(settings.n_jobs, settings.executor, settings.solve)
     stop = UnstableBeyond(settings.beta)
     found = _or_kept(lambda: walk_grid(evaluate, grid, stop, budget, tracker, crew), kept, settings)
     measured = _column(grid, found.done, "score")

@@ -14,10 +14,10 @@ from typing import Any
 
 from jointglasso._wording import nearest
 from jointglasso.engine import solve
-from jointglasso.engine.executors import Executor, Tell, Work, check_executor, map_work
+from jointglasso.engine.executors import Executor, Tell, Work, check_executor, map_work, memory_of
 from jointglasso.errors import argument
 from jointglasso.solution import ConvergenceWarning
-from jointglasso.validation import InputTypeError, check_jobs
+from jointglasso.validation import InputTypeError, check_jobs, check_positive
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,15 @@ class Crew:
 
     n_jobs: int | None = None
     executor: Executor | None = None
+    memory: float | None = None
+    """Bytes for what is solved at the same time on one machine."""
 
     @classmethod
-    def of(cls, n_jobs: Any, executor: Any) -> Crew:
-        """Check what a caller wants."""
-        return cls(check_jobs(n_jobs), check_executor(executor))
+    def of(cls, n_jobs: Any, executor: Any, options: dict[str, Any]) -> Crew:
+        """Check what a caller wants, given the options of the solves."""
+        found, limit = check_executor(executor), options.get("max_memory")
+        memory = memory_of(found, None if limit is None else check_positive("max_memory", limit))
+        return cls(check_jobs(n_jobs) if found is None else None, found, memory)
 
     def map(
         self,
@@ -61,7 +65,7 @@ class Crew:
 
     def do(self, work: Work) -> list[Any]:
         """Do all items of some work."""
-        return map_work(work, self.executor, self.n_jobs)
+        return map_work(work, self.executor, self.n_jobs, self.memory)
 
 
 @contextmanager

@@ -189,7 +189,7 @@ def edge_stability(
         counter.add(found[0])
         return found[1]
 
-    crew = Crew.of(n_jobs, executor)
+    crew = Crew.of(n_jobs, executor, settings)
     with quiet_solves():
         converged = crew.map(_edges_of_part, parts, shared, Tracker(callback, len(parts)), count)
     warn_not_converged(converged.count(False), len(parts), "edge stability")
