@@ -11,7 +11,6 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso import backends, selection
-from jointglasso.backends import gpu
 from jointglasso.cli.fit import fit
 from jointglasso.cli.options import CRITERIA as OFFERED
 from jointglasso.kernels import pair
@@ -139,6 +138,23 @@ def test_every_criterion_has_a_function_a_charge_and_an_option(criterion):
 def test_every_backend_says_whether_it_is_there_and_finds_pairs():
     modules = {module.name for module in pkgutil.iter_modules(backends.__path__)}
     modules -= {"matrices"}  # of big groups, which do not look for pairs: test_big_device.py
-    assert modules == {"gpu"}, "a new backend needs a choice of device in SampleCovariance and tests like test_gpu.py"
-    for function in ("available", "require_device", "possible_pairs"):
-        assert callable(getattr(gpu, function))
+    assert modules == set(backends.SCANNERS.values()), "a backend needs a word for device="
+    for device in backends.SCANNERS:
+        assert f'"{device}"' in jgl.SampleCovariance.__doc__
+        for function in ("available", "require_device", "possible_pairs"):
+            assert callable(getattr(backends.scanner(device), function)), function
+
+
+@pytest.mark.parametrize("device", backends.SCANNERS)
+def test_every_backend_is_asked_by_its_word(device, monkeypatch):
+    asked = []
+
+    def possible_pairs(units, *least):
+        asked.append(device)
+        return np.triu_indices(len(units[0]), 1)
+
+    monkeypatch.setattr(backends.scanner(device), "require_device", lambda: None)
+    monkeypatch.setattr(backends.scanner(device), "possible_pairs", possible_pairs)
+    X = np.random.default_rng(8).standard_normal((30, 12))
+    found = [jgl.screen(jgl.SampleCovariance([X], device=where), 0.2, 0.1) for where in ("cpu", device)]
+    assert asked == [device] and np.array_equal(found[0].labels, found[1].labels)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.backends import DeviceFailed
 
 #: Rows and columns of a tile on the device: its products take a quarter of a GiB, and its pairs fit into half of one.
 SIDE = 8192
@@ -42,10 +43,6 @@ extern "C" __global__ void mark(const float* tile, const float* least_of_row, co
     }
 }
 """
-
-
-class DeviceFailed(RuntimeError):
-    """The device has too little memory, or its products are not those of single precision."""
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._optional import require
-from jointglasso.backends.gpu import DeviceFailed
+from jointglasso.backends import DeviceFailed
 
 
 class DeviceMatrices:

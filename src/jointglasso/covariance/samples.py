@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.backends import gpu
+from jointglasso.backends import SCANNERS, scanner
 from jointglasso.covariance.annotated import distinct_names, samples_by_class
 from jointglasso.covariance.classes import Samples
 from jointglasso.validation import (
@@ -30,7 +30,7 @@ _PIECE = 65_536
 
 SCALES = ("correlation", "covariance")
 
-DEVICES = ("auto", "cpu", "cuda")
+DEVICES = ("auto", "cpu", *SCANNERS)
 
 #: Multiplications of a scan from which a CUDA device is faster than sixteen cores, its start included.
 _WORTH_A_DEVICE = 1e12
@@ -155,9 +155,9 @@ class SampleCovariance:
     def _place(self, device: str) -> str:
         if check_choice("device", device, DEVICES) == "auto":
             products = float(self.n_variables) ** 2 * int(self.sample_sizes.sum())
-            return "cuda" if products >= _WORTH_A_DEVICE and gpu.available() else "cpu"
-        if device == "cuda":
-            gpu.require_device()
+            return "cuda" if products >= _WORTH_A_DEVICE and scanner("cuda").available() else "cpu"
+        if device in SCANNERS:
+            scanner(device).require_device()
         return device
 
     def _scale(self, k: int) -> None:

@@ -71,7 +71,7 @@ class StreamedSource(Protocol):
 
     @property
     def device(self) -> str:
-        """Where screening computes them: "cpu" or "cuda"."""
+        """Where screening computes them: "cpu", or one of `backends.SCANNERS`."""
 
     def unit_vectors(self, k: int) -> NDArray[np.float32]:
         """(p, n_k): the vectors whose products are the rough correlations of class k."""

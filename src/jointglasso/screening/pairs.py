@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from jointglasso import tuning
 from jointglasso._threads import cores_here, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.backends import gpu
+from jointglasso.backends import SCANNERS, DeviceFailed, scanner
 from jointglasso.covariance import CovarianceSource, StreamedSource
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.validation import impossible_pair
@@ -211,10 +211,10 @@ class TileScan:
 
     def candidates(self, source: StreamedSource) -> tuple[IntArray, IntArray]:
         """Pairs that rough covariances cannot rule out, in the order of the tiles, wherever they are computed."""
-        if source.device == "cuda":
+        if source.device in SCANNERS:
             try:
                 return self._candidates_on_device(source)
-            except gpu.DeviceFailed as error:
+            except DeviceFailed as error:
                 warnings.warn(f"Screening runs on the processor: {error}.", RuntimeWarning, stacklevel=2)
         found = map_on_cores(lambda tile: self.possible(source, *tile), list(_tiles(self.source.n_variables)))
         i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
@@ -225,7 +225,7 @@ class TileScan:
         with np.errstate(divide="ignore"):
             rows = [1.0 / (scale * (1.0 + 1e-12)) for scale in self.weighted_deviation]
             columns = [self.penalty.lambda1 / scale for scale in self.deviation]
-        i, j = gpu.possible_pairs(units, rows, columns, self.errors)
+        i, j = scanner(source.device).possible_pairs(units, rows, columns, self.errors)
         if self.pair_weights is not None:  # few enough to be judged without a look at their rough values
             everything = slice(0, self.source.n_variables)
             (easier_i, easier_j), _ = self._easier_pairs(everything, everything)
