@@ -190,6 +190,17 @@ def test_a_hub_far_from_where_it_starts_is_reached_at_once(small_is_big):
     assert solution.precision[0][0, 0] * X[0][:, 0].var() > 50.0
 
 
+def test_hubs_settle_where_classes_are_tied_strongly(small_is_big):
+    """Rescaled class by class, which is for weak ties, the columns of hubs are overshot, and a sweep takes seconds."""
+    rng = np.random.default_rng(1)
+    factors = [rng.standard_normal((60, 3)) for _ in range(3)]
+    loadings = [np.abs(rng.standard_normal((3, 100))) * rng.uniform(0.05, 1.0, 100) for _ in factors]
+    X = [z @ L * np.where(np.arange(100) < 5, 3.0, 1.0) for z, L in zip(factors, loadings, strict=True)]
+    X = [(1.0 + 0.5 * k) * x + 0.3 * rng.standard_normal(x.shape) for k, x in enumerate(X)]
+    solution = jgl.solve(jgl.SampleCovariance(X), 0.05, 0.25, max_iter=20)
+    assert solution.status and solution.n_iter <= 16, (solution.n_iter, solution.methods)
+
+
 def test_a_callback_stops_them(small_is_big):
     S = jgl.SampleCovariance(correlated(), scale="correlation")
     with pytest.warns(jgl.ConvergenceWarning, match="callback"):

@@ -127,9 +127,9 @@ SWEEP_WORK, FACTOR_WORK = 10.0, 15.0
 #: the first one is where classes are compared.
 NEXT_LOOK, FIRST_LOOK = 0.7, 0.5
 
-#: Rows of covariances that are read at a time; numbers of a class that the dual point looks at at once: a quarter of it
-#: made looks on sixteen cores twice as slow, since threads then wait for the interpreter.
-ROWS_AT_ONCE, DUAL_TILE = 256, 4e5
+#: Rows of covariances that are read at a time; numbers of a class that the dual point looks at at once, and the least
+#: number of pieces into which that cuts them.
+ROWS_AT_ONCE, DUAL_ROWS, DUAL_PIECES = 256, 2e6, 32
 
 # --- Newton's method (solvers/big_newton.py, solvers/face.py) ---
 

@@ -24,6 +24,10 @@ from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, Held
 #: Modules of each type; of two the second is meant where the `shape` is LAPLACIAN.
 _MODULES: dict[type, list[ModuleType]] = {GroupPair: [group_pair], FusedPair: [fused_pair, laplacian_pair]}
 
+#: lambda2 of the group penalty, in units of lambda1, up to which it ties the classes weakly. Were hubs of 500 pairs
+#: rescaled class by class at five times lambda1, they would be overshot from sweep to sweep, and never settle.
+_WEAK = 0.5
+
 #: Functions of one pair make no arrays, so that no references need be counted (see `cache.leaf`).
 _INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
 
@@ -43,7 +47,7 @@ def pair_homogeneous(penalty: Penalty) -> bool:
 
 
 def pair_apart(penalty: Penalty) -> bool:
-    """Whether a class may be rescaled by itself, because the penalty couples classes through ratios only."""
+    """Whether a class may be rescaled by itself, because the penalty ties the classes weakly."""
     raise NotImplementedError
 
 
@@ -105,8 +109,9 @@ def _homogeneous(penalty: Any) -> Any:
 
 @overload(pair_apart, strict=False, jit_options=_INLINE)
 def _apart(penalty: Any) -> Any:
-    answer = penalty.instance_class is GroupPair
-    return lambda penalty: answer
+    if penalty.instance_class is GroupPair:
+        return lambda penalty: penalty.lambda2 <= _WEAK * penalty.lambda1
+    return lambda penalty: False
 
 
 def _offer(asked: Callable[..., Any], name: str) -> None:

@@ -7,13 +7,14 @@ some rows at a time. See `dual_point.py` for what is proved, and how.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso import tuning
-from jointglasso._threads import Workers
+from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import IntArray
 from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
@@ -22,7 +23,7 @@ from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report, reason_to_end
 from jointglasso.solvers.column_order import Order, as_columns
 from jointglasso.solvers.columns import ColumnAscent, next_look
-from jointglasso.solvers.dual_point import DualPoint, mirror
+from jointglasso.solvers.dual_point import DualPoint, mirror, rows_at_once, stack_of
 
 
 @dataclass(frozen=True)
@@ -173,9 +174,9 @@ def _read(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
         matrix = S[group.offset[block] : group.offset[block + 1]].reshape(b, b)
         matrix[some] = group.covariances(block, variables[some], variables)
 
-    workers.map(
-        rows, [(block, first) for block, b in enumerate(group.size) for first in range(0, b, tuning.ROWS_AT_ONCE)]
-    )
+    pieces = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, tuning.ROWS_AT_ONCE)]
+    with single_threaded_blas() if workers.n_threads > 1 else nullcontext():
+        workers.map(rows, pieces)
     return S
 
 
@@ -183,26 +184,19 @@ def _strong(
     group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32], workers: Workers
 ) -> tuple[IntArray, IntArray]:
     """Pairs outside the dual ball: the columns of which are better not visited together at first."""
-    n, limit = len(group.variables), np.array([penalty.threshold(k) for k in range(group.n_classes)])
+    from jointglasso.kernels.dual_rows import Reach, Rows, count_inside
 
-    def some(first: int) -> tuple[IntArray, IntArray]:
-        last = min(first + tuning.ROWS_AT_ONCE, n)
-        u, held = np.zeros((group.n_classes, last - first, n)), np.zeros((group.n_classes, last - first, n), dtype=bool)
-        for block, (k, b) in enumerate(zip(group.block_class, group.size, strict=True)):
-            local = group.local[group.member_start[block] : group.member_start[block + 1]]
-            lo, hi = np.searchsorted(local, [first, last])
-            rows = S[group.offset[block] + lo * b : group.offset[block] + hi * b].reshape(hi - lo, b)
-            at = (k, *np.ix_(local[lo:hi] - first, local))
-            u[at], held[at] = group.block_weight[block] * rows, True
-        held &= np.arange(n) > np.arange(first, last)[:, None]
-        above = np.abs(u) > limit[:, None, None]
-        r, c = np.nonzero((above & held).any(axis=0))
-        mask = held[:, r, c].T
-        outside = ~penalty.inside(u[:, r, c].T[mask], entries_held(penalty, mask))
-        return first + r[outside], c[outside]
+    n, n_classes, step = len(group.variables), group.n_classes, rows_at_once(len(group.variables))
+    stack = stack_of(group, Order.by(group, group.local))._replace(S=np.zeros(n))  # S stands in the place of W
+    exact = Reach(np.zeros(n_classes), np.zeros((n_classes, n)), 0.0, True)
 
-    i, j = zip(*workers.map(some, range(0, n, tuning.ROWS_AT_ONCE)), strict=True)
-    return np.concatenate(i), np.concatenate(j)
+    def some(first: int) -> IntArray:
+        mark = np.zeros((min(first + step, n) - first, n), dtype=bool)
+        rows = Rows(first, np.zeros((n_classes, len(mark)), dtype=np.int64))
+        count_inside(penalty.pair, rows, stack, S, exact, penalty.room(n_classes), mark)
+        return first * n + np.flatnonzero(mark)
+
+    return np.divmod(np.concatenate(workers.map(some, range(0, n, step))), n)
 
 
 def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> Support:

@@ -13,24 +13,29 @@ the gap is large that needs the inverses, too, one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso import tuning
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
-from jointglasso._threads import Workers
+from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
 from jointglasso.blocks.system import bincount
 from jointglasso.certificate import ROUNDING, gap_radii
-from jointglasso.penalties import PairPenalty
+from jointglasso.kernels.pair_types import Stack
+from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.rounding import Conditioning, error_of_sums, far_error, near_errors, sum_error
 from jointglasso.solvers.column_order import Order
+
+if TYPE_CHECKING:
+    from jointglasso.kernels.dual_rows import Rows
 
 Result = TypeVar("Result")
 
@@ -56,15 +61,18 @@ class Sums(NamedTuple):
     """Of the absolute values of the last."""
 
 
-@dataclass(frozen=True)
-class Tile:
-    """Some rows of all pairs i < j, in all classes: (K, m, U), zero where a class does not hold the pair."""
+class Projected(NamedTuple):
+    """What the projection moves in some rows, pair by pair."""
 
-    first: int
+    i: IntArray
+    j: IntArray
     held: BoolArray
-    S: FloatArray
-    W: FloatArray
+    """(P, K)."""
     theta: FloatArray
+    u: FloatArray
+    listed: Listed
+    """Of the entries held: Theta, the subgradient, and where the dual point is."""
+    sums: Sums
 
 
 @dataclass(frozen=True)
@@ -104,76 +112,80 @@ class DualPoint:
     def n_variables(self) -> int:
         return int(self.places[0].shape[1])
 
+    def over_rows(self, function: Callable[[int, int], Result]) -> list[Result]:
+        """Results of a function of the first and the last row, for some rows at a time."""
+        n, step = self.n_variables, rows_at_once(self.n_variables)
+        with single_threaded_blas() if self.n_threads > 1 else nullcontext():
+            return Workers(self.n_threads).map(lambda first: function(first, min(first + step, n)), range(0, n, step))
+
     @cached_property
-    def _row_start(self) -> IntArray:
-        return np.searchsorted(self.theta.i, np.arange(self.n_variables + 1))
+    def _stack(self) -> Stack:
+        """The blocks in the order of W, without covariances."""
+        return stack_of(self.group, self.arranged)
 
-    def tile(self, first: int, last: int) -> Tile:
-        """Rows first..last-1."""
-        group, shape = self.group, (self.group.n_classes, last - first, self.n_variables)
-        held, S, W = np.zeros(shape, dtype=bool), np.zeros(shape), np.zeros(shape)
-        for block, (k, b) in enumerate(zip(group.block_class, group.size, strict=True)):
-            inside = slice(group.member_start[block], group.member_start[block + 1])
-            place, variable = self.arranged.variable[inside], group.members[self.arranged.member[inside]]
-            lo, hi = np.searchsorted(place, [first, last])
-            if lo == hi:
-                continue
-            at = (k, slice(None), slice(None)) if b == self.n_variables else (k, *np.ix_(place[lo:hi] - first, place))
-            S[at] = group.covariances(block, variable[lo:hi], variable)
-            base = group.offset[block]
-            W[at] = self.W[base + lo * b : base + hi * b].reshape(hi - lo, b)
-            held[at] = True
-        held &= np.arange(self.n_variables) > np.arange(first, last)[:, None]
-        theta = np.zeros(shape)
-        mine = slice(self._row_start[first], self._row_start[last])
-        theta[:, self.theta.i[mine] - first, self.theta.j[mine]] = self.theta.value[mine].T
-        return Tile(first, held, S, W, theta)
+    @cached_property
+    def _pairs_of(self) -> tuple[IntArray, IntArray]:
+        """Where the pairs of each variable with those after it begin in Theta; the members, by block and variable."""
+        n = self.n_variables
+        return np.searchsorted(self.theta.i, np.arange(n + 1)), self.group.member_block * n + self.arranged.variable
 
-    def over_tiles(self, function: Callable[[Tile], Result]) -> list[Result]:
-        """Results of a function of all tiles."""
-        firsts = range(0, self.n_variables, self._rows_of_tile)
-        return Workers(self.n_threads).map(
-            lambda first: function(self.tile(first, min(first + self._rows_of_tile, self.n_variables))), firsts
-        )
+    def _covariances(self, first: int, last: int) -> tuple[Rows, Stack]:
+        """Covariances of the variables first..last-1 with those after them."""
+        from jointglasso.kernels.dual_rows import Rows
 
-    @property
-    def _rows_of_tile(self) -> int:
-        return max(1, int(tuning.DUAL_TILE // self.n_variables))
+        group, n, (_, keys) = self.group, self.n_variables, self._pairs_of
+        blocks = np.arange(len(group.size))
+        lo, hi = (np.searchsorted(keys, blocks * n + end) - group.member_start[:-1] for end in (first, last))
+        at, parts, length = np.zeros((group.n_classes, last - first), dtype=np.int64), [], 0
+        for block in np.flatnonzero(lo < hi):
+            start, width = group.member_start[block], group.size[block] - lo[block]
+            inside = slice(start + lo[block], start + group.size[block])
+            variable, m = group.members[self.arranged.member[inside]], hi[block] - lo[block]
+            place = self.arranged.variable[inside][:m] - first
+            at[group.block_class[block], place] = length - lo[block] + width * np.arange(m)
+            parts.append(group.covariances(int(block), variable[:m], variable).ravel())
+            length += m * width
+        return Rows(first, at), self._stack._replace(S=np.concatenate(parts))
 
-    def _project(self, tile: Tile) -> tuple[Listed, Sums]:
-        """Entries of a tile that the projection moves, and sums over its pairs."""
-        weight = self._class_weight[:, None, None]
-        wanted = weight * (tile.W - tile.S)
-        limit = np.array([self.penalty.threshold(k) for k in range(self.group.n_classes)])
-        outside = (np.abs(wanted) > limit[:, None, None]) | (tile.theta != 0.0)
+    def _project(self, first: int, last: int) -> Projected:
+        """What the projection moves in the rows first..last-1: pairs of Theta, and those outside their dual ball."""
+        from jointglasso.kernels.dual_rows import Reach, count_inside
+
+        group, n, theta = self.group, self.n_variables, self.theta
+        (rows, stack), (block_of, slot_of), start = self._covariances(first, last), self.places, self._pairs_of[0]
+        mark, mine = np.zeros((last - first, n), dtype=bool), slice(start[first], start[last])
+        mark[theta.i[mine] - first, theta.j[mine]] = True
         if self.instead is not None:
-            cls, i, j, _ = self.instead
-            here = (i >= tile.first) & (i < tile.first + outside.shape[1])
-            outside[cls[here], i[here] - tile.first, j[here]] = True
-        outside &= tile.held
-        r, c = np.nonzero(outside.any(axis=0))
-        held = tile.held[:, r, c].T
-        theta, S = tile.theta[:, r, c].T[held], tile.S[:, r, c].T[held]
-        u = self.penalty.nearest_subgradient(theta, wanted[:, r, c].T[held], entries_held(self.penalty, held))
+            _, i, j, _ = self.instead
+            here = (i >= first) & (i < last)
+            mark[i[here] - first, j[here]] = True
+        exact = Reach(np.zeros(group.n_classes), np.zeros(block_of.shape), 0.0, True)
+        count_inside(self.penalty.pair, rows, stack, self.W, exact, self.penalty.room(group.n_classes), mark)
+        at = np.flatnonzero(mark)
+        i, j = first + at // n, at % n
+        held = ((block_of[:, i] == block_of[:, j]) & (block_of[:, i] >= 0)).T
+        values = np.zeros(held.shape)
+        values[np.searchsorted(at, (theta.i[mine] - first) * n + theta.j[mine])] = theta.value[mine]
         pair, k = np.nonzero(held)
-        u = self._instead(tile, r[pair], c[pair], k, u)
-        value = S + u / self._class_weight[k]
-        block_of, slot_of = self.places
-        i, j = tile.first + r[pair], c[pair]
-        listed = Listed(block_of[k, i], slot_of[k, i], slot_of[k, j], value)
+        block, row, column = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
+        W = self.W[group.offset[block] + row * group.size[block] + column]
+        x, S, weight = values[held], stack.S[rows.at[k, i[pair] - first] + column], group.block_weight[block]
+        u = self.penalty.nearest_subgradient(x, weight * (W - S), entries_held(self.penalty, held))
+        u = self._instead(i[pair], j[pair], k, u)
+        value = S + u / weight
 
-        def summed(x: FloatArray) -> FloatArray:
-            return 2.0 * bincount(listed.block, x, len(self.group.size))
+        def summed(numbers: FloatArray) -> FloatArray:
+            return 2.0 * bincount(block, numbers, len(group.size))
 
-        return listed, Sums(summed(value * theta), summed(S * theta), summed(np.abs(S * theta)))
+        sums = Sums(summed(value * x), summed(S * x), summed(np.abs(S * x)))
+        return Projected(i, j, held, x, u, Listed(block, row, column, value), sums)
 
-    def _instead(self, tile: Tile, r: IntArray, c: IntArray, k: IntArray, u: FloatArray) -> FloatArray:
+    def _instead(self, i: IntArray, j: IntArray, k: IntArray, u: FloatArray) -> FloatArray:
         """Subgradients of which some are given."""
         if self.instead is None:
             return u
-        n, (cls, i, j, value) = self.n_variables, self.instead
-        key = (k * n + tile.first + r) * n + c
-        given = (cls * n + i) * n + j
+        n, (cls, *ends, value) = self.n_variables, self.instead
+        key, given = (k * n + i) * n + j, (cls * n + ends[0]) * n + ends[1]
         order = np.argsort(given)
         at = np.minimum(np.searchsorted(given[order], key), max(0, len(given) - 1))
         hit = given[order][at] == key if len(given) else np.zeros(len(key), dtype=bool)
@@ -181,21 +193,14 @@ class DualPoint:
         return u
 
     @cached_property
-    def _class_weight(self) -> FloatArray:
-        weight = np.ones(self.group.n_classes)
-        weight[self.group.block_class] = self.group.block_weight
-        return weight
+    def _projected(self) -> list[Projected]:
+        return self.over_rows(self._project)
 
     @cached_property
     def projected(self) -> tuple[Listed, Sums]:
         """The entries at which the dual point differs from W, and sums over all pairs."""
-        found = self._projected_tiles
-        listed = Listed(*(np.concatenate(parts) for parts in zip(*(one for one, _ in found), strict=True)))
-        return listed, Sums(*(np.sum(parts, axis=0) for parts in zip(*(two for _, two in found), strict=True)))
-
-    @cached_property
-    def _projected_tiles(self) -> list[tuple[Listed, Sums]]:
-        return self.over_tiles(self._project)
+        listed, sums = (zip(*parts, strict=True) for parts in zip(*(one[-2:] for one in self._projected), strict=True))
+        return Listed(*map(np.concatenate, listed)), Sums(*(np.sum(parts, axis=0) for parts in sums))
 
     def dense_theta(self, block: int) -> FloatArray:
         """Upper triangle of Theta of a block."""
@@ -402,38 +407,32 @@ class DualPoint:
 
     def n_absent(self, gap: float, *, cuts_proved: bool = True) -> int:
         """Number of zero entries that a gap of the whole proves zero; see `certificate.certain_edges`."""
-        group = self.group
+        from jointglasso.kernels.dual_rows import Reach, count_inside
+
+        group, n, n_classes = self.group, self.n_variables, self.group.n_classes
         r, _ = gap_radii(np.full(len(group.size), gap), group.block_weight)
-        root = np.zeros((group.n_classes, self.n_variables))
-        block = group.member_block
-        root[group.block_class[block], self.arranged.variable] = np.sqrt(self.variance)
-        radius = np.zeros(group.n_classes)
-        radius[group.block_class] = r
-        limit = np.array([self.penalty.threshold(k) for k in range(group.n_classes)])[:, None, None]
+        if not np.isfinite(r).all():
+            return 0
+        root, radius, cls = np.zeros((n_classes, n)), np.zeros(n_classes), group.block_class
+        root[cls[group.member_block], self.arranged.variable] = np.sqrt(self.variance)
+        radius[cls] = r
+        reach, n_room, step = Reach(radius, root, ROUNDING, cuts_proved), self.penalty.room(n_classes), rows_at_once(n)
 
-        def count(tile: Tile) -> int:
-            listed, _ = self._projected_tiles[tile.first // self._rows_of_tile]
-            W = tile.W
-            k = group.block_class[listed.block]
-            i, j = (
-                self.arranged.variable[group.member_start[listed.block] + end] for end in (listed.row, listed.column)
-            )
-            W[k, i - tile.first, j] = listed.value
-            weight = self._class_weight[:, None, None]
-            reach = radius[:, None, None] * root[:, tile.first : tile.first + W.shape[1], None] * root[:, None]
-            reach += ROUNDING * (np.abs(W) + np.abs(tile.S))
-            u, reach = weight * (W - tile.S), weight * reach
-            candidates = tile.held.all(axis=0) if not cuts_proved else tile.held.any(axis=0)
-            near = candidates & ((np.abs(u) + reach >= limit) & tile.held).any(axis=0)
-            absent = int((tile.held & candidates & ~near & (tile.theta == 0.0)).sum())
-            a, b = np.nonzero(near)
-            held = tile.held[:, a, b].T
-            theta, entries = tile.theta[:, a, b].T[held], entries_held(self.penalty, held)
-            u, reach = u[:, a, b].T[held], reach[:, a, b].T[held]
-            zeros = self.penalty.certain_zeros(theta, u, reach, reach, entries)
-            return absent + int((zeros & (theta == 0.0)).sum())
+        def count(first: int, last: int) -> int:
+            known = self._projected[first // step]
+            mark = np.zeros((last - first, n), dtype=bool)
+            mark[known.i - first, known.j] = True
+            rows, stack = self._covariances(first, last)
+            absent = int(count_inside(self.penalty.pair, rows, stack, self.W, reach, n_room, mark))
+            pair, k = np.nonzero(known.held)
+            weight, value = group.block_weight[known.listed.block], np.abs(known.listed.value)
+            far = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
+            far += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # S is at most as large as both
+            zeros = self.penalty.certain_zeros(known.theta, known.u, far, far, entries_held(self.penalty, known.held))
+            counts = np.full(len(pair), cuts_proved) | (known.held.sum(axis=1)[pair] == n_classes)
+            return absent + int((zeros & counts & (known.theta == 0.0)).sum())
 
-        return sum(self.over_tiles(count))
+        return sum(self.over_rows(count))
 
     def with_subgradients(self, row: IntArray, column: IntArray, value: FloatArray) -> DualPoint:
         """With other subgradients at entries that are given by their members."""
@@ -442,6 +441,19 @@ class DualPoint:
         ends = place[self.group.local[row]], place[self.group.local[column]]
         cls = self.group.block_class[self.group.member_block[row]]
         return replace(self, instead=(cls, np.minimum(*ends), np.maximum(*ends), value))
+
+
+def rows_at_once(n: int) -> int:
+    """Rows of n variables that are looked at at once: enough to be worth a thread, and never all."""
+    return max(1, min(int(tuning.DUAL_ROWS // n), -(-n // tuning.DUAL_PIECES)))
+
+
+def stack_of(group: BigGroup, arranged: Order) -> Stack:
+    """The blocks in an order of the variables, without covariances."""
+    return Stack(
+        *arranged.places(), arranged.variable, group.offset, group.size, group.member_start, group.block_weight,
+        UNIFORM, UNIFORM,
+    )  # fmt: skip
 
 
 def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:

@@ -1,0 +1,76 @@
+"""Which pairs of a big group lie inside their dual ball: one pass over some rows of all classes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.cache import njit
+from jointglasso.kernels.column_parts import make_room
+from jointglasso.kernels.pair import Penalty, pair_inside, pair_threshold
+from jointglasso.kernels.pair_types import Held, Stack
+
+
+class Rows(NamedTuple):
+    """Where the covariances of variables from `first` on with those after them begin in flat storage."""
+
+    first: int
+    at: IntArray
+    """(K, m): place of the pair with slot 0 of the block, which need not be there itself."""
+
+
+class Reach(NamedTuple):
+    """How far the dual point may be off: ``radius_k root_ki root_kj``, and rounding in units of the numbers."""
+
+    radius: FloatArray
+    root: FloatArray
+    """(K, U)."""
+    rounding: float
+    everywhere: bool
+    """Whether pairs count that not all classes hold."""
+
+
+@njit
+def count_inside(
+    penalty: Penalty, rows: Rows, stack: Stack, W: Any, reach: Reach, n_room: int, mark: BoolArray
+) -> int:
+    """Number of entries that are zero wherever the dual point is within its reach, of pairs not in `mark` (m, U).
+
+    Those are the entries of pairs inside their dual ball, and those below the threshold of their class; the other pairs
+    are added to `mark`. The ball of the group penalty holds with a point all that are smaller in every class.
+    """
+    n_classes = stack.block_of.shape[0]
+    room = make_room(n_classes, n_room)
+    u, cls = room.a, room.cls
+    padded = 1.0 + (1.0 + n_classes) * reach.rounding
+    base = np.zeros(n_classes, np.int64)
+    count = 0
+    for r in range(mark.shape[0]):
+        i = rows.first + r
+        for k in range(n_classes):
+            block = stack.block_of[k, i]
+            if block >= 0:
+                base[k] = stack.offset[block] + stack.slot_of[k, i] * stack.size[block]
+        for j in range(i + 1, mark.shape[1]):
+            if mark[r, j]:
+                continue
+            held = 0
+            below = 0
+            for k in range(n_classes):
+                block = stack.block_of[k, i]
+                if block >= 0 and stack.block_of[k, j] == block:
+                    w, s = W[base[k] + stack.slot_of[k, j]], stack.S[rows.at[k, r] + stack.slot_of[k, j]]
+                    far = reach.radius[k] * reach.root[k, i] * reach.root[k, j] + reach.rounding * (abs(w) + abs(s))
+                    u[held] = padded * stack.weight[block] * (abs(w - s) + far)
+                    cls[held] = k
+                    below += u[held] <= pair_threshold(penalty, k)
+                    held += 1
+            counts = reach.everywhere or held == n_classes
+            if below == held or pair_inside(penalty, u, Held(cls, held, 1.0), room.work):
+                count += held if counts else 0
+            else:
+                mark[r, j] = True
+                count += below if counts else 0
+    return count
