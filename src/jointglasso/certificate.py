@@ -20,7 +20,7 @@ inverse of Theta and R is zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,19 +62,26 @@ class Bounds:
         """Inverse of Theta in flat storage."""
         return self.factor.inverse
 
-    def of_group(self, group: int, blocks: BoolArray, inside: IntArray) -> Bounds:
+    def of_group(self, group: int, blocks: BoolArray, inside: IntArray | slice) -> Bounds:
         """Bounds of one group alone, given its blocks and their places in flat storage."""
         factor = self.factor
         alone = Factorization(factor.inverse[inside], factor.logdet[blocks], factor.definite[blocks])
         return Bounds(self.objective[[group]], self.gap[[group]], self.dual[inside], alone)
 
-    def with_group(self, group: int, blocks: BoolArray, inside: IntArray, other: Bounds) -> Bounds:
+    def with_group(self, group: int, blocks: BoolArray, inside: IntArray | slice, other: Bounds) -> Bounds:
         """With the bounds of one group, found apart: its blocks, and their places in flat storage."""
-        objective, gap, dual = self.objective.copy(), self.gap.copy(), self.dual.copy()
-        objective[group], gap[group], dual[inside] = other.objective[0], other.gap[0], other.dual
-        inverse, logdet, definite = self.factor.inverse.copy(), self.factor.logdet.copy(), self.factor.definite.copy()
-        inverse[inside], logdet[blocks], definite[blocks] = other.inverse, other.factor.logdet, other.factor.definite
-        return Bounds(objective, gap, dual, Factorization(inverse, logdet, definite))
+        if len(self.gap) == 1:
+            return replace(other, rounding=self.rounding)
+        factor = Factorization(self.inverse.copy(), self.factor.logdet.copy(), self.factor.definite.copy())
+        own = Bounds(self.objective.copy(), self.gap.copy(), self.dual.copy(), factor)
+        own.take_over(group, blocks, inside, other)
+        return own
+
+    def take_over(self, group: int, blocks: BoolArray, inside: IntArray | slice, other: Bounds) -> None:
+        """As `with_group`, in place: for who holds these bounds alone."""
+        self.objective[group], self.gap[group], self.dual[inside] = other.objective[0], other.gap[0], other.dual
+        self.inverse[inside] = other.inverse
+        self.factor.logdet[blocks], self.factor.definite[blocks] = other.factor.logdet, other.factor.definite
 
     @property
     def total_gap(self) -> float:

@@ -170,20 +170,22 @@ class BlockSystem:
         np.maximum.at(largest, self.block_group, self.size)
         return largest
 
-    def only_group(self, group: int) -> tuple[BlockSystem, IntArray]:
+    def only_group(self, group: int) -> tuple[BlockSystem, IntArray | slice]:
         """One group as a system of its own, and the flat positions of its blocks in this one."""
         return self.only_groups(np.array([group]))
 
-    def only_groups(self, groups: IntArray) -> tuple[BlockSystem, IntArray]:
+    def only_groups(self, groups: IntArray) -> tuple[BlockSystem, IntArray | slice]:
         """Some groups, made one, as a system of their own, and the flat positions of their blocks in this one."""
         if self.n_groups == 1:
-            return self, np.arange(len(self.S))
+            return self, slice(None)
         wanted = np.zeros(self.n_groups, dtype=bool)
         wanted[groups] = True
         blocks = np.flatnonzero(wanted[self.block_group])
         size = self.size[blocks]
         offset = np.concatenate([[0], np.cumsum(size * size)])
-        inside = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
+        inside: IntArray | slice = slice(int(self.offset[blocks[0]]), int(self.offset[blocks[-1] + 1]))
+        if len(blocks) <= blocks[-1] - blocks[0]:  # others in between
+            inside = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
         pairs = np.flatnonzero(wanted[self.pair_group])
         entries, pair_start = self.entries_of(pairs)
         number = np.full(self.n_blocks, -1, dtype=np.int64)

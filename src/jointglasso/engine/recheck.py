@@ -9,8 +9,9 @@ need be that of a sharper solution.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,8 @@ class Cuts:
     system: BlockSystem
     waiting: IntArray
     """Pairs that are above the threshold of a class which has cut them."""
+    _seen: list[Any] = field(default_factory=list)
+    """Theta and bounds that were looked at last, and their rows."""
 
     @cached_property
     def _partly_held(self) -> IntArray:
@@ -122,7 +125,14 @@ class Cuts:
         return rows.entries, u[rows.row, rows.cls], leaks
 
     def _rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
-        """The pairs in question: waiting, not zero, or not surely below the thresholds of their classes."""
+        """The pairs in question, which are asked for twice at the same point."""
+        if not (self._seen and self._seen[0] is theta and self._seen[1] is bounds):
+            self._seen[:] = theta, bounds, self._look(theta, bounds)
+        rows: Rows = self._seen[2]
+        return rows
+
+    def _look(self, theta: FloatArray, bounds: Bounds) -> Rows:
+        """Pairs that are waiting, not zero, or not surely below the thresholds of their classes."""
         system, penalty = self.system, self.problem.penalty
         pairs = self._partly_held
         if penalty.by_class and len(pairs):
@@ -144,10 +154,11 @@ class Cuts:
         system, problem = self.system, self.problem
         of_pair = first = np.arange(len(pairs))
         if problem.penalty.by_class and system.same_variables is not None:
-            numbers = np.unique(system.same_variables[pairs])
-            pairs = np.flatnonzero(np.isin(system.same_variables, numbers))
-            of_pair = np.searchsorted(numbers, system.same_variables[pairs])
-            first = np.searchsorted(of_pair, np.arange(len(numbers)))
+            wanted = np.zeros(int(system.same_variables[-1]) + 1, dtype=bool)
+            wanted[system.same_variables[pairs]] = True
+            pairs = np.flatnonzero(wanted[system.same_variables])
+            of_pair = (np.cumsum(wanted) - 1)[system.same_variables[pairs]]
+            first = np.flatnonzero(np.diff(of_pair, prepend=-1))
         entries, start = system.entries_of(pairs)
         row, cls = np.repeat(of_pair, np.diff(start)), system.block_class[system.entry_block[entries]]
         held = np.zeros((len(first), system.n_classes), dtype=bool)

@@ -16,14 +16,14 @@ from jointglasso.solvers.base import Report, SolverTask
 
 def alone(
     task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
-) -> tuple[SolverTask, IntArray]:
+) -> tuple[SolverTask, IntArray | slice]:
     """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
     return apart(task, theta, np.array([group]), limits, max_iter)
 
 
 def apart(
     task: SolverTask, theta: FloatArray, groups: IntArray, limits: FloatArray, max_iter: int
-) -> tuple[SolverTask, IntArray]:
+) -> tuple[SolverTask, IntArray | slice]:
     """Some groups as one, a task of its own with an absolute limit on the gap, and where their blocks are."""
     system, inside = task.system.only_groups(groups)
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
@@ -36,8 +36,9 @@ def apart(
 
         task.keep(whole)
 
+    start = theta[inside].copy() if isinstance(inside, slice) else theta[inside]
     piece = replace(
-        task, system=system, start=theta[inside], known=None, share=np.ones(1), tol=float(limits[groups].sum()),
+        task, system=system, start=start, known=None, share=np.ones(1), tol=float(limits[groups].sum()),
         rest=0.0, max_iter=max_iter, absolute=True, report=report, keep=keep,
     )  # fmt: skip
     return piece, inside

@@ -72,7 +72,7 @@ def _solve_one_by_one(task: SolverTask) -> SolverResult:
             result = solve_by_sweeps(replace(piece, warm=task.warm or methods[group] != "start"))
             blocks = system.block_group == group
             theta[inside], (methods[group],) = result.theta, result.methods
-            bounds = bounds.with_group(group, blocks, inside, result.bounds)
+            bounds.take_over(group, blocks, inside, result.bounds)
             n_iter, why = max(n_iter, result.n_iter), why if result.stopped_by == "tolerance" else result.stopped_by
             task.keep(lambda: theta)
             if task.report(bounds.total_objective, None):
@@ -82,13 +82,16 @@ def _solve_one_by_one(task: SolverTask) -> SolverResult:
 
 
 def _bounds_of_diagonal(task: SolverTask) -> Bounds:
-    """The objective of a diagonal start, which bounds nothing: no look at the groups is worth that."""
-    system = task.system
-    known = diagonal_bounds(system, task.start, task.penalty, task.diagonal_penalty)
-    inverse = np.zeros_like(task.start)
-    inverse[system.diagonal] = 1.0 / task.start[system.diagonal]
-    factor = Factorization(inverse, known.factor.logdet, known.factor.definite)
-    return replace(known, dual=inverse.copy(), factor=factor)
+    """The objective of a diagonal start, which bounds nothing: no look at the groups is worth that.
+
+    Nobody looks at the inverse and the dual point of a group without a gap, but for their diagonals where classes
+    compare them: memory that is not written to need not be cleared.
+    """
+    known = diagonal_bounds(task.system, task.start, task.penalty, task.diagonal_penalty)
+    inverse, dual = np.empty_like(task.start), np.empty_like(task.start)
+    if task.penalty.of_diagonal is not None:
+        dual[task.system.diagonal] = 1.0 / task.start[task.system.diagonal]
+    return replace(known, dual=dual, factor=replace(known.factor, inverse=inverse))
 
 
 class _State:
@@ -113,6 +116,9 @@ class _State:
         """Take over another point wherever its gap is smaller; its bounds."""
         system, new, old = self.task.system, self.task.bounds(theta), self.bounds
         better = groups & (new.gap < old.gap)
+        if better.all():
+            self.theta, self.bounds = theta, new
+            return new
         blocks = better[system.block_group]
         inside = np.repeat(blocks, system.size**2)
         self.theta = np.where(inside, theta, self.theta)
@@ -125,7 +131,7 @@ class _State:
         self.bounds = Bounds(objective, gap, np.where(inside, new.dual, old.dual), factor)
         return new
 
-    def offer_group(self, group: int, inside: IntArray, theta: FloatArray, bounds: Bounds) -> None:
+    def offer_group(self, group: int, inside: IntArray | slice, theta: FloatArray, bounds: Bounds) -> None:
         """Take over another point of one group if its gap is smaller."""
         if bounds.gap[0] < self.bounds.gap[group]:
             self.theta[inside] = theta
