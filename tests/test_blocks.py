@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from jointglasso.blocks import build_system
+from jointglasso.blocks.linalg import factorize
 from jointglasso.covariance import as_source
 from jointglasso.screening.groups import class_blocks
 
@@ -59,3 +60,28 @@ def test_pairs_are_found_by_their_variables(seed, n_classes, p, n_labels):
     numbers = {pair: n for n, pair in enumerate(zip(*(v.tolist() for v in system.pair_variables), strict=True))}
     expected = [numbers.get(pair, -1) for pair in zip(i.tolist(), j.tolist(), strict=True)]
     assert system.find_pairs(i, j).tolist() == expected
+
+
+def test_the_inverse_of_an_indefinite_block_is_zero_whatever_memory_held_before(monkeypatch):
+    system, _ = random_system(3, 3, 8, 2, np.ones(3))
+    flat = system.S.copy()
+    flat[: system.size[0] ** 2] *= -1.0
+    monkeypatch.setattr(np, "empty_like", lambda like: np.full(like.shape, np.inf))
+    factor = factorize(system, flat)
+    assert not factor.definite[0]
+    assert factor.definite[1:].all()
+    assert (factor.inverse[: system.size[0] ** 2] == 0.0).all()
+    assert np.isfinite(factor.inverse).all()
+
+
+@pytest.mark.parametrize("groups", [[0], [1], [0, 2], [1, 2]])
+def test_groups_apart_have_the_numbers_of_their_places(groups):
+    rng = np.random.default_rng(5)
+    S = np.stack([np.cov(rng.standard_normal((12, 40))) for _ in range(2)])
+    labels = np.repeat([0, 1, 2], [3, 4, 5])
+    system = build_system(as_source(S), class_blocks(np.stack([labels, labels]), smallest=2), np.ones(2))
+    flat = rng.standard_normal(len(system.S))
+    part, inside = system.only_groups(np.array(groups))
+    np.testing.assert_array_equal(part.S, system.S[inside])
+    entries = np.flatnonzero(np.isin(system.block_group[system.entry_block], groups))
+    np.testing.assert_array_equal(part.gather(flat[inside]), flat[system.upper[entries]])

@@ -37,6 +37,9 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
 
     big = n_small + np.flatnonzero(wanted[n_small:])
     map_on_cores(factor_one, big.tolist(), work=_area(system, big))
+    lost = wanted & ~definite
+    if lost.any():  # numbers, whatever was in that memory before
+        inverse[np.repeat(lost, system.size**2)] = 0.0
     return Factorization(inverse, logdet, definite)
 
 

@@ -78,19 +78,24 @@ def _solve_one_by_one(task: SolverTask) -> SolverResult:
             if task.report(bounds.total_objective, None):
                 why = "callback"
                 break
+    if np.isinf(bounds.gap).any():
+        bounds = task.bounds(theta, rescue=True)
     return SolverResult(theta, bounds, n_iter, why, list(methods))
 
 
 def _bounds_of_diagonal(task: SolverTask) -> Bounds:
     """The objective of a diagonal start, which bounds nothing: no look at the groups is worth that.
 
-    Nobody looks at the inverse and the dual point of a group without a gap, but for their diagonals where classes
-    compare them: memory that is not written to need not be cleared.
+    Who sweeps over a big group looks neither at the inverse nor at the dual point before there is a gap: they are room
+    for those to come, and memory that is not written to need not be cleared.
     """
-    known = diagonal_bounds(task.system, task.start, task.penalty, task.diagonal_penalty)
+    system = task.system
+    known = diagonal_bounds(system, task.start, task.penalty, task.diagonal_penalty)
     inverse, dual = np.empty_like(task.start), np.empty_like(task.start)
-    if task.penalty.of_diagonal is not None:
-        dual[task.system.diagonal] = 1.0 / task.start[task.system.diagonal]
+    if system.size.max(initial=0) <= tuning.SWEPT_BLOCK or task.penalty.of_diagonal is not None:
+        inverse.fill(0.0)
+        inverse[system.diagonal] = 1.0 / task.start[system.diagonal]
+        dual[:] = inverse
     return replace(known, dual=dual, factor=replace(known.factor, inverse=inverse))
 
 
