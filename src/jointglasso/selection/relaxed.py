@@ -160,15 +160,16 @@ def _refit_classes(
             else:
                 residual[block.k] = max(residual[block.k], fit.residual)
     done = map_on_cores(
-        # What is fitted already counts as variables without edges here.
-        lambda k: _refit_class(source, k, _without_edges(given[k], together[k]), plan, limits[k]),
+        lambda k: _refit_class(source, k, given[k], together[k], plan, limits[k]),
         range(source.n_classes),
         work=float(source.n_classes * source.n_variables**2),
     )
-    for _, _, failed in done:
+    precision = []
+    for k, (pieces, worst, failed) in enumerate(done):
         failures += [failure for failure in failed if failure not in failures]
-    precision = [_joined(Theta, together[k], fitted[k]) for k, (Theta, _, _) in enumerate(done)]
-    residual = np.maximum(residual, [worst for _, worst, _ in done])
+        residual[k] = max(residual[k], worst)
+        values, rows, columns = (np.concatenate(part) for part in zip(*pieces, *fitted[k], strict=True))
+        precision.append(sparse.csc_array((values, (rows, columns)), shape=given[k].shape))
     return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
 
 
@@ -199,29 +200,10 @@ def _fit_or_way_out(
         return replace(fit(plan.fallback, limits), failure=found.failure)
 
 
-def _without_edges(matrix: Any, done: BoolArray) -> Any:
-    """A matrix whose variables in `done` have their diagonal alone."""
-    if not done.any():
-        return matrix
-    entries = sparse.coo_array(matrix)
-    kept = (entries.row == entries.col) | ~done[entries.row]
-    return sparse.csr_array((entries.data[kept], (entries.row[kept], entries.col[kept])), shape=entries.shape)
-
-
-def _joined(alone: Any, done: BoolArray, fitted: _Pieces) -> Any:
-    """The fit of a class from its two parts."""
-    if not fitted:
-        return alone
-    entries = sparse.coo_array(alone)
-    kept = ~done[entries.row]
-    pieces = [(entries.data[kept], entries.row[kept], entries.col[kept]), *fitted]
-    values, rows, columns = (np.concatenate(part) for part in zip(*pieces, strict=True))
-    return sparse.csc_array((values, (rows, columns)), shape=alone.shape)
-
-
 def _refit_class(
-    source: CovarianceSource, k: int, given: Any, plan: _Plan, limits: Limits
-) -> tuple[Any, float, list[RefitFailure]]:
+    source: CovarianceSource, k: int, given: Any, elsewhere: BoolArray, plan: _Plan, limits: Limits
+) -> tuple[_Pieces, float, list[RefitFailure]]:
+    """Entries of one class but for the variables fitted `elsewhere`, with its largest residual and what failed."""
     deviation = np.sqrt(source.diagonal(k))
     failures = []
     for i in np.flatnonzero(deviation <= 0):
@@ -230,10 +212,13 @@ def _refit_class(
         deviation[i] = given[i, i] ** -0.5  # a variable without variance has no edges and keeps its value
     variance = (1.0 + plan.ridge) * deviation**2
     upper = sparse.triu(given, 1).tocoo()
-    out, on_tree = forest_fit(source.entries(k, upper.row, upper.col), upper.row, upper.col, variance)
+    rows, columns = upper.row[~elsewhere[upper.row]], upper.col[~elsewhere[upper.row]]
+    ((diagonal, at, _), *edges), done = forest_fit(source.entries(k, rows, columns), rows, columns, variance)
+    here, done = ~elsewhere[at], done | elsewhere
+    out: _Pieces = [(diagonal[here], at[here], at[here]), *edges]
     worst = 0.0
     for members, start in diagonal_blocks(given):
-        if on_tree[members[0]]:
+        if done[members[0]]:
             continue
         scale = np.outer(deviation[members], deviation[members])
         R = source.block(k, members) / scale
@@ -244,8 +229,7 @@ def _refit_class(
             failures.append(RefitFailure(source.class_names[k], names, fit.failure))
         else:
             worst = max(worst, fit.residual)
-    values, rows, columns = (np.concatenate(part) for part in zip(*out, strict=True))
-    return sparse.csc_array((values, (rows, columns)), shape=given.shape), worst, failures
+    return out, worst, failures
 
 
 def _fit_component(R: FloatArray, start: FloatArray, plan: _Plan, limits: Limits) -> Fit:
