@@ -14,7 +14,6 @@ from jointglasso.inference import support, tests as across
 from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import estimate
-from jointglasso.inference.fdr import q_values
 from jointglasso.inference.standard_errors import (
     all_factors,
     at_least_of_its_variables,
@@ -23,6 +22,7 @@ from jointglasso.inference.standard_errors import (
     resampled_factors,
 )
 from jointglasso.inference.support import OMEGA, find_support, refitted
+from jointglasso.inference.tests import q_values
 
 
 def chain(strength, n, p=12, seed=0):

@@ -17,7 +17,7 @@ from jointglasso.blocks.system import read_blocks
 from jointglasso.covariance import CovarianceSource
 from jointglasso.engine.pieces import Item, Shared, waiting_among
 from jointglasso.screening.dynamic import WaitingPairs
-from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.groups import ClassBlocks, places_in_blocks
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -98,12 +98,8 @@ class BlockCovariance:
     def _places(self) -> tuple[IntArray, IntArray]:
         """Block and place there, (K, p), of every variable in each class; -1: none."""
         blocks = self._blocks
-        block_of = np.full((self.n_classes, self.n_variables), -1, dtype=np.int64)
-        slot_of = np.full_like(block_of, -1)
-        own_class = np.repeat(blocks.block_class, blocks.sizes)
-        block_of[own_class, blocks.members] = np.repeat(np.arange(blocks.n_blocks), blocks.sizes)
-        slot_of[own_class, blocks.members] = np.arange(len(blocks.members)) - np.repeat(blocks.start[:-1], blocks.sizes)
-        return block_of, slot_of
+        shape = self.n_classes, self.n_variables
+        return places_in_blocks(blocks.block_class, blocks.sizes, blocks.members, shape)
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         """``S_k[rows[e], columns[e]]`` for every e; an error where that is not here."""

@@ -21,6 +21,7 @@ from jointglasso.covariance import absent_of
 from jointglasso.engine.recheck import Cuts, Violated
 from jointglasso.engine.sameness import TieProofs
 from jointglasso.problem import JointProblem
+from jointglasso.screening.groups import places_in_blocks
 
 
 @dataclass(frozen=True)
@@ -159,11 +160,8 @@ def _symmetric(of_class: IntArray, row: IntArray, column: IntArray, value: Any, 
 def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variables: int) -> FloatArray:
     """Entries of K given matrices that lie inside the blocks, in flat storage; principal blocks stay definite."""
     flat = np.zeros(system.S.shape)
-    block_of = np.full((system.n_classes, n_variables), -1, dtype=np.int64)
-    slot_of = np.zeros_like(block_of)
-    member_class = system.block_class[system.diagonal_block]
-    block_of[member_class, system.members] = system.diagonal_block
-    slot_of[member_class, system.members] = np.arange(len(system.members)) - system.member_start[system.diagonal_block]
+    shape = system.n_classes, n_variables
+    block_of, slot_of = places_in_blocks(system.block_class, system.size, system.members, shape)
     for k, matrix in enumerate(precision):
         Theta = sparse.coo_array(matrix)
         block = block_of[k, Theta.row]

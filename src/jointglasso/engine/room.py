@@ -9,7 +9,7 @@ import numpy as np
 from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.engine.pieces import work_items
-from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.groups import ClassBlocks, places_in_blocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import ADMM, GroupSolver
 
@@ -68,10 +68,8 @@ def dense_groups(blocks: ClassBlocks, pairs: PairTable | None) -> BoolArray:
     """Groups most of whose pairs are strong, so that they may be left to ADMM; all, where nothing was scanned."""
     if pairs is None:
         return np.ones(blocks.n_groups, dtype=bool)
-    block_of = np.full((int(blocks.block_class.max(initial=0)) + 1, pairs.n_variables), -1, dtype=np.int64)
-    block_of[np.repeat(blocks.block_class, blocks.sizes), blocks.members] = np.repeat(
-        np.arange(blocks.n_blocks), blocks.sizes
-    )
+    shape = int(blocks.block_class.max(initial=0)) + 1, pairs.n_variables
+    block_of, _ = places_in_blocks(blocks.block_class, blocks.sizes, blocks.members, shape)
     i, j = pairs.rows[pairs.strong], pairs.columns[pairs.strong]
     group = np.full(len(i), -1, dtype=np.int64)
     for of_class in block_of:

@@ -20,11 +20,11 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import read_inference_data, resample
 from jointglasso.inference.front import infer
-from jointglasso.inference.result import check_rate
+from jointglasso.inference.result import check_level, check_rate
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import edge_p_values
 from jointglasso.selection.solves import ProgressCallback, Tracker
-from jointglasso.validation import InputError, check_choice, check_count, check_positive
+from jointglasso.validation import check_choice, check_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,9 +166,7 @@ class NetworkBootstrap(Shown):
         return np.stack([incidence @ draw for draw in values])
 
     def _percentiles(self, draws: FloatArray, level: float) -> FloatArray:
-        if not check_positive("level", level) < 1.0:
-            raise InputError(f"level={level:g} must be between 0 and 1, such as 0.95.", "level")
-        return np.quantile(draws, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)
+        return np.quantile(draws, [0.5 - check_level(level) / 2.0, 0.5 + level / 2.0], axis=0)
 
 
 def bootstrap_network(

@@ -25,9 +25,8 @@ from jointglasso._display import Shown
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import InferenceData, read_inference_data
-from jointglasso.inference.fdr import q_values
 from jointglasso.inference.support import class_weights
-from jointglasso.inference.tests import spread
+from jointglasso.inference.tests import q_values, spread
 from jointglasso.selection.solves import ProgressCallback, Tracker
 from jointglasso.validation import InputError, check_count, check_positive
 

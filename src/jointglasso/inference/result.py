@@ -15,7 +15,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso._version import __version__
 from jointglasso.inference import tests
 from jointglasso.inference.estimates import Estimates
-from jointglasso.inference.fdr import q_values
+from jointglasso.inference.tests import q_values
 from jointglasso.networks import JointNetworks
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_positive
@@ -279,9 +279,7 @@ class Inference(Shown):
 
     def _half_widths(self, level: float) -> FloatArray:
         """(m, K): of the intervals of z."""
-        if not check_positive("level", level) < 1.0:
-            raise InputError(f"level={level:g} must be between 0 and 1, such as 0.95.", "level")
-        return tests.student_quantile(level, self._degrees) * self.estimates.error
+        return tests.student_quantile(check_level(level), self._degrees) * self.estimates.error
 
     @property
     def _degrees(self) -> FloatArray:
@@ -326,3 +324,10 @@ def check_rate(fdr: float) -> float:
     if not check_positive("fdr", fdr) <= 1.0:
         raise InputError(f"fdr={fdr:g} is a share: give a number above 0 and up to 1, such as 0.1.", "fdr")
     return float(fdr)
+
+
+def check_level(level: float) -> float:
+    """Return the level of an interval when it is between 0 and 1."""
+    if not check_positive("level", level) < 1.0:
+        raise InputError(f"level={level:g} must be between 0 and 1, such as 0.95.", "level")
+    return float(level)

@@ -1,4 +1,4 @@
-"""Tests of one class and across classes, from z = atanh(partial correlation) and its standard error.
+"""Tests of one class and across classes, from z = atanh(partial correlation) and its standard error; q-values.
 
 Standard errors are estimated, with some degrees of freedom in each class: all tests pay for that, by Student's t and
 Welch's F. All take arrays (m, K) and give arrays (m,) or (m, K).
@@ -91,6 +91,19 @@ def common(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[Float
     with np.errstate(divide="ignore"):
         freedom = total**2 / (weight**2 / degrees).sum(axis=1)
     return statistic, 2.0 * student_tail(np.abs(statistic), freedom)
+
+
+def q_values(p_values: FloatArray, n_tests: int) -> FloatArray:
+    """Smallest false discovery rate at which each of the smallest of `n_tests` p-values would be a discovery.
+
+    By Benjamini and Hochberg (1995). Where only the small p-values are given the others count as 1, which can only make
+    the q-values larger.
+    """
+    order = np.argsort(p_values, kind="stable")
+    ranked = p_values[order] * n_tests / np.arange(1, len(p_values) + 1)
+    out = np.empty(len(p_values))
+    out[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    return out
 
 
 def student_tail(statistic: FloatArray, degrees: FloatArray) -> FloatArray:

@@ -10,7 +10,6 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.validation import InputError, InputTypeError
-from jointglasso.validation.naming import word_list
 
 #: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="precision")
@@ -91,29 +90,6 @@ def check_absent(absent: Any, n_classes: int, n_variables: int) -> BoolArray | N
             "absent",
         )
     return given if given.any() else None
-
-
-def check_class_names(names: Any, n_classes: int) -> tuple[str, ...]:
-    """Return one different name for each class."""
-    out = _words("class_names", names, n_classes, "classes")
-    if len(set(out)) < len(out):
-        twice = next(name for name in out if out.count(name) > 1)
-        raise InputError(f"class_names holds {twice!r} twice: name every class differently.", "class_names")
-    return out
-
-
-def check_variable_names(names: Any, n_variables: int) -> tuple[str, ...]:
-    """Return one name for each variable; real data have genes that come twice, so two may be equal."""
-    return _words("variable_names", names, n_variables, "variables")
-
-
-def _words(parameter: str, names: Any, expected: int, what: str) -> tuple[str, ...]:
-    out = tuple(word_list(parameter, names))
-    if len(out) != expected:
-        raise InputError(
-            f"{parameter} has {len(out)} names, but there are {expected} {what}: give one name each.", parameter
-        )
-    return out
 
 
 class NameIndex:

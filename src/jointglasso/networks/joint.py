@@ -18,9 +18,7 @@ from jointglasso.networks.checks import (
     NameIndex,
     check_absent,
     check_beside,
-    check_class_names,
     check_precision,
-    check_variable_names,
 )
 from jointglasso.networks.differences import class_pairs, difference_table, steps_table
 from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted, without
@@ -29,6 +27,7 @@ from jointglasso.networks.groups import find_communities
 from jointglasso.networks.same import pattern_table
 from jointglasso.networks.tables import centrality_table
 from jointglasso.validation import InputError, check_count
+from jointglasso.validation.naming import distinct_class_names, names_of_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,8 +74,9 @@ class JointNetworks:
         absent: BoolArray | None = None,
     ) -> None:
         self._precision = check_precision(precision)
-        self.class_names = check_class_names(class_names, self.n_classes)
-        self.variable_names = check_variable_names(variable_names, self.n_variables)
+        self.class_names = tuple(distinct_class_names(class_names, self.n_classes))
+        # Real data have genes that come twice, so two names may be equal.
+        self.variable_names = tuple(names_of_all("variable_names", variable_names, self.n_variables, "variables"))
         self._certified = check_beside("certified", certified, self.n_classes, self.n_variables)
         self._stability = check_beside("stability", stability, self.n_classes, self.n_variables)
         self.sameness = sameness

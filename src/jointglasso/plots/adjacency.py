@@ -11,7 +11,7 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.networks import JointNetworks
-from jointglasso.plots.canvas import INK, finish, new_figure, plain
+from jointglasso.plots.canvas import INK, finish, name_cells, panels, plain
 from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
@@ -74,22 +74,19 @@ def plot_adjacency(
     order = block_order(networks, labels)
     if not isolated:
         order = order[networks.degree_table[order].any(axis=1)]
-    columns = min(networks.n_classes, 3)
-    rows = -(-networks.n_classes // columns)
     named = 0 < len(order) <= NAMED
-    figure = new_figure(columns * (4.2 if named else 3.2) + 0.8, rows * (4.3 if named else 3.35) + 0.2)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    side = (4.2, 4.3) if named else (3.2, 3.35)
+    figure, axes = panels(networks.n_classes, *side, beside=0.8, below=0.2)
     strongest = float(np.abs(networks.edge_list.partial_correlation).max(initial=0.0)) or 1.0
-    for k, ax in enumerate(panels[: networks.n_classes]):
+    for k, ax in enumerate(axes):
         image = _draw_matrix(ax, networks, k, order, None if labels is None else labels[k], strongest)
         if named:
-            _name_axes(ax, [networks.variable_names[i] for i in order])
-    for ax in panels[networks.n_classes :]:
-        ax.set_visible(False)
+            name_cells(ax, [networks.variable_names[i] for i in order], 7.0 if len(order) <= 20 else 5.0)
+            ax.set_xlabel("")
     if labels is not None and len(order):
         patch = require("matplotlib.patches", "plots").Patch(facecolor="#E9E9E9", label="same block in the screening")
         figure.legend(handles=[patch], loc="outside lower center", frameon=False, fontsize=8)
-    bar = figure.colorbar(image, ax=panels.tolist(), shrink=0.6, aspect=30, pad=0.02)
+    bar = figure.colorbar(image, ax=figure.axes, shrink=0.6, aspect=30, pad=0.02)
     bar.set_label("partial correlation", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     return finish(figure, path)
@@ -164,16 +161,6 @@ def _draw_matrix(
     for spine in ax.spines.values():
         spine.set(color="#BBBBBB", linewidth=0.6)
     return image
-
-
-def _name_axes(ax: Any, names: list[str]) -> None:
-    shown = [plain(name if len(name) <= 20 else f"{name[:19]}…") for name in names]
-    size = 7.0 if len(names) <= 20 else 5.0
-    middle = np.arange(len(names)) + 0.5
-    ax.set_xticks(middle, shown, rotation=90, fontsize=size)
-    ax.set_yticks(middle, shown, fontsize=size)
-    ax.tick_params(length=0, pad=1)
-    ax.set_xlabel("")
 
 
 def _two_sided_colours() -> Any:

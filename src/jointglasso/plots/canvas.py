@@ -39,6 +39,26 @@ def new_figure(width: float, height: float, layout: str | None = "constrained") 
     return figure
 
 
+def panels(n: int, width: float, height: float, beside: float = 0.0, below: float = 0.0) -> tuple[Figure, list[Any]]:
+    """A figure of n panels in rows of at most three, with some room beside and below them."""
+    columns = min(n, 3)
+    rows = -(-n // columns)
+    figure = new_figure(columns * width + beside, rows * height + below)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for ax in axes[n:]:
+        ax.set_visible(False)
+    return figure, axes[:n]
+
+
+def name_cells(ax: Any, names: list[str], size: float) -> None:
+    """Write names at the sides of a matrix whose cells are one unit wide, in letters of that size."""
+    shown = [plain(name if len(name) <= 20 else f"{name[:19]}…") for name in names]
+    middle = [place + 0.5 for place in range(len(names))]
+    ax.set_xticks(middle, shown, rotation=90, fontsize=size)
+    ax.set_yticks(middle, shown, fontsize=size)
+    ax.tick_params(length=0, pad=1)
+
+
 def class_style(k: int, n_classes: int) -> tuple[Any, str]:
     """Colour and marker of class `k`."""
     if n_classes <= len(CLASS_COLOURS):

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jointglasso._optional import require
+from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.inference import Inference, NetworkBootstrap
-from jointglasso.plots.canvas import FAINT, INK, PALE, VERMILION, class_style, finish, new_figure, plain, say, tidy
+from jointglasso.plots.canvas import (
+    FAINT,
+    INK,
+    PALE,
+    VERMILION,
+    class_style,
+    finish,
+    name_cells,
+    new_figure,
+    panels,
+    plain,
+    say,
+    tidy,
+)
 from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
@@ -67,25 +82,12 @@ def plot_intervals(
         say(ax, f"no edge at a false discovery rate of {fdr:g}")
         ax.set(xticks=[], yticks=[])
         return finish(figure, path)
-    estimate, low, high = (values[pairs] for values in found.intervals(level))
-    is_edge = found.q_values[pairs] <= fdr
-    height = np.arange(len(pairs))[::-1]
-    shift = np.linspace(0.24, -0.24, found.n_classes) if found.n_classes > 1 else np.zeros(1)
-    ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
-    for k, name in enumerate(found.class_names):
-        colour, marker = class_style(k, found.n_classes)
-        at = height + shift[k]
-        ax.hlines(at, low[:, k], high[:, k], color=colour, linewidth=1.3, alpha=0.85)
-        fill = np.where(is_edge[:, [k]], _rgba(colour), _rgba("white"))
-        ax.scatter(estimate[:, k], at, marker=marker, s=24, c=fill, edgecolors=[colour], linewidths=1.1, zorder=3)
-        ax.scatter([], [], marker=marker, s=24, color=colour, label=plain(name))
     ends = found.estimates.rows[pairs], found.estimates.columns[pairs]
     names = [f"{found.variable_names[i]} \u2013 {found.variable_names[j]}" for i, j in zip(*ends, strict=True)]
-    ax.set_yticks(height, [plain(name) for name in names])
-    ax.set(xlabel=f"partial correlation, {100 * level:g} % interval", ylim=(-0.7, len(pairs) - 0.3))
-    ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
-    ax.xaxis.label.set_fontsize(9)
-    tidy(ax)
+    numbers = np.stack([values[pairs] for values in found.intervals(level)])
+    ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
+    _draw_intervals(ax, names, found.class_names, numbers, found.q_values[pairs] <= fdr)
+    ax.set_xlabel(f"partial correlation, {100 * level:g} % interval", fontsize=9)
     return finish(figure, path)
 
 
@@ -122,11 +124,8 @@ def plot_volcano(
     """
     table = found.differences()
     comparisons = [(a, b) for n, a in enumerate(found.class_names) for b in found.class_names[n + 1 :]]
-    columns = min(3, len(comparisons))
-    rows = -(-len(comparisons) // columns)
-    figure = new_figure(5.6 * columns, 3.8 * rows)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, (a, b) in zip(panels, comparisons, strict=False):
+    figure, axes = panels(len(comparisons), 5.6, 3.8)
+    for ax, (a, b) in zip(axes, comparisons, strict=True):
         mine = table[(table.class1 == a) & (table.class2 == b)]
         height = -np.log10(np.maximum(mine.p_value.to_numpy(), 1e-300))
         hit = (mine.q_value <= fdr).to_numpy()
@@ -141,8 +140,6 @@ def plot_volcano(
         ax.xaxis.label.set_fontsize(9)
         ax.yaxis.label.set_fontsize(9)
         tidy(ax)
-    for ax in panels[len(comparisons) :]:
-        ax.set_visible(False)
     return finish(figure, path)
 
 
@@ -181,23 +178,15 @@ def plot_q_values(found: Inference, *, path: str | os.PathLike[str] | None = Non
         signed = -np.log10(np.maximum(found.q_values[:, k], 1e-3)) * np.sign(found.estimates.z[:, k])
         matrix[rows, columns] = matrix[columns, rows] = signed
     order = _order(matrices)
-    wide = min(n_classes, 3)
-    high = -(-n_classes // wide)
-    figure = new_figure(3.4 * wide + 0.8, 3.4 * high)
-    panels = figure.subplots(high, wide, squeeze=False).ravel()
-    for ax, matrix, name in zip(panels, matrices, found.class_names, strict=False):
-        image = ax.imshow(matrix[np.ix_(order, order)], cmap="RdBu_r", vmin=-3, vmax=3, interpolation="nearest")
+    figure, axes = panels(n_classes, 3.4, 3.4, beside=0.8)
+    shown = {"cmap": "RdBu_r", "vmin": -3, "vmax": 3, "interpolation": "nearest", "extent": (0, p, p, 0)}
+    for ax, matrix, name in zip(axes, matrices, found.class_names, strict=True):
+        image = ax.imshow(matrix[np.ix_(order, order)], **shown)
         ax.set_title(plain(name), fontsize=9, color=INK)
+        ax.set(xticks=[], yticks=[])
         if p <= _NAMED:
-            names = [plain(found.variable_names[i]) for i in order]
-            size = min(8.0, 170.0 / p)
-            ax.set_xticks(range(p), names, rotation=90, fontsize=size)
-            ax.set_yticks(range(p), names, fontsize=size)
-        else:
-            ax.set(xticks=[], yticks=[])
-    for ax in panels[n_classes:]:
-        ax.set_visible(False)
-    bar = figure.colorbar(image, ax=panels.tolist(), shrink=0.7, ticks=[-3, -2, -1, 0, 1, 2, 3])
+            name_cells(ax, [found.variable_names[i] for i in order], min(8.0, 170.0 / p))
+    bar = figure.colorbar(image, ax=figure.axes, shrink=0.7, ticks=[-3, -2, -1, 0, 1, 2, 3])
     bar.ax.set_yticklabels(["0.001", "0.01", "0.1", "1", "0.1", "0.01", "0.001"], fontsize=8)
     bar.set_label("q-value (blue: negative, red: positive)", fontsize=8)
     return finish(figure, path)
@@ -242,25 +231,34 @@ def plot_bootstrap(
     table = found.centrality(measure)
     largest = table.groupby("variable", sort=False)[measure].apply(lambda values: values.abs().max())
     shown = list(largest.sort_values(ascending=False, kind="stable").index[: check_count("n_variables", n_variables)])
-    place = {name: len(shown) - 1 - n for n, name in enumerate(shown)}
+    wide = table.pivot(index="variable", columns="class").loc[shown]
+    numbers = np.stack([wide[name][list(found.class_names)].to_numpy() for name in (measure, "low", "high")])
     figure = new_figure(5.5, max(2.4, 1.3 + 0.26 * len(shown)))
     ax = figure.subplots()
-    shift = np.linspace(0.24, -0.24, len(found.class_names)) if len(found.class_names) > 1 else np.zeros(1)
     if measure == "expected_influence":
         ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
-    for k, name in enumerate(found.class_names):
-        mine = table[(table["class"] == name) & table.variable.isin(shown)]
-        colour, marker = class_style(k, len(found.class_names))
-        at = mine.variable.map(place).to_numpy() + shift[k]
-        ax.hlines(at, mine.low, mine.high, color=colour, linewidth=1.3, alpha=0.85)
-        ax.scatter(mine[measure], at, marker=marker, s=22, color=colour, linewidths=0, zorder=3, label=plain(name))
-    ax.set_yticks([place[name] for name in shown], [plain(name) for name in shown])
-    words = measure.replace("_", " ")
-    ax.set(xlabel=f"{words}, 95 % bootstrap interval", ylim=(-0.7, len(shown) - 0.3))
-    ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
-    ax.xaxis.label.set_fontsize(9)
-    tidy(ax)
+    _draw_intervals(ax, shown, found.class_names, numbers, np.ones(numbers.shape[1:], dtype=bool))
+    ax.set_xlabel(f"{measure.replace('_', ' ')}, 95 % bootstrap interval", fontsize=9)
     return finish(figure, path)
+
+
+def _draw_intervals(
+    ax: Any, names: Sequence[str], class_names: Sequence[str], numbers: FloatArray, filled: BoolArray
+) -> None:
+    """A row for each name and a mark in it for each class: estimate, low and high are `numbers` (3, m, K)."""
+    n_classes, height = len(class_names), np.arange(len(names))[::-1]
+    shift = np.linspace(0.24, -0.24, n_classes) if n_classes > 1 else np.zeros(1)
+    for k, name in enumerate(class_names):
+        colour, marker = class_style(k, n_classes)
+        (estimate, low, high), at = numbers[:, :, k], height + shift[k]
+        ax.hlines(at, low, high, color=colour, linewidth=1.3, alpha=0.85)
+        fill = np.where(filled[:, [k]], _rgba(colour), _rgba("white"))
+        ax.scatter(estimate, at, marker=marker, s=24, c=fill, edgecolors=[colour], linewidths=1.1, zorder=3)
+        ax.scatter([], [], marker=marker, s=24, color=colour, label=plain(name))
+    ax.set_yticks(height, [plain(name) for name in names])
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
+    tidy(ax)
 
 
 def _order(matrices: list[Any]) -> Any:

@@ -166,6 +166,18 @@ def class_blocks(
     return ClassBlocks(block_class, start, flat, group, bundle)
 
 
+def places_in_blocks(
+    block_class: IntArray, size: IntArray, members: IntArray, shape: tuple[int, int]
+) -> tuple[IntArray, IntArray]:
+    """(K, p): block of each variable in each class and its place there, -1: in none."""
+    block = np.repeat(np.arange(len(size)), size)
+    block_of = np.full(shape, -1, dtype=np.int64)
+    slot_of = np.full_like(block_of, -1)
+    block_of[block_class[block], members] = block
+    slot_of[block_class[block], members] = np.arange(len(block)) - (np.cumsum(size) - size)[block]
+    return block_of, slot_of
+
+
 def _with_a_common_variable(block_of: IntArray, tied: IntArray, n_blocks: int) -> IntArray:
     """Label the groups of blocks of tied classes that have a variable in common; `block_of` (K, p) is -1 outside."""
     one, two = (block_of[tied[:, end]].ravel() for end in (0, 1))

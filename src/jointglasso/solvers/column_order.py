@@ -11,6 +11,7 @@ from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.pair_types import SparseColumns
+from jointglasso.screening.groups import places_in_blocks
 
 
 class ClassBlocksInStorage(Protocol):
@@ -56,13 +57,8 @@ class Order:
 
     def places(self) -> tuple[IntArray, IntArray]:
         """(K, U): block of each variable in each class and its place there, -1: in none."""
-        blocks = self.blocks
-        block = np.repeat(np.arange(len(blocks.size)), blocks.size)
-        block_of = np.full((blocks.n_classes, int(self.variable.max(initial=-1)) + 1), -1, dtype=np.int64)
-        slot_of = np.full_like(block_of, -1)
-        block_of[blocks.block_class[block], self.variable] = block
-        slot_of[blocks.block_class[block], self.variable] = np.arange(len(block)) - blocks.member_start[block]
-        return block_of, slot_of
+        shape = self.blocks.n_classes, int(self.variable.max(initial=-1)) + 1
+        return places_in_blocks(self.blocks.block_class, self.blocks.size, self.variable, shape)
 
 
 def as_columns(n_variables: int, row: IntArray, other: IntArray, value: FloatArray) -> SparseColumns:

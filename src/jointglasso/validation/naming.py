@@ -25,7 +25,7 @@ def split_classes(data: Any, class_names: Any, what: str, single: bool) -> dict[
             raise InputError(
                 "class_names is given twice: the keys of the dict already name the classes.", "class_names"
             )
-        names, parts = [str(name) for name in data], list(data.values())
+        names, parts = list(data), list(data.values())
     else:
         single = single or hasattr(data, "columns")
         if not single and not isinstance(data, np.ndarray | Sequence):
@@ -39,22 +39,31 @@ def split_classes(data: Any, class_names: Any, what: str, single: bool) -> dict[
                 data_argument(what),
             )
         parts = [data] if single else list(data)
-        names = (
-            [str(k + 1) for k in range(len(parts))] if class_names is None else word_list("class_names", class_names)
-        )
+        names = list(range(1, len(parts) + 1)) if class_names is None else class_names
     if not parts:
         raise InputError(f"There are no classes (K=0): give at least one {what}.", data_argument(what))
-    if len(names) != len(parts):
-        raise InputError(
-            f"class_names has {len(names)} names, but there are {len(parts)} classes: give one name each.",
-            "class_names",
-        )
+    return dict(zip(distinct_class_names(names, len(parts)), parts, strict=True))
+
+
+def distinct_class_names(given: Any, n_classes: int) -> list[str]:
+    """One different name for each class."""
+    names = names_of_all("class_names", given, n_classes, "classes")
     require_whole_characters(names, "class")
     if len(set(names)) < len(names):
         raise InputError(
             f"class_names holds {_first_duplicate(names)!r} twice: name every class differently.", "class_names"
         )
-    return dict(zip(names, parts, strict=True))
+    return names
+
+
+def names_of_all(parameter: str, given: Any, expected: int, what: str) -> list[str]:
+    """As many names as there are things to be named."""
+    names = word_list(parameter, given)
+    if len(names) != expected:
+        raise InputError(
+            f"{parameter} has {len(names)} names, but there are {expected} {what}: give one name each.", parameter
+        )
+    return names
 
 
 def _first_duplicate(names: Sequence[str]) -> str:
@@ -163,11 +172,7 @@ def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tup
     """Names of the variables: those given, of the columns, or made up."""
     if variable_names is None:
         return tuple(require_unique(reference, "X")) if reference is not None else _made_up(p)
-    names = word_list("variable_names", variable_names)
-    if len(names) != p:
-        raise InputError(
-            f"variable_names has {len(names)} names, but there are {p} variables: give one name each.", "variable_names"
-        )
+    names = names_of_all("variable_names", variable_names, p, "variables")
     if reference is not None and names != reference:
         raise InputError(
             "variable_names disagrees with the column names of the data: leave it out or rename the columns.",
