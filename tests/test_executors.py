@@ -492,3 +492,24 @@ def test_memory_at_the_peak_of_a_stability_selection():
             peaks[max_memory] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
     assert peaks[allowed] <= allowed < 0.9 * peaks[None], peaks
+
+
+def wait_a_while(item, shared, tell):
+    time.sleep(item)
+    return item
+
+
+@pytest.mark.parametrize(("seconds", "n_items", "n_tasks"), [(0.0, 300, (4, 60)), (0.12, 8, (8, 8))])
+def test_items_that_take_no_time_go_together(seconds, n_items, n_tasks):
+    """They are few tasks, but every worker has some; what takes longer is a task each."""
+    sent = []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, function, *arguments):
+            sent.append(arguments)
+            return super().submit(function, *arguments)
+
+    items = [seconds + 1e-9 * n for n in range(n_items)]
+    with Counting(2) as two:
+        assert map_work(Work(wait_a_while, items, None), two) == items
+    assert n_tasks[0] <= len(sent) <= n_tasks[1]

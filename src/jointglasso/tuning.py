@@ -62,6 +62,10 @@ FACTORIZATIONS, DENSE_FACTORIZATIONS = 60.0, 8e4
 #: for a wish to stop; seconds between two snapshots of work that takes long.
 ON_THE_WAY, LOOK_SECONDS, SNAPSHOT_SECONDS = 2**30, 0.2, 30.0
 
+#: Seconds of work that are worth a task elsewhere, which costs up to ten milliseconds; and bytes up to which what
+#: travels is pickled in one piece, since each of its arrays would be a message of its own to Dask.
+TASK_SECONDS, PACKED_BYTES = 0.1, 2**20
+
 # --- Which method (solvers/auto.py, solvers/sweeping.py) ---
 
 #: Groups of blocks up to this size are swept over with all of their matrices at hand. Were it 512, groups of 300 to 450

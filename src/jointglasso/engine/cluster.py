@@ -39,6 +39,8 @@ class Cluster:
         self._client = client
         self._run, self._numbers = uuid.uuid4().hex, itertools.count()
         self._held: _Held | None = None
+        self.pace: dict[Any, float] = {}
+        """Seconds of pieces of work, by their function, as they were last seen."""
         _require_same_version(client)
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, workers: str | None = None) -> _Task:

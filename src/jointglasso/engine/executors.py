@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
+from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Condition, Lock
 from typing import Any, Protocol
@@ -148,6 +150,9 @@ class _Waiting:
         """An item is to be done once more."""
         heappush(self._heap, (self._work.rank(self._work.items[number]), number))
 
+    def __len__(self) -> int:
+        return len(self._heap) + len(self._work.items) - self._known
+
     def drop(self) -> list[int]:
         """Take all that are left."""
         return list(iter(self.next, None))
@@ -230,14 +235,24 @@ class _Report:
     result: Any
     said: list[tuple[Any, ...]]
     warned: list[tuple[str, type[Warning]]]
+    seconds: float
 
 
 def _do_elsewhere(
-    function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any, share: float | None = None
-) -> _Report | NeedsMore:
-    """Run in a worker, which has the core that it runs on and no other, and a share of the memory."""
+    function: Callable[[Any, Any, Tell], Any], items: Any, held: Any, share: float | None, packed: bool
+) -> Any:
+    """Do a few items in a worker, which has the core that it runs on and no other, and a share of the memory."""
     work_alone()
     keep_freed_memory()
+    with single_threaded_blas(), sharing_memory(share):
+        reports = [
+            _report(function, item, own if held is None else held)
+            for item, own in (pickle.loads(items) if packed else items)
+        ]
+    return _packed(reports)[::2]
+
+
+def _report(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any) -> _Report | NeedsMore:
     said: list[tuple[Any, ...]] = []
 
     def tell(*facts: Any) -> bool:
@@ -245,25 +260,41 @@ def _do_elsewhere(
             said.append(facts)
         return False
 
-    with single_threaded_blas(), sharing_memory(share), warnings.catch_warnings(record=True) as caught:
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             result = function(item, shared, tell)
         except NeedsMore as more:
             return more
-    return _Report(result, said, [(str(warning.message), warning.category) for warning in caught])
+    warned = [(str(warning.message), warning.category) for warning in caught]
+    return _Report(result, said, warned, time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A task on its way."""
+
+    numbers: list[int]
+    size: int
+    """Bytes."""
+    machine: str
+    """Where it was sent; empty where it may be anywhere."""
 
 
 class _Elsewhere:
-    """Items on their way through an executor."""
+    """Items on their way through an executor, those that take next to no time a few in a task."""
 
     def __init__(self, work: Work, executor: Executor, places: _Places) -> None:
         self.work, self.executor, self.places = work, executor, places
         self.waiting = _Waiting(work)
         self.results: dict[int, Any] = {}
         self.ended: SimpleQueue[Any] = SimpleQueue()
-        self.running: dict[Any, tuple[int, int, str]] = {}
-        """Number and bytes of the items on their way and the machine they are meant for, by their futures."""
+        self.running: dict[Any, _Sent] = {}
+        """By their futures."""
+        self.hands = float(getattr(executor, "_max_workers", math.inf))
+        self.pace: dict[Any, float] = getattr(executor, "pace", {})
+        """Seconds of the last items, by what was done with them."""
         self.held = self._hold()
 
     def _hold(self) -> Any:
@@ -290,33 +321,47 @@ class _Elsewhere:
         return [self.results[number] for number in range(len(self.results))]
 
     def _send(self) -> bool:
-        """Send off items while there is room for them on the way; whether any was sent."""
+        """Send off tasks while there is room for them on the way; whether any was sent."""
         sent = False
-        while len(self.running) < 2 or sum(size for _, size, _ in self.running.values()) < tuning.ON_THE_WAY:
+        while len(self.running) < 2 or sum(task.size for task in self.running.values()) < tuning.ON_THE_WAY:
             machine = self._machine()
-            if machine is None or (number := self.waiting.next()) is None:
+            if machine is None or not (numbers := self._batch()):
                 break
-            item = self.work.items[number]
-            shared = self.work.narrow(item, self.work.shared) if self.held is None else self.held
-            size = _size((self.work.function, item) if self.held is not None else (self.work.function, item, shared))
-            work = _do_elsewhere, self.work.function, item, shared, self.places.share
-            future = self.executor.submit(*work, **({"workers": machine} if machine else {}))
-            self.running[future] = number, size, machine
+            items = [self.work.items[number] for number in numbers]
+            own = [self.work.narrow(item, self.work.shared) if self.held is None else None for item in items]
+            travelling, size, packed = _packed(list(zip(items, own, strict=True)))
+            task = _do_elsewhere, self.work.function, travelling, self.held, self.places.share, packed
+            future = self.executor.submit(*task, **({"workers": machine} if machine else {}))
+            self.running[future] = _Sent(numbers, size, machine)
             future.add_done_callback(self.ended.put)
             sent = True
         return sent
 
     def _machine(self) -> str | None:
-        """Name of the machine for the next item, "" for any; None while there is no place for it."""
+        """Name of the machine for the next task, "" for any; None while there is no place for it."""
         if not self.places.limited:
             return ""
-        taken = Counter(machine for _, _, machine in self.running.values())
+        taken = Counter(task.machine for task in self.running.values())
         emptiest = min(getattr(self.executor, "machines", dict)() or [""], key=taken.__getitem__)
         anywhere = taken[""] if emptiest else 0  # sent before there was a limit
         return emptiest if taken[emptiest] + anywhere < self.places.at_once else None
 
+    def _batch(self) -> list[int]:
+        """Items of the next task: one, or as many as are worth a task, but no more than a fair share of all.
+
+        How long they take shows when the first are done; before that no more are sent than keep everybody busy.
+        """
+        seconds, fair = self.pace.get(self.work.function), 1.0
+        if math.isfinite(self.hands) and not self.places.limited:
+            if seconds is None and len(self.running) >= 2 * self.hands:
+                return []
+            open_items = len(self.waiting) + sum(len(task.numbers) for task in self.running.values())
+            fair = open_items / (2.0 * self.hands)
+        wanted = 1.0 if seconds is None else tuning.TASK_SECONDS / max(seconds, 1e-6)
+        return list(islice(iter(self.waiting.next, None), max(1, math.ceil(min(wanted, fair)))))
+
     def _take(self) -> bool:
-        """Take the next result, if there is one soon; whether what it says makes somebody want to stop."""
+        """Take the next results, if there are any soon; whether what they say makes somebody want to stop."""
         try:
             future = self.ended.get(timeout=tuning.LOOK_SECONDS)
         except Empty:
@@ -324,36 +369,44 @@ class _Elsewhere:
             return False
         if future not in self.running:  # it was taken back
             return False
-        number, _, _ = self.running.pop(future)
-        report: _Report | NeedsMore = future.result()
-        if isinstance(report, NeedsMore):
-            self.places.make_room(report.needed)
-            self.waiting.again(number)
-            return False
-        for message, category in report.warned:
-            warnings.warn(message, category, stacklevel=2)
-        stop = any([self.work.tell(number, *facts) for facts in report.said])
-        self.results[number] = self.work.finish(number, report.result)
+        task = self.running.pop(future)
+        reports, packed = future.result()
+        stop = False
+        for number, report in zip(task.numbers, pickle.loads(reports) if packed else reports, strict=True):
+            if isinstance(report, NeedsMore):
+                self.places.make_room(report.needed)
+                self.waiting.again(number)
+                continue
+            for message, category in report.warned:
+                warnings.warn(message, category, stacklevel=2)
+            stop = any([self.work.tell(number, *facts) for facts in report.said]) or stop
+            self.pace[self.work.function] = report.seconds
+            self.results[number] = self.work.finish(number, report.result)
         return stop
 
     def _stop(self) -> None:
         """Begin nothing more elsewhere; what was not begun is done here, where it hears the wish to stop."""
         left = self.waiting.drop()
-        for future, (number, _, _) in list(self.running.items()):
+        for future, task in list(self.running.items()):
             if future.cancel():
                 del self.running[future]
-                left.append(number)
+                left += task.numbers
         for number in sorted(left):
             self.results[number] = self.work.do(number)
 
 
-def _size(thing: Any) -> int:
-    """Bytes of something that is to be sent; arrays are not copied for it."""
+def _packed(thing: Any) -> tuple[Any, int, bool]:
+    """Something that is to travel, its bytes, and whether it was pickled: many small arrays are quicker in one piece.
+
+    Big arrays stay as they are, and are not copied to see how big they are.
+    """
     buffers: list[pickle.PickleBuffer] = []
     try:
         head = len(pickle.dumps(thing, protocol=5, buffer_callback=buffers.append))
+        size = head + sum(buffer.raw().nbytes for buffer in buffers)
+        small = size <= tuning.PACKED_BYTES
+        return pickle.dumps(thing, protocol=5) if small else thing, size, small
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise InputTypeError(
             f"This work cannot be sent to a worker ({error}): use threads (executor=None).", "executor"
         ) from None
-    return head + sum(buffer.raw().nbytes for buffer in buffers)
