@@ -24,7 +24,9 @@ class Shown:
         return None
 
     def __str__(self) -> str:
-        return "\n".join(part if isinstance(part, str) else f"\n{_text(part)}\n" for part in self._parts()).strip("\n")
+        return "\n".join(part if isinstance(part, str) else f"\n{table_text(part)}\n" for part in self._parts()).strip(
+            "\n"
+        )
 
     def __repr__(self) -> str:
         first = next(part for part in self._parts() if isinstance(part, str))
@@ -39,10 +41,11 @@ def as_frame(table: Any) -> Any:
     return import_module("pandas").DataFrame(table) if isinstance(table, dict) else table
 
 
-def _text(part: Any) -> str:
+def table_text(part: Any, most: int = SHOWN) -> str:
+    """The first rows of a table as text."""
     table = as_frame(part)
-    text: str = table.head(SHOWN).to_string(index=False, float_format=lambda value: f"{value:.3g}")
-    return f"{text}\n... {len(table) - SHOWN:,} more" if len(table) > SHOWN else text
+    text: str = table.head(most).to_string(index=False, float_format=lambda value: f"{value:.3g}")
+    return f"{text}\n... {len(table) - most:,} more" if len(table) > most else text
 
 
 def html_of(result: Any) -> str:

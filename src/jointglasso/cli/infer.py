@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jointglasso._display import table_text
 from jointglasso._files import atomic_text
 from jointglasso.cli.data import Data, about, prepare, read_beside, read_labelled
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.options import data_options, split
-from jointglasso.cli.results import can_draw, listed_files, write_parameters, write_table
+from jointglasso.cli.results import can_draw, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 from jointglasso.cli.solving import say_if_compiling
 
@@ -136,15 +137,8 @@ def _tell(session: Session, found: Inference, fdr: float) -> None:
 
 
 def _show(session: Session, table: Any) -> None:
-    if len(table) == 0:
-        return
-    shown = table.head(SHOWN)
-    rows = [
-        [value if isinstance(value, str) else f"{value:.3g}" for value in row] for row in shown.itertuples(index=False)
-    ]
-    session.table(list(shown), rows, left=[n for n, name in enumerate(shown) if isinstance(shown[name].iloc[0], str)])
-    if len(table) > SHOWN:
-        session.say(f"  ... and {len(table) - SHOWN} more")
+    if len(table):
+        session.say(table_text(table, SHOWN))
 
 
 def _write(
@@ -186,9 +180,7 @@ def _write(
     if options["figures"] and can_draw(session):
         _draw(folder / "figures", found, again, fdr)
     write_parameters(folder, session, data)
-    files = listed_files(folder, _WHAT)
-    text = [data.describe(), "", found.method(fdr), *found.notes, "", *files, "", session.command_line, ""]
-    atomic_text(folder / "README.txt", "\n".join(text))
+    write_explanation(folder, session, [data.describe(), "", found.method(fdr), *found.notes], _WHAT)
 
 
 def _draw(folder: Path, found: Inference, again: NetworkBootstrap | None, fdr: float) -> None:

@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso._files import atomic_text
 from jointglasso.cli.data import Data, read_data
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.options import data_options, grid_options, numbers, solve_options
-from jointglasso.cli.results import write_parameters, write_table
+from jointglasso.cli.results import write_explanation, write_parameters, write_table
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, counting, make_grid, say_if_compiling, workers_of
 from jointglasso.cli.wording import facts_of
 
 if TYPE_CHECKING:
     from jointglasso import Solution
+
+
+#: What the files of the folder are.
+_WHAT = {
+    "path.csv": "penalties, edges, gap and time of each point",
+    "solutions": "a file for each; read it with jointglasso.load, or jointglasso report",
+    "parameters.json": "data, options and versions: what is needed to do it again",
+}
 
 
 @click.command(cls=Command)
@@ -63,7 +70,8 @@ def path(session: Session, /, **options: Any) -> int:
             facts = _walk(session, folder, points, solutions)
         write_table(folder / "path.csv", _columns(facts))
         write_parameters(folder, session, data, points=points)
-        atomic_text(folder / "README.txt", _explanation(session, data, len(facts)))
+        what = f"Networks by the joint graphical lasso at {len(facts)} pairs of penalties."
+        write_explanation(folder, session, [what, "", data.describe()], _WHAT)
     session.say(f"Written to {target.given}.")
     session.answer(points=facts, asked_for=len(points), out=target.path, data=data.facts)
     if facts[-1]["status_code"] == "interrupt":
@@ -127,12 +135,3 @@ def _columns(facts: list[dict[str, Any]]) -> dict[str, list[Any]]:
     columns = {name: [fact[name] for fact in facts] for name in facts[0] if name != "edges"}
     by_class = {f"edges[{name}]": [fact["edges"][name] for fact in facts] for name in facts[0]["edges"]}
     return {**columns, **by_class}
-
-
-def _explanation(session: Session, data: Data, n_points: int) -> str:
-    return (
-        f"Networks by the joint graphical lasso at {n_points} pairs of penalties.\n\n{data.describe()}\n\n"
-        "Files:\n  path.csv         penalties, edges, gap and time of each point\n"
-        "  solutions        a file for each; read it with jointglasso.load, or jointglasso report\n"
-        f"  parameters.json  what is needed to do it again\n\nMade by: {session.command_line}\n"
-    )

@@ -82,7 +82,7 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
     _write_report(folder, result, contents, notes)
     parameters = result.solution.parameters
     write_parameters(folder, session, result.data, solution=parameters, title=contents.title, notes=notes)
-    atomic_text(folder / "README.txt", _explanation(folder, result, contents, session))
+    write_explanation(folder, session, _explanation(result), _WHAT)
 
 
 def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> None:
@@ -127,9 +127,11 @@ def write_table(path: Path, table: Any) -> None:
     atomic_text(path, text.getvalue())
 
 
-def listed_files(folder: Path, what: Mapping[str, str]) -> list[str]:
-    """Lines that say what those files of a folder are that are there."""
-    return ["Files:", *(f"  {name:<24}{words}" for name, words in what.items() if (folder / name).exists())]
+def write_explanation(folder: Path, session: Session, said: Sequence[str], what: Mapping[str, str]) -> None:
+    """Write README.txt: what there is to say, what those files are that are there, and the command."""
+    files = [f"  {name:<24}{words}" for name, words in what.items() if (folder / name).exists()]
+    text = [*said, "", "Files:", *files, "", f"Made by: {session.command_line}", ""]
+    atomic_text(folder / "README.txt", "\n".join(text))
 
 
 def write_figures(
@@ -209,7 +211,8 @@ _WHAT = {
     "networks.gexf": "for Gephi, with places and colours",
     "networks.cx2": "for Cytoscape and NDEx, with places and style",
     "networks.cyjs": "for Cytoscape and Cytoscape.js",
-    "figures": "networks, degrees, centrality, matrices, convergence, stability and the choice of the penalties",
+    "figures": "networks (the strongest edges where there are many; the report shows all), degrees, centrality, "
+    "matrices, convergence, stability and the choice of the penalties",
     "selection.csv": "the penalties tried, with scores and numbers of edges",
     "selection.txt": "why these penalties were chosen",
     "solution.jgl": "the whole solution, penalised and maximum likelihood values; read it with jointglasso.load, or "
@@ -218,30 +221,20 @@ _WHAT = {
 }
 
 
-def _explanation(folder: Path, result: Result, contents: Contents, session: Session) -> str:
+def _explanation(result: Result) -> list[str]:
     solution = result.solution
     penalties = "lambda1 = {lambda1:.6g}, lambda2 = {lambda2:.6g}".format(**solution.parameters)
     chosen = "as given" if result.selection is None else f"chosen by {result.selection.criterion_name}"
-    files = listed_files(folder, _WHAT)
-    if contents.figures:
-        files.append("The figure of the networks shows the strongest edges where there are many; the report shows all.")
-    return "\n".join(
-        [
-            "Networks by the joint graphical lasso: two variables are joined in a class where they depend on each",
-            "other there given all other variables.",
-            "",
-            result.data.describe(),
-            f"Penalties {penalties}, {chosen}.",
-            edges_found(result.networks),
-            *([] if solution.refit is None else [solution.refit.describe()]),
-            proof(solution),
-            "",
-            *files,
-            "",
-            f"Made by: {session.command_line}",
-            "",
-        ]
-    )
+    return [
+        "Networks by the joint graphical lasso: two variables are joined in a class where they depend on each",
+        "other there given all other variables.",
+        "",
+        result.data.describe(),
+        f"Penalties {penalties}, {chosen}.",
+        edges_found(result.networks),
+        *([] if solution.refit is None else [solution.refit.describe()]),
+        proof(solution),
+    ]
 
 
 #: Figures of differences at most; of more pairs of classes only those are drawn that lie farthest apart.
