@@ -1,12 +1,15 @@
 """Big groups without their blocks in double precision: the same solutions, proofs and manners as with them."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import jointglasso as jgl
 from jointglasso import tuning
+from jointglasso.blocks.big_group import entries_held
+from jointglasso.certificate import gap_radii
 from jointglasso.engine import big_work, execute
 from jointglasso.solvers import big_sweeps
 
@@ -206,6 +209,37 @@ def test_a_callback_stops_them(small_is_big):
     with pytest.warns(jgl.ConvergenceWarning, match="callback"):
         solution = jgl.solve(S, 0.3, 0.1, tol=1e-12, callback=lambda step: step.number >= 2)
     assert np.isfinite(solution.certificate.gap)
+
+
+@pytest.mark.parametrize("screening", ["none", "dynamic"])
+def test_zeros_are_proved_as_pair_by_pair(monkeypatch, small_is_big, screening):
+    kept, solve_item = [], big_work.solve_big_item
+    monkeypatch.setattr(
+        "jointglasso.engine.work.solve_big_item", lambda *given: kept.append(solve_item(*given)) or kept[-1]
+    )
+    S = jgl.SampleCovariance(correlated(p=120), scale="correlation")
+    jgl.solve(S, 0.2, 0.3, screening=screening, tol=1e-4)
+    point = kept[0].opened.point
+    group, penalty = point.group, point.penalty
+    i, j = np.triu_indices(len(group.variables), 1)
+    held = group.held(i, j)
+    assert held.all() == (screening == "none")
+    pair, k = np.nonzero(held)
+    row, column = group.member_of[k, i[pair]], group.member_of[k, j[pair]]
+    _, dual = point.at(row, column)
+    covariance = np.empty(len(k))
+    for c in range(3):
+        covariance[k == c] = S.entries(c, group.members[row[k == c]], group.members[column[k == c]])
+    theta = big_work._values(point.found, group, SimpleNamespace(row=row, column=column, entry_class=k))
+    root = np.sqrt(group.optimal_variance(point.diagonal_penalty))
+    for gap in (1e-9, 1e-4, 1e-2):
+        radius, _ = gap_radii(np.full(len(group.size), gap), group.block_weight)
+        reach = radius[group.member_block[row]] * root[row] * root[column] + 1e-14
+        zeros = penalty.certain_zeros(theta, dual - covariance, reach, reach, entries_held(penalty, held))
+        zeros &= theta == 0.0
+        assert 0 < point.n_absent(gap) == zeros.sum() <= len(theta)
+        assert point.n_absent(gap, cuts_proved=False) == (zeros & held.all(axis=1)[pair]).sum()
+    assert point.n_absent(np.inf) == 0
 
 
 def test_a_wider_gap_proves_less_and_rounding_is_counted(monkeypatch, small_is_big):

@@ -121,9 +121,6 @@ RECOLOUR = 1.5
 #: solution; the change at which it is near.
 STALLED, NEAR_CHANGE = 0.5, 1e-3
 
-#: Pieces into which a batch is cut for each thread; columns of a batch from which on its own pairs are shared out, too.
-BATCH_PIECES, BATCH_SHARED = 2, 64
-
 #: Multiplications for each entry of the blocks in a sweep; multiplications of factors that take as long as one of them.
 SWEEP_WORK, FACTOR_WORK = 10.0, 15.0
 

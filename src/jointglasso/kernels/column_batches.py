@@ -15,17 +15,18 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.column_parts import add_multiple
-from jointglasso.kernels.columns import Batch, Hands, Sweep, Visited, visit_columns
+from jointglasso.kernels.columns import Batch, Hands, Sweep, Visited, visit_column
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_inside, pair_subgradient, pair_threshold
 from jointglasso.kernels.pair_types import Held, SparseColumns, Stack
+from jointglasso.kernels.team import Team, all_done, await_job, done, end, post, take
 
 #: Most that the scaled sum of a row off the diagonal of the Schur complement may be, its diagonal being 1.
 _DOMINATED = 0.9
 
-#: The steps of a batch, to be added up, and all of them for many batches.
-OPEN, VISIT, MIRROR, SETTLE, CLOSE, MANY = 1, 2, 4, 8, 16, 32
-EVERY = OPEN + VISIT + MIRROR + SETTLE + CLOSE + MANY
+#: The steps of a batch that are shared out; the pieces of the second.
+_VISIT, _MIRROR, _SETTLE = range(3)
+_MIRRORS = 64
 
 
 @njit
@@ -89,32 +90,31 @@ def _find_places(stack: Stack, batch: Batch) -> None:
 
 
 @helper
-def _settle_columns(penalty: Penalty, first: int, last: int, batch: Batch, hands: Hands, sweep: Sweep) -> None:
-    """Give the pairs of the columns first..last-1 of a batch with those before them their values, in both rows.
+def _settle_column(penalty: Penalty, d: int, batch: Batch, hands: Hands, sweep: Sweep) -> None:
+    """Give the pairs of column d of a batch with those before it their values, in both rows.
 
     The columns of the batch must be in all other rows.
     """
     stack, visited, W = sweep.stack, sweep.visited, sweep.ascent.W
     n_classes = stack.block_of.shape[0]
     zero, one = np.zeros(n_classes), np.ones(n_classes)
-    for d in range(first, last):
-        visited.shifted[d] = False
-        visited.shift[:, d, :d] = 0.0  # what an earlier batch left there is not of these pairs
-        if visited.n_pairs[d] < 0:
-            continue
-        for k in range(n_classes):
-            block = stack.block_of[k, batch.begin + d]
-            if block >= 0:
-                implied = hands.y[k, : batch.hi[block] - batch.lo[block]]
-                implied[:] = 0.0
-                for a in range(visited.n_pairs[d]):
-                    x = visited.value[d, a, k]
-                    if x != 0.0:
-                        base = stack.offset[block] + stack.slot_of[k, visited.other[d, a]] * stack.size[block]
-                        _subtract(x / visited.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
-        for c in range(d):
-            if visited.n_pairs[c] >= 0:
-                _settle_pair(penalty, c, d, batch, (hands, zero, one), sweep)
+    visited.shifted[d] = False
+    visited.shift[:, d, :d] = 0.0  # what an earlier batch left there is not of these pairs
+    if visited.n_pairs[d] < 0:
+        return
+    for k in range(n_classes):
+        block = stack.block_of[k, batch.begin + d]
+        if block >= 0:
+            implied = hands.y[k, : batch.hi[block] - batch.lo[block]]
+            implied[:] = 0.0
+            for a in range(visited.n_pairs[d]):
+                x = visited.value[d, a, k]
+                if x != 0.0:
+                    base = stack.offset[block] + stack.slot_of[k, visited.other[d, a]] * stack.size[block]
+                    _subtract(x / visited.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
+    for c in range(d):
+        if visited.n_pairs[c] >= 0:
+            _settle_pair(penalty, c, d, batch, (hands, zero, one), sweep)
 
 
 @helper
@@ -197,15 +197,11 @@ def _mirror_rows(first: int, last: int, stack: Stack, batch: Batch, W: FloatArra
 
 
 @helper
-def _close_batch(batch: Batch, sweep: Sweep) -> bool:
-    """Make sure of W, give Theta its new diagonal, append the columns to the sparse ones, add up the changes.
-
-    False, and nothing done, if there is no room for the columns.
-    """
-    stack, ascent, visited, old, new = sweep.stack, sweep.ascent, sweep.visited, sweep.ascent.columns, sweep.new
+def _close_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColumns:
+    """Make sure of W, give Theta its new diagonal, add up the changes; the columns with those of the batch."""
+    stack, ascent, visited, old = sweep.stack, sweep.ascent, sweep.visited, sweep.ascent.columns
     n = new.start[batch.begin]
-    if n + _batch_pairs(batch, sweep) > new.other.shape[0]:
-        return False
+    new = _with_room(n + _batch_pairs(batch, sweep), n, new)
     m = batch.end - batch.begin
     for c in range(m):
         if visited.shifted[c]:
@@ -226,7 +222,18 @@ def _close_batch(batch: Batch, sweep: Sweep) -> bool:
             _append(old.other[old.start[j] : old.start[j + 1]], old.value[old.start[j] :], n, new)
         n += count
         new.start[j + 1] = n
-    return True
+    return new
+
+
+@helper
+def _with_room(wanted: int, n: int, columns: SparseColumns) -> SparseColumns:
+    """The first n pairs of the columns, with room for more than those wanted if there was too little."""
+    if wanted <= columns.other.shape[0]:
+        return columns
+    other, value = np.empty(2 * wanted, np.int64), np.empty((2 * wanted, columns.value.shape[1]))
+    more = SparseColumns(columns.start, other, value)
+    _append(columns.other[:n], columns.value, 0, more)
+    return more
 
 
 @helper
@@ -249,31 +256,51 @@ def _batch_pairs(batch: Batch, sweep: Sweep) -> int:
 
 
 @njit
-def sweep_columns(penalty: Penalty, steps: int, which: IntArray, batch: Batch, hands: Hands, sweep: Sweep) -> int:
-    """Some steps of a batch, or EVERY one of the batches between the cuts `which`; how many batches were closed.
+def sweep_columns(
+    penalty: Penalty, leads: bool, cuts: IntArray, dealt: IntArray, hands: Hands, sweep: Sweep, team: Team
+) -> SparseColumns:
+    """Visit the batches between the `cuts`, as the leader of a team or as one who helps; the new columns.
 
-    `which`: the columns to VISIT; the range of columns to SETTLE, or of members of the blocks to MIRROR; all of them if
-    it is empty. A batch for whose columns there is no room is not closed, and ends it. One kernel for all steps: what
-    several threads do and what a single one does is the same code, compiled once.
+    `dealt` are the columns of each batch, by their numbers in it, in the order in which they are taken.
     """
-    stack, many = sweep.stack, steps & MANY != 0
-    for n in range(which.shape[0] - 1 if many else 1):
-        if many:
-            batch = Batch(which[n], which[n + 1], batch.lo, batch.hi)
-        whole = many or which.shape[0] == 0
-        if steps & OPEN != 0:
-            _find_places(stack, batch)
-        if steps & VISIT != 0:
-            visit_columns(penalty, which[:0] if whole else which, batch, hands, sweep)
-        if steps & MIRROR != 0:
-            first, last = (0, stack.variable.shape[0]) if whole else (which[0], which[1])
-            _mirror_rows(first, last, stack, batch, sweep.ascent.W)
-        if steps & SETTLE != 0:
-            first, last = (0, batch.end - batch.begin) if whole else (which[0], which[1])
-            _settle_columns(penalty, first, last, batch, hands, sweep)
-        if steps & CLOSE != 0 and not _close_batch(batch, sweep):
-            return n
-    return which.shape[0] - 1 if many else 1
+    stack, new = sweep.stack, sweep.ascent.columns
+    if not leads:
+        while await_job(team):
+            _take_pieces(penalty, dealt, hands, sweep, team)
+        return new
+    room = 2 * new.other.shape[0] + 16 * stack.block_of.shape[1]
+    new = SparseColumns(np.zeros_like(new.start), np.empty(room, np.int64), np.empty((room, new.value.shape[1])))
+    for n in range(cuts.shape[0] - 1):
+        batch = Batch(cuts[n], cuts[n + 1], team.lo, team.hi)
+        m = batch.end - batch.begin
+        _find_places(stack, batch)
+        for step in (_VISIT, _MIRROR, _SETTLE):
+            post(team, step, batch.begin, batch.end, _MIRRORS if step == _MIRROR else m)
+            _take_pieces(penalty, dealt, hands, sweep, team)
+            if not all_done(team):
+                return new
+        new = _close_batch(batch, sweep, new)
+    end(team)
+    return new
+
+
+@helper
+def _take_pieces(penalty: Penalty, dealt: IntArray, hands: Hands, sweep: Sweep, team: Team) -> None:
+    """Do what can be taken of the present step of a batch."""
+    n_members = sweep.stack.variable.shape[0]
+    while True:
+        piece = take(team)
+        if piece < 0:
+            return
+        batch = Batch(team.job[1], team.job[2], team.lo, team.hi)
+        if team.job[0] == _VISIT:
+            visit_column(penalty, dealt[batch.begin + piece], batch, hands, sweep)
+        elif team.job[0] == _MIRROR:
+            first, last = piece * n_members // _MIRRORS, (piece + 1) * n_members // _MIRRORS
+            _mirror_rows(first, last, sweep.stack, batch, sweep.ascent.W)
+        else:
+            _settle_column(penalty, batch.end - batch.begin - 1 - piece, batch, hands, sweep)
+        done(team)
 
 
 @njit

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import helper
@@ -28,10 +29,13 @@ _STEPS, _REDUCTION, _CLOSE = 60, 1e-3, 0.3
 _LENGTHS = (1.0, 0.3, 0.1)
 
 
+Gram = FloatArray | NDArray[np.float32]
+
+
 class ActivePairs(NamedTuple):
     """The problem of a column on its active pairs, tau being fixed."""
 
-    gram: FloatArray
+    gram: Gram
     """(K, n, n): the active part of W."""
     covariance: FloatArray
     """(K, n): of the column's own variable with the others."""

@@ -24,11 +24,11 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import helper, njit
-from jointglasso.kernels.column_face import ActivePairs, step_on_face
+from jointglasso.kernels.column_face import ActivePairs, Gram, step_on_face
 from jointglasso.kernels.column_parts import Own, Room, add_multiple, make_room, own_step, rescale
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
-from jointglasso.kernels.pair_types import Ascent, Held, SparseColumns, Stack
+from jointglasso.kernels.pair_types import Ascent, Held, Stack
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
 _PASSES, _JOINS = 300, 20
@@ -75,10 +75,8 @@ class Sweep(NamedTuple):
     tolerance: float
     """Change of x within a column at which it is left."""
     visited: Visited
-    new: SparseColumns
-    """The columns of the batches that are done."""
     sums: FloatArray
-    """(3,): of `Visited.sums`, over these batches."""
+    """(3,): of `Visited.sums`, over the batches that are done."""
 
 
 class Hands(NamedTuple):
@@ -110,20 +108,18 @@ def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Ha
 
 
 @helper
-def visit_columns(penalty: Penalty, which: IntArray, batch: Batch, hands: Hands, sweep: Sweep) -> None:
-    """Solve some columns of a batch, all if `which` is empty, and write them into their own rows outside the batch.
+def visit_column(penalty: Penalty, c: int, batch: Batch, hands: Hands, sweep: Sweep) -> None:
+    """Solve a column of a batch, and write it into its own row outside the batch.
 
     No pair inside the batch may join: it would tie two columns that do not see each other.
     """
     stack, ascent, visited = sweep.stack, sweep.ascent, sweep.visited
     hands.is_active[batch.begin : batch.end] = True
-    for n in range(which.shape[0] if which.shape[0] > 0 else batch.end - batch.begin):
-        c = which[n] if which.shape[0] > 0 else n
-        _enter(batch.begin + c, stack, ascent, hands)
-        active, slot, x = _solve(penalty, batch.begin + c, stack, ascent, sweep.tolerance, hands)
-        _leave(penalty, c, active, slot, x, hands, visited)
-        if visited.n_pairs[c] >= 0:
-            _store(c, stack, batch, ascent, hands, visited)
+    _enter(batch.begin + c, stack, ascent, hands)
+    active, slot, x = _solve(penalty, batch.begin + c, stack, ascent, sweep.tolerance, hands)
+    _leave(penalty, c, active, slot, x, hands, visited)
+    if visited.n_pairs[c] >= 0:
+        _store(c, stack, batch, ascent, hands, visited)
     hands.is_active[batch.begin : batch.end] = False
 
 
@@ -156,7 +152,7 @@ def _solve(
             x[k, a] = ascent.columns.value[first + a, k]
     for i in active:
         hands.is_active[i] = True
-    gram = np.zeros((here.shape[0], 0, 0))
+    gram = np.zeros((here.shape[0], 0, 0), np.float32)  # as W is: that of a hub has a hundred million numbers
     slot = np.zeros((here.shape[0], 0), np.int64)
     done = 0
     for _ in range(_JOINS):
@@ -362,11 +358,11 @@ def _widened(x: FloatArray, width: int) -> FloatArray:
 
 
 @helper
-def _grown_gram(known: FloatArray, slot: IntArray, stack: Stack, hands: Hands, W: FloatArray) -> FloatArray:
+def _grown_gram(known: Gram, slot: IntArray, stack: Stack, hands: Hands, W: FloatArray) -> Gram:
     """The active part of W in each class, given its first rows and columns; zero where a class lacks a variable."""
     n_classes, n = slot.shape
     first = known.shape[1]
-    gram = np.zeros((n_classes, n, n))
+    gram = np.zeros((n_classes, n, n), np.float32)
     for k in range(n_classes):
         for a in range(first):
             copy_row(known[k, a], gram[k, a])
@@ -407,7 +403,7 @@ def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, bloc
 
 @helper
 def _descend(
-    penalty: Penalty, gram: FloatArray, slot: IntArray, stack: Stack, tolerance: float, x: FloatArray, hands: Hands
+    penalty: Penalty, gram: Gram, slot: IntArray, stack: Stack, tolerance: float, x: FloatArray, hands: Hands
 ) -> None:
     """Coordinate descent on the active pairs of a column, on their own part of W, until x settles.
 
@@ -417,6 +413,7 @@ def _descend(
     n_classes, n = slot.shape
     own, room = hands.own, hands.room
     product, covariance, v = np.zeros((n_classes, n)), np.zeros((n_classes, n)), np.ones(n)
+    variance = np.zeros((n_classes, n))
     held = np.zeros((n_classes, n), np.bool_)
     hands.scale[:] = 1.0
     for k in range(n_classes):
@@ -424,6 +421,7 @@ def _descend(
             held[k, a] = slot[k, a] >= 0
             if held[k, a]:
                 add_multiple(x[k, a], gram[k, a], product[k])
+                variance[k, a] = gram[k, a, a]
                 covariance[k, a] = stack.S[hands.base[k] + slot[k, a]]
                 if stack.factor.shape[0] > 0:
                     v[a] = stack.factor[hands.base[k] + slot[k, a]]
@@ -435,7 +433,7 @@ def _descend(
             for k in range(n_classes):
                 if slot[k, a] >= 0:
                     w = own.weight[k]
-                    room.a[m] = w * gram[k, a, a] / own.tau[k]
+                    room.a[m] = w * variance[k, a] / own.tau[k]
                     slope = product[k, a] / own.tau[k] + covariance[k, a]
                     room.b[m] = room.a[m] * x[k, a] - w * slope
                     room.new[m] = x[k, a]
@@ -448,7 +446,7 @@ def _descend(
                 if step != 0.0:
                     x[k, a] = room.new[e]
                     add_multiple(step, gram[k, a], product[k])
-                    biggest = max(biggest, abs(step) * gram[k, a, a] / own.tau[k])
+                    biggest = max(biggest, abs(step) * variance[k, a] / own.tau[k])
         if not pair_apart(penalty):
             biggest = max(biggest, _move_own(penalty, biggest <= 10.0 * tolerance, x, product, hands))
         if biggest <= tolerance:

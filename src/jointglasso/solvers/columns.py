@@ -12,7 +12,6 @@ ones when these are known. Batches do not depend on the number of threads, and s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,6 @@ from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
 from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
 from jointglasso.solvers.column_order import ClassBlocksInStorage, Order, as_columns
-
-#: Stands for all columns of a batch.
-_ALL = np.empty(0, dtype=np.int64)
 
 
 def next_look(rough_gap: float, limit: float, gap: float) -> float:
@@ -169,30 +165,34 @@ class ColumnAscent:
 
     def sweep(self) -> float:
         """Visit every column once; the relative change of W."""
-        from jointglasso.kernels.column_batches import CLOSE, EVERY, sweep_columns
+        from jointglasso.kernels.column_batches import sweep_columns
         from jointglasso.kernels.columns import Sweep
+        from jointglasso.kernels.team import ENDED, Team
 
         self._arrange_batches()
         unit = self.penalty.scale / float(self.blocks.block_weight.max())
         roughest, precision = tuning.COLUMN_PRECISION
         tolerance = min(roughest, precision * self.change) * unit
-        old, n_classes, sums = self.ascent.columns, self.blocks.n_classes, np.zeros(3)
-        room = 2 * len(old.other) + 16 * self.n_variables
-        new = SparseColumns(np.zeros_like(old.start), np.empty(room, dtype=np.int64), np.empty((room, n_classes)))
-        sweep, pair, done = Sweep(self.stack, self.ascent, tolerance, self._visited(), new, sums), self.penalty.pair, 0
-        while done < len(self.cuts) - 1:
-            batch, steps = self._batch(done), CLOSE
-            if self.workers.n_threads == 1 or self.stalled:
-                done += sweep_columns(pair, EVERY, self.cuts[done:], batch, self._hands(0), sweep)
-                if done == len(self.cuts) - 1:
-                    break
-                batch = self._batch(done)  # which is visited, but there was no room for it
-            else:
-                steps = self._visit(batch, sweep)
-            while not sweep_columns(pair, steps, _ALL, batch, self._hands(0), sweep):
-                sweep, steps = sweep._replace(new=_with_room(sweep.new, int(sweep.new.start[batch.begin]))), CLOSE
-            done += 1
-        new = sweep.new
+        n_blocks, sums = len(self.blocks.size), np.zeros(3)
+        team = Team(*(np.zeros(n, dtype=np.int64) for n in (64, 4, n_blocks, n_blocks)))
+        sweep = Sweep(self.stack, self.ascent, tolerance, self._visited(), sums)
+        # The longest columns of a batch first; who solves a column makes no difference to it.
+        m = np.diff(self.cuts)
+        dealt = np.lexsort((-np.diff(self.ascent.columns.start), np.repeat(np.arange(len(m)), m)))
+        dealt -= np.repeat(self.cuts[:-1], m)
+        n_threads = 1 if self.stalled else self.workers.n_threads
+        hands = [self._hands(number) for number in range(n_threads)]
+
+        def take_part(number: int) -> SparseColumns:
+            try:
+                found: SparseColumns = sweep_columns(
+                    self.penalty.pair, number == 0, self.cuts, dealt, hands[number], sweep, team
+                )
+                return found
+            finally:
+                team.counters[ENDED] = 1  # nobody waits for one that has failed
+
+        new, *_ = self.workers.map(take_part, range(n_threads))
         n = new.start[-1]
         columns = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
         self.ascent = Ascent(self.ascent.W, self.ascent.precision, columns)
@@ -304,39 +304,6 @@ class ColumnAscent:
 
         self.workers.map(one, range(len(flats) * len(slots)))
 
-    def _visit(self, batch: Any, sweep: Any) -> int:
-        """Visit the columns of a batch, on threads, and make one matrix of them; the steps left to one thread."""
-        from jointglasso.kernels.column_batches import CLOSE, MIRROR, OPEN, SETTLE, VISIT, sweep_columns
-
-        pair, m = self.penalty.pair, batch.end - batch.begin
-        pieces = min(m, tuning.BATCH_PIECES * self.workers.n_threads)
-        hands = [self._hands(piece) for piece in range(tuning.BATCH_PIECES * self.workers.n_threads)]
-
-        def do(step: int, shares: list[IntArray]) -> None:
-            self.workers.map(lambda n: sweep_columns(pair, step, shares[n], batch, hands[n], sweep), range(len(shares)))
-
-        do(OPEN, [_ALL])
-        # The longest columns first, dealt out like cards; who solves a column makes no difference to it.
-        dealt = np.argsort(-np.diff(self.ascent.columns.start[batch.begin : batch.end + 1]), kind="stable")
-        do(VISIT, [dealt[piece::pieces].copy() for piece in range(pieces)])
-        if m < tuning.BATCH_SHARED:
-            return MIRROR + SETTLE + CLOSE
-        settled = (m * np.sqrt(np.arange(pieces + 1) / pieces)).astype(np.int64)
-        do(MIRROR, [self._shares[part : part + 2] for part in range(self.workers.n_threads)])
-        do(SETTLE, [settled[part : part + 2] for part in range(pieces)])
-        return CLOSE
-
-    @cached_property
-    def _shares(self) -> IntArray:
-        """Members of the blocks shared out to the threads."""
-        return np.linspace(0, len(self.blocks.members), self.workers.n_threads + 1).astype(np.int64)
-
-    def _batch(self, number: int) -> Any:
-        from jointglasso.kernels.columns import Batch
-
-        lo, hi = (np.empty(len(self.blocks.size), dtype=np.int64) for _ in range(2))
-        return Batch(int(self.cuts[number]), int(self.cuts[number + 1]), lo, hi)
-
     def _visited(self) -> Any:
         """Room for what is found out about the columns of a batch."""
         from jointglasso.kernels.columns import Visited
@@ -358,14 +325,6 @@ class ColumnAscent:
             widest, room = int(self.blocks.size.max()), self.penalty.room(n_classes)
             self._room.append(make_hands(n_classes, self.n_variables, widest, room))
         return self._room[number]
-
-
-def _with_room(columns: SparseColumns, n: int) -> SparseColumns:
-    """The first n pairs of the columns, with twice the room."""
-    room = 2 * len(columns.other)
-    other, value = np.empty(room, dtype=np.int64), np.empty((room, columns.value.shape[1]))
-    other[:n], value[:n] = columns.other[:n], columns.value[:n]
-    return SparseColumns(columns.start, other, value)
 
 
 def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
