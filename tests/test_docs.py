@@ -36,6 +36,20 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+def test_what_the_architecture_names_is_there():
+    package = ROOT / "src" / "jointglasso"
+    code = "".join(path.read_text("utf-8") for top in (package, ROOT / "tests") for path in top.rglob("*.py"))
+    *_, text = (DOCS / "architecture.md").read_text("utf-8").split("```")  # below the picture
+    for named in re.findall(r"`([^`]+)`", text):
+        file, _, inside = named.partition(": ")
+        if re.fullmatch(r"[\w/]+(\.py|/)", file):
+            places = [top / file for top in (ROOT, package, *package.iterdir()) if (top / file).exists()]
+            assert places, f"there is no {file}"
+            assert not inside or inside.partition("(")[0] in places[0].read_text("utf-8"), named
+        elif re.fullmatch(r"\w+(\.\w+)*", named):
+            assert named.rpartition(".")[2] in code, named
+
+
 def test_questions_have_answers():
     text = (DOCS / "howto.md").read_text("utf-8")
     questions = re.findall(r"^### (\d+)\. .*\?$", text, flags=re.M)
