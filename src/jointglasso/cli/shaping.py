@@ -173,22 +173,15 @@ def _apart(table: LabelledTable, covariates: list[str], beside: Any) -> tuple[La
 
 
 def _without_effects(table: LabelledTable, covariates: Any) -> LabelledTable:
-    """Residuals after a regression on the covariates, class by class; words count as one indicator for each value."""
-    import pandas as pd
+    """Residuals after a regression on the covariates, class by class."""
+    from jointglasso.covariance.effects import without_effects
 
     named = listed([str(name) for name in covariates])
-    if covariates.isna().any().any():
-        raise InputError(f"The covariates {named} have missing values: fill them in, or leave them out.", "covariates")
     X = table.X.copy()
-    for rows in _by_class(table):
-        coded = pd.get_dummies(covariates.iloc[rows], drop_first=True).to_numpy(dtype=float)
-        design = np.column_stack([np.ones(len(rows)), coded])
-        if len(rows) <= design.shape[1] + 1:
+    for name, rows in zip(table.classes or ["all"], _by_class(table), strict=True):
+        X[rows], lost = without_effects(X[rows], covariates.iloc[rows], name)
+        if len(rows) <= lost + 2:
             raise InputError(f"A class of {len(rows)} samples is too small for the covariates {named}.", "covariates")
-        for j in range(X.shape[1]):
-            there = rows[~np.isnan(X[rows, j])]
-            part = design[np.isin(rows, there)] if len(there) < len(rows) else design
-            X[there, j] -= part @ np.linalg.lstsq(part, X[there, j], rcond=None)[0]
     return replace(table, X=X, source=f"{table.source}; effects of {named} taken out")
 
 

@@ -15,6 +15,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.covariance import CovarianceSource, SampleCovariance
 from jointglasso.covariance.classes import Samples, read_samples
+from jointglasso.covariance.effects import without_effects
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.covariance.ranks import NormalScores
@@ -268,53 +269,15 @@ def _rows(part: Any, keep: IntArray) -> Any:
 
 def _without(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArray]:
     """Residuals of the regression on the covariates within each class, and how many directions that took."""
-    rest, lost = [], []
-    for name, X, table in zip(samples.class_names, samples.matrices, covariates, strict=True):
-        design = _design(table, name)
-        basis, singular, _ = np.linalg.svd(design, full_matrices=False)
-        basis = basis[:, singular > 1e-10 * max(singular.max(initial=0.0), 1e-300)]
-        rest.append(_residuals(X, basis))
-        lost.append(float(basis.shape[1]))
-    return samples.with_parts(rest), np.array(lost)
+    parts = zip(samples.matrices, covariates, samples.class_names, strict=True)
+    rest, lost = zip(*(without_effects(*part) for part in parts), strict=True)
+    return samples.with_parts(list(rest)), np.array(lost)
 
 
 def _names(table: Any) -> tuple[str, ...]:
     """Names of the columns, or how many there are where they have none."""
     columns = list(table.columns)
     return tuple(columns) if all(isinstance(name, str) for name in columns) else (count(len(columns), "covariate"),)
-
-
-def _residuals(X: FloatArray, basis: FloatArray) -> FloatArray:
-    """What the mean and the columns of a basis do not explain; of each variable in the samples that have it."""
-    incomplete = np.isnan(X).any(axis=0)
-    centred = X - X.mean(axis=0)
-    rest = centred - basis @ (basis.T @ centred)
-    for j in np.flatnonzero(incomplete):
-        there = ~np.isnan(X[:, j])
-        design = np.column_stack([np.ones(there.sum()), basis[there]])
-        rest[there, j] = X[there, j] - design @ np.linalg.lstsq(design, X[there, j])[0]
-        rest[~there, j] = np.nan
-    return rest
-
-
-def _design(table: Any, class_name: str) -> FloatArray:
-    """Centred columns: numbers as they are, text and categories as one indicator for each value."""
-    if table.isna().any().any():
-        column = table.columns[table.isna().any()][0]
-        raise InputError(
-            f"Covariate {str(column)!r} has missing values in class {class_name!r}: fill them in.",
-            "covariates",
-            class_name=class_name,
-        )
-    design = require("pandas", "pandas").get_dummies(table.infer_objects()).to_numpy(dtype=float)
-    if not np.isfinite(design).all():
-        raise InputError(
-            f"The covariates of class {class_name!r} hold infinite values: correct them.",
-            "covariates",
-            class_name=class_name,
-        )
-    centred: FloatArray = design - design.mean(axis=0)
-    return centred
 
 
 def _require_varying(given: Samples, left: Samples) -> None:

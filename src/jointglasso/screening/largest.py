@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso import tuning
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, absent_of, as_source
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
+from jointglasso.screening.pairs import tiles
 from jointglasso.validation import InputError, check_weights
 
 
@@ -53,9 +53,6 @@ def lambda_max(
     ]
     w = check_weights(weights, source.class_names, source.sample_sizes)
     v = as_pair_weights(pair_weights, source.variable_names)
-    p = source.n_variables
-    starts = [slice(first, min(first + tuning.TILE, p)) for first in range(0, p, tuning.TILE)]
-    tiles = [(rows, columns) for n, rows in enumerate(starts) for columns in starts[n:]]
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
         weighted = _weighted_pairs(source, w, v, *tile)
@@ -63,7 +60,7 @@ def lambda_max(
             weighted = penalties[0].marked(weighted, *_pairs_of(*tile))
         return np.array([_largest_gauge(penalty, weighted) for penalty in penalties])
 
-    found: FloatArray = np.max(map_on_threads(largest_of, tiles), axis=0)
+    found: FloatArray = np.max(map_on_threads(largest_of, list(tiles(source.n_variables))), axis=0)
     return found
 
 

@@ -131,7 +131,7 @@ def _maybe_strong(penalty: PairPenalty, weighted: FloatArray, factor: FloatArray
     return penalty.strong(weighted * (1.0 + 1e-14), factor)
 
 
-def _tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
+def tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
     """Tiles covering the upper triangle row by row, or a stretch of them."""
     edges = np.append(np.arange(0, p, tuning.TILE), p).tolist()
     n = len(edges) - 1
@@ -156,7 +156,7 @@ def stretches(source: Any) -> list[tuple[int, int]]:
 def scan_stretch(stretch: tuple[int, int], scan: TileScan, tell: Any = None) -> _Columns:
     """Pairs that matter in a stretch of tiles; done by a worker elsewhere."""
     source: Any = scan.source
-    found = [scan.possible(source, *tile) for tile in _tiles(source.n_variables, *stretch)]
+    found = [scan.possible(source, *tile) for tile in tiles(source.n_variables, *stretch)]
     i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
     parts = [scan.judge(i[piece], j[piece]) for piece in _pieces(len(i))]
     columns: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
@@ -216,7 +216,7 @@ class TileScan:
                 return self._candidates_on_device(source)
             except DeviceFailed as error:
                 warnings.warn(f"Screening runs on the processor: {error}.", RuntimeWarning, stacklevel=2)
-        found = map_on_cores(lambda tile: self.possible(source, *tile), list(_tiles(self.source.n_variables)))
+        found = map_on_cores(lambda tile: self.possible(source, *tile), list(tiles(self.source.n_variables)))
         i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
         return i, j
 
