@@ -99,7 +99,7 @@ def test_constant_genes_are_counted_and_named():
     adata = table()
     adata.X[(adata.obs["condition"] == LABELS[0]).to_numpy(), 3] = 7.0
     adata.X[:, 8] = 0.0
-    with pytest.raises(ValueError, match=r"2 of 12 variables are constant within a class \('gene 3/x' in class 'CD4"):
+    with pytest.raises(ValueError, match=r"2 variables are constant in class 'CD4.* \('gene 3/x', .*isolate"):
         fitted(adata)
     assert "jgl" not in adata.uns and len(adata.varp) == 0
 

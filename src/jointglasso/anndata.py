@@ -89,9 +89,8 @@ def fit(
             f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.", "key_added"
         )
     check_choice("constant", constant, ("refuse", "isolate", "drop"))
-    scaled = check_choice("scale", scale, ("correlation", "covariance")) == "correlation"
     samples = samples_by_class(adata, groupby, layer, classes)
-    used = _used_variables(samples, adata.var_names, scaled, constant)
+    used = _varying(samples) if constant == "drop" else np.ones(adata.n_vars, dtype=bool)
     at = np.flatnonzero(used)
     if not used.all():
         samples = {name: part.restricted(at) for name, part in samples.items()}
@@ -144,29 +143,13 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
     )
 
 
-def _used_variables(samples: dict[str, SampleRows], names: Any, scaled: bool, constant: str) -> BoolArray:
-    """Which variables can be used; without scaling a constant one does no harm unless asked to go."""
-    if constant == "isolate" or (constant == "refuse" and not scaled):
-        return np.ones(len(names), dtype=bool)
-    tables = ((name, part.read()) for name, part in samples.items())
-    flat = {name: np.asarray((X[:1] == X).all(axis=0)) for name, X in tables}
-    anywhere = np.logical_or.reduce(list(flat.values()))
-    if not anywhere.any():
-        return np.ones(len(anywhere), dtype=bool)
-    if constant == "refuse":
-        where = next(name for name, mask in flat.items() if mask.any())
-        first = str(names[int(np.flatnonzero(flat[where])[0])])
-        raise InputError(
-            f"{int(anywhere.sum())} of {len(anywhere)} variables are constant within a class ({first!r} in class "
-            f"{where!r} is the first), so they have no correlation: filter them out, or set constant='isolate' to keep "
-            "them without edges in that class, constant='drop' to leave them out.",
-            "constant",
-            class_name=where,
-            variable=first,
-        )
-    if anywhere.all():
+def _varying(samples: dict[str, SampleRows]) -> BoolArray:
+    """Variables that vary within every class."""
+    tables = (part.read() for part in samples.values())
+    used: BoolArray = ~np.logical_or.reduce([np.asarray((X[:1] == X).all(axis=0)) for X in tables])
+    if not used.any():
         raise InputError("Every variable is constant within some class, so there is nothing to estimate.", "constant")
-    return ~anywhere
+    return used
 
 
 def _varp_key(key: str, k: int, what: str) -> str:

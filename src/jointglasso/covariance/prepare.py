@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso._wording import count, listed
+from jointglasso._wording import count
 from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.latent import CATEGORIES, latent_correlation, ordinal_variables
@@ -24,7 +24,14 @@ from jointglasso.covariance.samples import SCALES, SampleCovariance, stated_vari
 from jointglasso.covariance.source import CovarianceSource
 from jointglasso.covariance.windows import Resized
 from jointglasso.errors import argument
-from jointglasso.validation import VARIABLES, InputError, check_choice, check_switch, require_sound_variance
+from jointglasso.validation import (
+    VARIABLES,
+    InputError,
+    check_choice,
+    check_switch,
+    require_sound_variance,
+    require_varying,
+)
 
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
 CONSTANT = ("refuse", "isolate")
@@ -148,7 +155,9 @@ class Preparation:
             )
         location, variance, constant = _moments(samples, self.assume_centered)
         if self.constant == "refuse":
-            _refuse_constant(samples, constant if samples.absent is None else constant & ~samples.absent)
+            refused = constant if samples.absent is None else constant & ~samples.absent
+            for name, mask in zip(samples.class_names, refused, strict=True):
+                require_varying(mask, name, samples.variable_names)
         deviation = np.sqrt(stated_variance(variance, constant, samples.sizes))
         incomplete = any(np.isnan(X).any() for X in samples.matrices)
         ordinal = ordinal_variables(samples) if self.association == "mixed" else None
@@ -257,19 +266,4 @@ def _require_observed(counts: IntArray, class_name: str, variable_names: tuple[s
             f"variable, fill the values in, or set {argument('variables', 'union')} if the class did not measure it.",
             class_name=class_name,
             variable=variable_names[empty[0]],
-        )
-
-
-def _refuse_constant(samples: Samples, constant: BoolArray) -> None:
-    dropped = argument("constant", "drop", words="drop them")
-    for k in np.flatnonzero(constant.any(axis=1)):
-        variables = np.flatnonzero(constant[k])
-        named = listed((samples.variable_names[i] for i in variables), 5)
-        raise InputError(
-            f"{len(variables)} variables are constant in class {samples.class_names[k]!r} ({named}), so they "
-            f"have no correlation there: {dropped}, or set {argument('constant', 'isolate')} to keep them without "
-            "edges in that class.",
-            class_name=samples.class_names[k],
-            variable=samples.variable_names[variables[0]],
-            parameter="constant",
         )

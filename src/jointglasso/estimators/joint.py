@@ -9,12 +9,11 @@ import numpy as np
 from jointglasso.covariance import CovarianceSource, DenseCovariance, is_source
 from jointglasso.covariance.source import CorrelationOf
 from jointglasso.engine import solve
-from jointglasso.errors import argument
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.validation import InputError
+from jointglasso.validation import InputError, require_varying
 
 
 class JointGraphicalLasso(JointModel):
@@ -196,7 +195,9 @@ class JointGraphicalLasso(JointModel):
         else:
             source = DenseCovariance(S, class_names=class_names, variable_names=variable_names, sample_sizes=n_samples)
         variance = np.array([source.diagonal(k) for k in range(source.n_classes)])
-        model._refuse_flat(source, variance)
+        if model.constant == "refuse":
+            for name, row in zip(source.class_names, variance, strict=True):
+                require_varying(row <= 0, name, source.variable_names)
         model.classes_ = np.array(source.class_names)
         model.n_features_in_ = source.n_variables
         if source.variable_names != tuple(f"x{i}" for i in range(source.n_variables)):
@@ -210,15 +211,3 @@ class JointGraphicalLasso(JointModel):
             )
         model._keep(with_refit(used, solution), means, np.sqrt(np.where(variance > 0, variance, 1.0)))
         return model
-
-    def _refuse_flat(self, source: CovarianceSource, variance: Any) -> None:
-        flat = np.argwhere(variance <= 0)
-        if len(flat) and self.constant == "refuse":
-            k, i = flat[0]
-            raise InputError(
-                f"Variable {source.variable_names[i]!r} has zero variance in class {source.class_names[k]!r} "
-                f"({len(flat)} such variances): drop it, or set {argument('constant', 'isolate')}.",
-                "constant",
-                class_name=source.class_names[k],
-                variable=source.variable_names[i],
-            )

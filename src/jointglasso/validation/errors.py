@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._wording import count, listed
 from jointglasso.errors import InputError, argument
 
 #: Variances are to lie between this and its inverse, or be zero.
@@ -51,13 +52,14 @@ def require_ordinary_variance(variance: FloatArray, class_name: str, variable_na
 def require_varying(constant: BoolArray, class_name: str, variable_names: Sequence[str]) -> None:
     """Refuse variables that are constant in a class where a correlation is wanted."""
     if constant.any():
-        variable = variable_names[int(np.flatnonzero(constant)[0])]
+        names = [variable_names[i] for i in np.flatnonzero(constant).tolist()]
+        dropped = argument("constant", "drop", words="drop them")
         raise InputError(
-            f"Variable {variable!r} is constant in class {class_name!r} ({int(constant.sum())} such variables), so it "
-            f"has no correlation: drop it, or set {argument('constant', 'isolate')}, or "
-            f"{argument('scale', 'covariance')} with a penalised diagonal.",
+            f"{count(len(names), 'variable')} {'is' if len(names) == 1 else 'are'} constant in class {class_name!r} "
+            f"({listed(names, 5)}), without a correlation there: {dropped}, or set {argument('constant', 'isolate')} "
+            "to keep them without edges in that class.",
             class_name=class_name,
-            variable=variable,
+            variable=names[0],
             parameter="constant",
         )
 
