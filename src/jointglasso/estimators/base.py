@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from jointglasso.covariance.classes import ONE_CLASS, Samples
 from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation, PreparedSamples
 from jointglasso.errors import argument
+from jointglasso.problem import PROBLEM
 from jointglasso.selection.front import SelectionSettings, select_from
 from jointglasso.selection.likelihood import mean_log_likelihood
 from jointglasso.selection.resampling import SelectionData
@@ -23,13 +25,10 @@ from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, labelled, readable_table
 
 #: Parameters of the estimators that say how covariances are computed.
-PREPARATION = ("scale", "assume_centered", "association", "missing", "constant", "variables")
+PREPARATION = tuple(field.name for field in fields(Preparation))
 
 #: Parameters that are passed on to `solve`, `pair_weights` and others only where they are set.
-SOLVE = (
-    "penalty", "class_graph", "weights", "penalize_diagonal", "fuse_diagonal", "screening", "solver", "tol", "max_iter",
-    "n_jobs", "pair_weights",
-)  # fmt: skip
+SOLVE = (*PROBLEM, "screening", "solver", "tol", "max_iter", "n_jobs")
 
 
 class JointModel(BaseEstimator):  # type: ignore[misc]

@@ -245,16 +245,19 @@ def reachable_floor(source: CovarianceSource, weights: FloatArray, unit: PairPen
     n_pairs = p * (p - 1) // 2
     if n_pairs <= max_pairs:
         return 0.0
-    share = 0.5 * max_pairs / n_pairs
-    draw = np.random.default_rng(0)
-    n_drawn = int(_DRAWN_ABOVE / share)
-    i, j = draw.integers(0, p, n_drawn), draw.integers(0, p - 1, n_drawn)
-    j += j >= i
-    weighted = np.column_stack([weights[k] * source.entries(k, i, j) for k in range(source.n_classes)])
+    weighted = drawn_covariances(source, weights, int(_DRAWN_ABOVE * n_pairs / (0.5 * max_pairs)))
     peak = np.abs(weighted).max(axis=1)
     if unit is None:
         return _exceeded_by(peak, _DRAWN_ABOVE)
     return max(_exceeded_by(_gauges(weighted, unit), _DRAWN_ABOVE), _exceeded_by(peak, _LISTED * _DRAWN_ABOVE))
+
+
+def drawn_covariances(source: CovarianceSource, weights: FloatArray, number: int) -> FloatArray:
+    """Weighted covariances (number, K) of pairs drawn at random, always the same ones."""
+    draw, p = np.random.default_rng(0), source.n_variables
+    i, j = draw.integers(0, p, number), draw.integers(0, p - 1, number)
+    j += j >= i
+    return np.column_stack([weights[k] * source.entries(k, i, j) for k in range(source.n_classes)])
 
 
 def _exceeded_by(values: FloatArray, count: int) -> float:

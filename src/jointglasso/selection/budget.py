@@ -12,8 +12,8 @@ from jointglasso._memory import available_memory
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.engine import plan
-from jointglasso.problem import make_problem
-from jointglasso.screening.curve import reachable_floor
+from jointglasso.problem import PROBLEM, make_problem
+from jointglasso.screening.curve import drawn_covariances, reachable_floor
 from jointglasso.screening.pairs import known_pairs
 from jointglasso.selection.grids import of_problem
 from jointglasso.validation import check_weights
@@ -55,8 +55,7 @@ class Budget:
         self._source = source
         self._max_seconds = max_seconds
         self._max_memory = options.get("max_memory")
-        kept = ("penalty", "class_graph", "weights", "penalize_diagonal", "fuse_diagonal", "pair_weights", "screening")
-        self._options = {name: options[name] for name in kept if name in options}
+        self._options = {name: options[name] for name in (*PROBLEM, "screening") if name in options}
         self._peaks = self._drawn_peaks() if source.n_variables > _SMALL else None
 
     def objection(self, lambda1: float, lambda2: float) -> str:
@@ -79,14 +78,7 @@ class Budget:
         """Largest weighted covariance over the classes of pairs drawn at random, sorted."""
         source = self._source
         w = check_weights(self._options.get("weights"), source.class_names, source.sample_sizes)
-        draw = np.random.default_rng(0)
-        p = source.n_variables
-        i, j = draw.integers(0, p, _DRAWN), draw.integers(0, p - 1, _DRAWN)
-        j += j >= i
-        peak = np.zeros(_DRAWN)
-        for k in range(source.n_classes):
-            np.maximum(peak, w[k] * np.abs(source.entries(k, i, j)), out=peak)
-        return np.sort(peak)
+        return np.sort(np.abs(drawn_covariances(source, w, _DRAWN)).max(axis=1))
 
 
 def describe_left_out(left_out: dict[tuple[float, float], str]) -> str:
