@@ -7,7 +7,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -221,19 +223,83 @@ def test_work_that_kills_every_worker_is_one_sentence(client):
     client.wait_for_workers(2, timeout=150)
 
 
+def pause(full, dask_worker):
+    dask_worker.memory_manager.memory_pause_fraction = False if full else 0.8  # nobody looks whether it is true
+    dask_worker.status = distributed.Status.paused if full else distributed.Status.running
+
+
+def test_workers_that_are_full_are_one_sentence(client, monkeypatch):
+    """They begin nothing any more, and Dask would wait for ever; as long as one of them works there is hope."""
+    monkeypatch.setattr(tuning, "IDLE_SECONDS", 0.5)
+    client.run(pause, True)
+    try:
+        with pytest.raises(RuntimeError, match=r"All Dask workers are paused.*larger memory_limit"):
+            map_work(Work(slowly, [1.0], np.ones(3), hold=False), check_executor(client))
+        client.run(pause, False)
+        work = Work(slowly, [10.0], np.ones(3), hold=False)
+        monkeypatch.setattr(tuning, "LOOK_SECONDS", 0.01)
+        threading.Timer(0.2, client.run, (pause, True)).start()
+        assert map_work(work, check_executor(client)) == [13.0]
+    finally:
+        client.run(pause, False)
+
+
+def test_a_cluster_that_has_lost_all_its_workers_is_waited_for(client, monkeypatch):
+    monkeypatch.setattr(tuning, "IDLE_SECONDS", 0.0)
+    cluster = check_executor(client)
+    monkeypatch.setattr(client, "scheduler_info", lambda n_workers: {"workers": {}})
+    with pytest.warns(RuntimeWarning, match="No Dask worker is left: the work waits until one comes") as said:
+        for _ in range(3):
+            cluster.look()
+    assert len(said) == 1
+
+
+def test_a_client_that_is_closed_is_one_sentence(client, X):
+    with distributed.Client(client.scheduler.address) as closed:
+        pass
+    with pytest.raises(ConnectionError, match=r"distributed\.Client is closed"):
+        jgl.edge_stability(X, lambda1=0.3, lambda2=0.1, executor=closed)
+    mine = distributed.Client(client.scheduler.address)
+    work = Work(slowly, list(range(20)), np.ones(3), finish=lambda number, result: mine.close())
+    with pytest.raises(ConnectionError, match="connection to the Dask scheduler was lost"):
+        map_work(work, check_executor(mine))
+
+
+def test_two_solves_at_once_on_one_client(client, S):
+    found = {}
+
+    def solve_at(lambda1):
+        found[lambda1] = jgl.solve(S, lambda1, 0.1, executor=client)
+
+    both = [threading.Thread(target=solve_at, args=(lambda1,)) for lambda1 in (0.4, 0.35)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    for lambda1, there in found.items():
+        assert_same_bits(jgl.solve(S, lambda1, 0.1), there)
+    assert len(found) == 2
+
+
 def test_another_version_on_the_workers_is_refused(client, S, monkeypatch):
     monkeypatch.setattr(cluster_module, "__version__", "99.0")
     with pytest.raises(RuntimeError, match=r"has version .* of jointglasso, and this process 99\.0: install the same"):
         jgl.solve(S, *LAMBDAS, executor=client)
 
 
+def test_another_numba_on_the_workers_is_a_warning(client, monkeypatch):
+    monkeypatch.setattr(cluster_module, "version", lambda name: "0.1" if name == "numba" else version(name))
+    with pytest.warns(RuntimeWarning, match=r"has numba .* \(here 0\.1\): last digits may differ; install the same"):
+        check_executor(client)
+
+
 def test_workers_without_the_package_and_clusters_without_workers_are_refused(monkeypatch, client):
-    monkeypatch.setattr(cluster_module, "_VERSION_THERE", "__import__('no_such_package').__version__")
+    monkeypatch.setattr(cluster_module, "_VERSIONS_THERE", "[__import__('no_such_package').__version__]")
     with pytest.raises(RuntimeError, match="cannot import jointglasso"):
         check_executor(client)
 
     class Nobody:
-        asynchronous = False
+        asynchronous, status = False, "running"
         run = staticmethod(lambda *arguments, **options: {})
 
     with pytest.raises(RuntimeError, match="has no worker"):

@@ -303,6 +303,19 @@ def test_a_dead_worker_is_one_sentence():
         map_work(Work(die, [1, 2], None), doomed)
 
 
+@pytest.mark.parametrize("when", ["before", "in the middle"])
+def test_an_executor_that_was_shut_down_is_one_sentence(when):
+    executor = ThreadPoolExecutor(1)
+    if when == "before":
+        executor.shutdown()
+    work = Work(
+        wait_a_while, [0.05] * 9, None,
+        finish=lambda number, result: executor.shutdown(wait=False, cancel_futures=True),
+    )  # fmt: skip
+    with pytest.raises(RuntimeError, match=r"The executor was shut down: make another one"):
+        map_work(work, executor)
+
+
 def test_bad_input_is_found_by_a_worker(pool):
     S = np.tile(np.eye(4), (2, 1, 1))
     S[1, :3, :3] = [[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]]

@@ -62,6 +62,9 @@ FACTORIZATIONS, DENSE_FACTORIZATIONS = 60.0, 8e4
 #: for a wish to stop; seconds between two snapshots of work that takes long.
 ON_THE_WAY, LOOK_SECONDS, SNAPSHOT_SECONDS = 2**30, 0.2, 30.0
 
+#: Seconds between two looks whether workers that send nothing do anything.
+IDLE_SECONDS = 10.0
+
 #: Seconds of work that are worth a task elsewhere, which costs up to ten milliseconds; and bytes up to which what
 #: travels is pickled in one piece, since each of its arrays would be a message of its own to Dask.
 TASK_SECONDS, PACKED_BYTES = 0.1, 2**20

@@ -5,21 +5,37 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import itertools
+import math
+import time
 import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
+from jointglasso import tuning
 from jointglasso._version import __version__
 from jointglasso.validation import InputTypeError
 
-_VERSION_THERE = "__import__('jointglasso').__version__"
+#: Packages whose versions decide over the last digits.
+_ARITHMETIC = ("numpy", "scipy", "numba")
+_VERSIONS_THERE = (
+    "[__import__('jointglasso').__version__, "
+    f"*(__import__('importlib.metadata').metadata.version(name) for name in {_ARITHMETIC})]"
+)
+
+_NOBODY = "The Dask cluster has no worker: start one, or wait for it (client.wait_for_workers(1))."
 
 _LOST = (
     "The connection to the Dask scheduler was lost: start it again and solve again. With checkpoint= what was finished "
     "is found there."
+)
+
+_FULL = (
+    "All Dask workers are paused, since their memory is full, and none will begin what waits for it: start them anew "
+    "(client.restart()) with a larger memory_limit, and solve again. With checkpoint= what was finished is found there."
 )
 
 
@@ -39,6 +55,7 @@ class Cluster:
         self._client = client
         self._run, self._numbers = uuid.uuid4().hex, itertools.count()
         self._held: _Held | None = None
+        self._looked, self._idle_since = time.monotonic(), math.inf
         self.pace: dict[Any, float] = {}
         """Seconds of pieces of work, by their function, as they were last seen."""
         _require_same_version(client)
@@ -64,13 +81,36 @@ class Cluster:
     def hold(self, shared: Any) -> Any:
         """Give every worker what all items share, once; it stays with them until something else is to be held."""
         if self._held is None or self._held.value is not shared:
-            self._held = _Held(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
+            try:
+                self._held = _Held(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
+            except TimeoutError:  # nobody would take it
+                raise RuntimeError(_FULL if self.machines() else _NOBODY) from None
         return self._held
 
-    def look(self) -> None:
+    def require_scheduler(self) -> None:
         """Raise an error if the scheduler is gone."""
         if self._client.status not in ("running", "connecting", "newly-created"):
-            raise ConnectionError(_LOST)
+            raise ConnectionError(_LOST) from None
+
+    def look(self) -> None:
+        """Raise an error if the scheduler is gone, or if for a while no worker has been willing to begin anything."""
+        self.require_scheduler()
+        now = time.monotonic()
+        if now - self._looked < tuning.IDLE_SECONDS:
+            return
+        self._looked, workers = now, self._client.scheduler_info(n_workers=-1)["workers"].values()
+        if any(w["status"] != "paused" or w["metrics"]["task_counts"].get("executing") for w in workers):
+            self.heard()
+        elif self._idle_since < now and workers:
+            raise RuntimeError(_FULL)
+        elif self._idle_since == math.inf:
+            self._idle_since = now
+            if not workers:
+                warnings.warn("No Dask worker is left: the work waits until one comes.", RuntimeWarning, stacklevel=2)
+
+    def heard(self) -> None:
+        """Note that the workers do something."""
+        self._idle_since = math.inf
 
     def machines(self) -> Counter[str]:
         """Names of the machines, and how many tasks run at a time on each."""
@@ -122,6 +162,7 @@ class _Task:
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
+        self._cluster.heard()
         lost = asyncio.CancelledError, concurrent.futures.CancelledError, CommClosedError
         try:
             try:
@@ -142,14 +183,32 @@ class _Task:
 
 def _require_same_version(client: Any) -> None:
     """Refuse workers that would compute with another version of this package, or cannot find it."""
-    found = client.run(eval, _VERSION_THERE, on_error="return")
+    from distributed.comm import CommClosedError
+
+    if client.status != "running":
+        raise ConnectionError("The distributed.Client is closed, or has lost its scheduler: make another one.")
+    answers = client.run(eval, _VERSIONS_THERE, on_error="return")
+    found = {worker: there for worker, there in answers.items() if not isinstance(there, CommClosedError)}
     if not found:
-        raise RuntimeError("The Dask cluster has no worker: start one, or wait for it (client.wait_for_workers(1)).")
-    for worker, version in found.items():
-        if isinstance(version, Exception):
-            raise RuntimeError(f"The Dask worker {worker} cannot import jointglasso ({version}): install it there.")
-        if version != __version__:
+        raise RuntimeError(_NOBODY)
+    wanted = dict(zip(("jointglasso", *_ARITHMETIC), (__version__, *map(version, _ARITHMETIC)), strict=True))
+    for worker, there in found.items():
+        if isinstance(there, Exception):
+            raise RuntimeError(f"The Dask worker {worker} cannot import jointglasso ({there}): install it there.")
+        if there[0] != __version__:
             raise RuntimeError(
-                f"The Dask worker {worker} has version {version} of jointglasso, and this process {__version__}: "
+                f"The Dask worker {worker} has version {there[0]} of jointglasso, and this process {__version__}: "
                 "install the same version everywhere."
             )
+    for worker, there in found.items():
+        other = [
+            f"{name} {v} (here {wanted[name]})" for name, v in zip(wanted, there, strict=True) if v != wanted[name]
+        ]
+        if other:
+            warnings.warn(
+                f"The Dask worker {worker} has {' and '.join(other)}: last digits may differ; install the same "
+                "versions everywhere.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            break

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
@@ -27,6 +27,8 @@ from jointglasso._memory import NeedsMore, available_memory, keep_freed_memory, 
 from jointglasso._threads import Workers, available_cores, single_threaded_blas, work_alone
 from jointglasso.engine.cluster import Cluster, is_client
 from jointglasso.validation import InputTypeError
+
+_SHUT = "The executor was shut down: make another one, and keep it open until all is done."
 
 #: Says something, and hears whether to stop.
 Tell = Callable[..., bool]
@@ -122,7 +124,11 @@ def map_work(
     At most `n_jobs` are worked on at a time on one machine, and fewer where they do not fit into `memory` together.
     """
     if executor is not None:
-        return _Elsewhere(work, executor, _Places(hands_of(executor), n_jobs, memory)).run()
+        try:
+            return _Elsewhere(work, executor, _Places(hands_of(executor), n_jobs, memory)).run()
+        except Exception:
+            getattr(executor, "require_scheduler", unheard)()  # without one, errors are of all kinds
+            raise
     n_threads = min(n_jobs or 1, len(work.items))
     if n_threads > 1:
         return _on_threads(work, n_threads, _Places(min(n_threads, available_cores()), None, memory))
@@ -317,6 +323,8 @@ class _Elsewhere:
                     "A worker process died, of too little memory or by a signal: start the executor anew and solve "
                     "again, with fewer workers or a checkpoint."
                 ) from error
+            if isinstance(error, CancelledError):
+                raise RuntimeError(_SHUT) from error
             raise
         return [self.results[number] for number in range(len(self.results))]
 
@@ -331,7 +339,10 @@ class _Elsewhere:
             own = [self.work.narrow(item, self.work.shared) if self.held is None else None for item in items]
             travelling, size, packed = _packed(list(zip(items, own, strict=True)))
             task = _do_elsewhere, self.work.function, travelling, self.held, self.places.share, packed
-            future = self.executor.submit(*task, **({"workers": machine} if machine else {}))
+            try:
+                future = self.executor.submit(*task, **({"workers": machine} if machine else {}))
+            except RuntimeError as error:
+                raise RuntimeError(_SHUT) if "shutdown" in str(error) else error from None
             self.running[future] = _Sent(numbers, size, machine)
             future.add_done_callback(self.ended.put)
             sent = True
