@@ -143,8 +143,8 @@ def test_the_scan_of_samples_is_shared_out(client, kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("p", [1, 511, 512, 513, 2000])
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 100])
 def test_stretches_of_tiles_are_all_tiles(p, step):
-    whole = list(pairs._tiles(p))
-    assert [tile for first in range(0, len(whole), step) for tile in pairs._tiles(p, first, first + step)] == whole
+    whole = list(pairs.tiles(p))
+    assert [tile for first in range(0, len(whole), step) for tile in pairs.tiles(p, first, first + step)] == whole
 
 
 def test_samples_that_a_worker_cannot_find_or_finds_changed(tmp_path):
