@@ -13,7 +13,7 @@ the gap is large that needs the inverses, too, one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -115,8 +115,11 @@ class DualPoint:
     def over_rows(self, function: Callable[[int, int], Result]) -> list[Result]:
         """Results of a function of the first and the last row, for some rows at a time."""
         n, step = self.n_variables, rows_at_once(self.n_variables)
-        with single_threaded_blas() if self.n_threads > 1 else nullcontext():
+        with self._one_thread_each():
             return Workers(self.n_threads).map(lambda first: function(first, min(first + step, n)), range(0, n, step))
+
+    def _one_thread_each(self) -> AbstractContextManager[None]:
+        return single_threaded_blas() if self.n_threads > 1 else nullcontext()
 
     @cached_property
     def _stack(self) -> Stack:
@@ -215,8 +218,13 @@ class DualPoint:
     def dense_dual(self, block: int) -> FloatArray:
         """Upper triangle, and more, of the dual point of a block."""
         group, (listed, _) = self.group, self.projected
-        b = group.size[block]
-        matrix = self.W[group.offset[block] : group.offset[block + 1]].reshape(b, b).astype(np.float64)
+        b, step = group.size[block], tuning.ROWS_AT_ONCE
+        matrix, W = np.empty((b, b)), self.W[group.offset[block] : group.offset[block + 1]].reshape(b, b)
+
+        def copy(first: int) -> None:
+            matrix[first : first + step, first:] = W[first : first + step, first:]
+
+        Workers(self.n_threads).map(copy, range(0, b, step))
         here = np.flatnonzero(listed.block == block)
         matrix[listed.row[here], listed.column[here]] = listed.value[here]
         np.fill_diagonal(matrix, self.variance[group.member_start[block] : group.member_start[block + 1]])
@@ -352,14 +360,23 @@ class DualPoint:
 
     def _scaled_dual(self, scale: FloatArray) -> FloatArray:
         """``sum_ij scale_i |dual_ij| scale_j`` of each block."""
-        found = np.empty(len(self.group.size))
-        for block in range(len(found)):
-            matrix = self.dense_dual(block)
-            mirror(matrix)
-            found[block] = _row_sums(
-                matrix, scale[self.group.member_start[block] : self.group.member_start[block + 1]]
-            )[1]
-        return found
+        group, (listed, _), step = self.group, self.projected, tuning.ROWS_AT_ONCE
+        found, start = bincount(group.member_block, scale * self.variance * scale, len(group.size)), group.member_start
+        W = self.W[group.offset[listed.block] + listed.row * group.size[listed.block] + listed.column]
+        ends = scale[start[listed.block] + listed.row] * scale[start[listed.block] + listed.column]
+        found += 2.0 * bincount(listed.block, ends * (np.abs(listed.value) - np.abs(W)), len(found))
+
+        def some(at: tuple[int, int]) -> float:
+            block, first = at
+            b, mine = group.size[block], scale[start[block] : start[block + 1]]
+            rows = self.W[group.offset[block] + first * b : group.offset[block] + min(first + step, b) * b]
+            above = np.triu(np.abs(rows, dtype=np.float64).reshape(-1, b)[:, first:], 1)
+            return 2.0 * float(mine[first : first + step] @ above @ mine[first:])
+
+        pieces = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, step)]
+        with self._one_thread_each():
+            sums = Workers(self.n_threads).map(some, pieces)
+        return found + bincount(np.array([block for block, _ in pieces]), np.array(sums), len(found))
 
     def _scaled_theta(self, scale: FloatArray) -> FloatArray:
         """``scale_i sum_j |theta_ij| scale_j`` of each member."""
@@ -440,7 +457,9 @@ class DualPoint:
         place[self.order] = np.arange(len(place))
         ends = place[self.group.local[row]], place[self.group.local[column]]
         cls = self.group.block_class[self.group.member_block[row]]
-        return replace(self, instead=(cls, np.minimum(*ends), np.maximum(*ends), value))
+        other = replace(self, instead=(cls, np.minimum(*ends), np.maximum(*ends), value))
+        other.__dict__["_logdets_of_theta"] = self._logdets_of_theta  # the factors of a large Theta take seconds
+        return other
 
 
 def rows_at_once(n: int) -> int:
