@@ -165,6 +165,40 @@ def test_a_pair_that_fails_the_check_is_merged_only_where_the_gap_asks_for_it(mo
             assert ((Theta != 0).toarray() <= (other != 0).toarray()).all()
 
 
+def test_another_round_goes_on_where_the_sweeps_left_w(monkeypatch, small_is_big):
+    rng = np.random.default_rng(14)
+    p, n, f = rng.integers(12, 50), rng.integers(15, 60), rng.integers(2, 6)
+    shared, scales = rng.standard_normal((n, f)), rng.uniform(0.1, 2, 3) * rng.uniform(0.3, 1)
+    X = [shared @ rng.standard_normal((f, p)) * scale + rng.standard_normal((n, p)) for scale in scales]
+    lambdas = np.array([rng.uniform(0.1, 0.5), rng.uniform(0.01, 0.5)]) * np.mean([x.var(axis=0).mean() for x in X])
+    tasks, solve = [], big_work.solve_big
+    monkeypatch.setattr(big_work, "solve_big", lambda task: tasks.append((task, solve(task))) or tasks[-1][1])
+    given, carry = [], big_work._carried
+    monkeypatch.setattr(big_work, "_carried", lambda *of: given.append((of[1], carry(*of))) or given[-1][1].copy())
+    assert jgl.solve(jgl.SampleCovariance(X), *lambdas, tol=1e-6).status
+    (_, (_, before, _)), *_, (task, (_, sweeps, _)) = tasks
+    assert 0 < sweeps < before and task.W is not None
+    points, W = given[-1]
+    held = np.zeros(len(W), dtype=bool)
+    for point in points:
+        row, column = (end.ravel() for end in np.indices((len(point.group.members),) * 2))
+        inside = point.group.member_block[row] == point.group.member_block[column]
+        row, column = row[inside], column[inside]
+        old, _ = point.at(row, column)
+        k = point.group.block_class[point.group.member_block[row]]
+        now = (
+            task.group.member_of[k, np.searchsorted(task.group.variables, point.group.members[end])]
+            for end in (row, column)
+        )
+        place = task.group.positions(*now)
+        held[place] = True
+        np.testing.assert_array_equal(W[place], old.astype(np.float32))
+    assert held.mean() > 0.3
+    own = np.arange(len(task.group.members))
+    held[task.group.positions(own, own)] = True
+    assert not W[~held].any()
+
+
 def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):
     monkeypatch.setattr(tuning, "BATCHED_BLOCK", 40)
     S = jgl.SampleCovariance(correlated(p=150, strength=0.5), scale="correlation")

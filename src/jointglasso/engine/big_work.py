@@ -7,9 +7,11 @@ these are a system of their own, with the diagonal and the pairs in question and
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from jointglasso import tuning
@@ -157,13 +159,14 @@ def reopen_big(outcome: Outcome, item: Item, shared: Shared) -> OpenedBig:
 
 def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
     problem = shared.problem
-    start = None
+    start, W = None, None
     if item.saved is not None:
         start = _saved(group, item.saved)
     if start is None and item.start is not None:
         start = support_of(group, item.start)
     if start is None and shared.warm_start is not None:
         start = _given(group, shared.warm_start)
+        W = _carried(group, shared.warm_start.points, problem.diagonal_penalty)
     task = BigTask(
         group=group,
         penalty=problem.penalty,
@@ -172,6 +175,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
         max_iter=item.max_iter,
         n_threads=cores_here(),
         start=start,
+        W=W,
         report=tell,
         matrices=matrices_on(_device(problem.source)),
     )
@@ -301,6 +305,26 @@ def _given(group: BigGroup, start: WarmStart) -> Support:
     if not start.trusted:
         _require_definite(group, found)
     return found
+
+
+def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: float) -> NDArray[np.float32] | None:
+    """W of groups that have become part of this one, diagonal elsewhere; None if there are none."""
+    W, own = None, np.arange(len(group.members))
+    for point in points:
+        old = point.group
+        if not np.isin(old.variables, group.variables).all():
+            continue
+        if W is None:
+            W = np.zeros(int(group.offset[-1]), dtype=np.float32)
+            W[group.positions(own, own)] = group.optimal_variance(diagonal_penalty)
+        for block, b in enumerate(old.size):
+            variables = old.members[point.arranged.member[old.member_start[block] : old.member_start[block + 1]]]
+            member = group.member_of[old.block_class[block], np.searchsorted(group.variables, variables)]
+            into = group.member_block[member[0]]
+            slot = member - group.member_start[into]
+            matrix = W[group.offset[into] : group.offset[into + 1]].reshape(group.size[into], -1)
+            matrix[np.ix_(slot, slot)] = point.W[old.offset[block] : old.offset[block + 1]].reshape(b, b)
+    return W
 
 
 def _require_definite(group: BigGroup, theta: Support) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
+from jointglasso.engine.big_work import OpenedBig
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import check_executor
 from jointglasso.engine.latent import require_latent, with_latent
@@ -292,7 +293,8 @@ def _solve_in_rounds(
                 precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
         if not merged:
             return _Final(outcomes, certificate, precision, certified, n_iter)
-        start = WarmStart(precision, trusted=True)
+        points = [o.opened.point for o in outcomes if isinstance(o.opened, OpenedBig)]
+        start = WarmStart(precision, trusted=True, points=points)
 
 
 def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:

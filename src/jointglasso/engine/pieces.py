@@ -25,6 +25,8 @@ class WarmStart:
     precision: Sequence[Any]
     trusted: bool
     """Whether they come from a solve, so that they, and any blocks of them, are known to be definite."""
+    points: Sequence[Any] = ()
+    """Dual points of big groups, which hold their W, of the round before."""
 
 
 @dataclass(frozen=True)

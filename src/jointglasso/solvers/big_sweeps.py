@@ -38,6 +38,8 @@ class BigTask:
     n_threads: int
     start: Support | None = None
     """Where to start from, if that is known better than the diagonal."""
+    W: NDArray[np.float32] | None = None
+    """The W that goes with it, as the blocks store it, where sweeps have left one; else its inverse is asked for."""
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], Support]], None] = field(default=lambda theta: None)
     """Called after each sweep, with a way to a Theta worth going on from, if it is wanted."""
@@ -47,7 +49,7 @@ class BigTask:
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
     """The best point found, the number of sweeps, and what ended them."""
-    best = None if task.start is None else at_inverse(task, task.start)
+    best = None if task.start is None or task.W is not None else at_inverse(task, task.start)
     if best is not None and best.gap <= task.limit(best.objective):
         return best, 0, "tolerance"
     ascent, why = _begin(task, best), "max_iter"
@@ -126,7 +128,7 @@ def at_inverse(task: BigTask, theta: Support) -> DualPoint:
 def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
     """W at S with its optimal diagonal, shrunk as far as the penalty allows where the diagonal is not penalised.
 
-    Or at the dual point of a start, if that is definite.
+    Or where earlier sweeps left it, or at the dual point of a start, if that is definite.
     """
     from jointglasso.kernels.small_columns import NEGLIGIBLE
 
@@ -136,7 +138,9 @@ def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
     S = _read(group, workers)
     nobody = np.empty(0, dtype=np.int64)
     start = Support(nobody, nobody, np.empty((0, group.n_classes)), 1.0 / variance)
-    if near is not None and np.isfinite(near.gap):
+    if task.start is not None and task.W is not None:
+        start, W, ties, change = task.start, task.W, (task.start.i, task.start.j), tuning.NEAR_CHANGE
+    elif near is not None and np.isfinite(near.gap):
         start, W, ties, change = near.found, near.W, (near.found.i, near.found.j), tuning.WARM_CHANGE
         for block in range(len(group.size)):
             dual = near.dense_dual(block)
