@@ -82,8 +82,20 @@ def test_infer_takes_subjects_and_batches_from_other_columns(table, tmp_path):
     assert set(part["edges"]) == {"ill"}
 
 
+def test_infer_proposes_what_works_where_a_variable_is_constant(table, tmp_path):
+    first, *lines = table.read_text().splitlines()
+    path = tmp_path / "constant.csv"
+    cells = [line.split(",") for line in lines]
+    held = [",".join([state, "1" if state == "ill" else value, *rest]) for state, value, *rest in cells]
+    path.write_text("\n".join([first, *held]))
+    said = invoke("infer", path, "--label", "state", code=2).stderr
+    assert "does not vary in class 'ill'" in said and "leave them out with --constant drop." in said
+    assert "6 variables" in invoke("infer", path, "--label", "state", "--constant", "drop").stdout
+
+
 def test_infer_says_what_it_cannot_do(table):
     assert "leave it out" in invoke("infer", table, "--label", "state", "--scale", "covariance", code=2).stderr
+    assert "take drop" in invoke("infer", table, "--label", "state", "--constant", "isolate", code=2).stderr
     assert "take complete" in invoke("infer", table, "--label", "state", "--missing", "pairwise", code=2).stderr
     assert "nonparanormal" in invoke("infer", table, "--label", "state", "--association", "spearman", code=2).stderr
     for option in ("--covariates", "--groups", "--drop"):

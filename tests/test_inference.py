@@ -478,9 +478,9 @@ def test_bad_data_are_told_in_one_sentence(table):
         jgl.infer(X.iloc[:155], ["case"] * 150 + ["tiny"] * 5)
     with pytest.raises(ValueError, match="one variable"):
         jgl.infer(X[["g1"]], y)
-    with pytest.raises(ValueError, match=r"\('g1'\) do not vary in class 'case', so"):
+    with pytest.raises(ValueError, match=r"\('g1'\) does not vary in class 'case', without"):
         jgl.infer(X.assign(g1=1.0), y)
-    with pytest.raises(ValueError, match=r"\('g2'\) do not vary in class 'case' beyond the covariates"):
+    with pytest.raises(ValueError, match=r"\('g2'\) does not vary in class 'case' beyond the covariates"):
         jgl.infer(X, y, covariates=3.0 * X["g2"])
     holes = X.copy()
     holes.iloc[3, 2] = np.nan

@@ -85,7 +85,7 @@ def infer(session: Session, /, **options: Any) -> int:
         if named is None:
             raise
         raise about(error, "groups" if named == options["groups"] else "covariates") from None
-    data = prepare(table, preparation, options["file"])
+    data = prepare(table, {**preparation, "constant": "isolate"}, options["file"])  # `infer` says what does not vary
     columns = read_beside(options, beside)
     session.say(data.describe())
     say_if_compiling(session)
@@ -116,6 +116,8 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError("--scale covariance: partial correlations are the same on either scale; leave it out.")
     if options["association"] == "mixed" and options["n_resamples"]:
         raise click.UsageError("--bootstrap does not go with --association mixed: leave one of them out.")
+    if options["constant"] == "isolate":
+        raise click.UsageError("--constant isolate does not go with tests, which need every variable: take drop.")
     if options["missing"] == "pairwise":
         raise click.UsageError("--missing pairwise has no standard errors: take complete, em or drop-variables.")
 

@@ -12,7 +12,7 @@ from scipy.linalg import helmert
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso._wording import count
+from jointglasso._wording import count, listed
 from jointglasso.covariance import CovarianceSource, SampleCovariance
 from jointglasso.covariance.classes import Samples, read_samples
 from jointglasso.covariance.effects import without_effects
@@ -288,12 +288,12 @@ def _require_varying(given: Samples, left: Samples) -> None:
             constant |= np.nanvar(rest, axis=0) <= 1e-16 * np.nanvar(X, axis=0)
         still = np.flatnonzero(constant)
         if len(still):
-            named = ", ".join(repr(given.variable_names[i]) for i in still[:5]) + (", ..." if len(still) > 5 else "")
             beyond = "" if given is left else " beyond the covariates"
-            number = f"{len(still)} variable{'' if len(still) == 1 else 's'}"
+            dropped = argument("constant", "drop", words="leave them out")
             raise InputError(
-                f"{number} ({named}) do not vary in class {name!r}{beyond}, so they have no correlation there: leave "
-                "them out.",
+                f"{count(len(still), 'variable')} ({listed((given.variable_names[i] for i in still), 5)}) "
+                f"{'does' if len(still) == 1 else 'do'} not vary in class {name!r}{beyond}, without a correlation "
+                f"there: {dropped}.",
                 "X",
                 class_name=name,
             )
