@@ -28,7 +28,7 @@ import jointglasso as jgl
 from common import describe_machine, memory_of, peak_mebibytes, print_header, print_row
 from jointglasso._threads import map_on_threads
 from jointglasso.screening.curve import critical_correlation
-from jointglasso.screening.pairs import _tiles
+from jointglasso.screening.pairs import tiles
 from jointglasso.tuning import TILE
 
 SETTINGS = {1: (0.1, 0.5), 2: (0.2, 0.2), 3: (0.3, 0.1), 4: (0.4, 0.05), 5: (0.5, 0.01)}
@@ -74,7 +74,7 @@ def bare_products(source: jgl.SampleCovariance) -> float:
             source.rough_correlations(k, *tile, out=out)
 
     began = time.perf_counter()
-    map_on_threads(multiply, list(_tiles(source.n_variables)))
+    map_on_threads(multiply, list(tiles(source.n_variables)))
     return time.perf_counter() - began
 
 

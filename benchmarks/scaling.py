@@ -1,6 +1,7 @@
 """Scaling of `select` and of one solve, in threads, processes and Dask workers; plans against the truth; the scan.
 
     python benchmarks/scaling.py --workers 2 --variables 500
+    python benchmarks/scaling.py --workers 2 8 16 --variables 500 --only select
     python benchmarks/scaling.py --workers 16 --plan 100000 --simulate 1000000 64
     python benchmarks/scaling.py --workers 16 --scan 20000
 
@@ -91,23 +92,29 @@ def timed(label: str, work: Callable[..., Any], arguments: dict[str, Any]) -> tu
         return time.perf_counter() - began, answer
 
 
+#: Seconds and answer on one core, which is timed once however many numbers of workers are tried.
+alone: dict[str, tuple[float, Any]] = {}
+
+
 def measure(name: str, work: Callable[..., Any], how: dict[str, dict[str, Any]], repeats: int) -> None:
     """Time every way in turn, and say what it gained."""
     first: dict[str, tuple[float, Any]] = {}
+    how = {label: arguments for label, arguments in how.items() if label != "one core" or name not in alone}
     for label, arguments in how.items():
         first[label] = timed(label, work, arguments)
         print(f"{name:<28} {label:<16} {first[label][0]:8.2f} s  at first", flush=True)
-    alone = first["one core"][1]
-    different = [label for label, (_, found) in first.items() if not np.array_equal(found, alone, equal_nan=True)]
+    answer = alone[name][1] if name in alone else first["one core"][1]
+    different = [label for label, (_, found) in first.items() if not np.array_equal(found, answer, equal_nan=True)]
     if different:
         raise SystemExit(f"{name}: {different} give other numbers than one core")
     best = dict.fromkeys(how, np.inf)
     for _ in range(repeats):
         for label, arguments in how.items():
             best[label] = min(best[label], timed(label, work, arguments)[0])
+    alone.setdefault(name, (best.get("one core", np.inf), answer))
     for label, taken in best.items():
         n = 1 if label == "one core" else int(label.split()[0])
-        efficiency = best["one core"] / taken / n
+        efficiency = alone[name][0] / taken / n
         print(f"{name:<28} {label:<16} {taken:8.2f} s  efficiency {efficiency:.0%}", flush=True)
 
 
@@ -182,7 +189,8 @@ def scan(p: int, n_workers: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, nargs="+", default=[2])
+    parser.add_argument("--only", choices=["select", "solve"])
     parser.add_argument("--variables", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--plan", type=int)
@@ -193,17 +201,20 @@ def main() -> None:
     if given.plan or given.simulate or given.scan:
         jgl.warm_kernels()
         if given.scan:
-            scan(given.scan, given.workers)
+            scan(given.scan, given.workers[0])
         if given.plan:
-            against_the_truth(given.plan, given.workers)
+            against_the_truth(given.plan, given.workers[0])
         if given.simulate:
             foretell(*given.simulate)
         return
-    with ways(given.workers) as how:
-        measure(f"select, p={given.variables}, 5 folds", selection(given.variables), how, given.repeats)
-        measure(f"solve, p={4 * given.variables}", solves(4 * given.variables), how, given.repeats)
-        weak = solves(4 * given.variables * given.workers)
-        measure_weak(f"solve, p={4 * given.variables} a worker", solves(4 * given.variables), weak, how, given.repeats)
+    select, p = selection(given.variables), 4 * given.variables
+    for n_workers in given.workers:
+        with ways(n_workers) as how:
+            if given.only != "solve":
+                measure(f"select, p={given.variables}, 5 folds", select, how, given.repeats)
+            if given.only != "select":
+                measure(f"solve, p={p}", solves(p), how, given.repeats)
+                measure_weak(f"solve, p={p} a worker", solves(p), solves(p * n_workers), how, given.repeats)
 
 
 if __name__ == "__main__":
