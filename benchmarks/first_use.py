@@ -33,7 +33,7 @@ def run(what: str) -> None:
     mixing = np.eye(60) + 0.4 * (rng.random((60, 60)) < 2.0 / 60)
     X, y = np.vstack([rng.standard_normal((100, 60)) @ mixing for _ in range(3)]), np.repeat(list("abc"), 100)
     if what == "select":
-        jgl.refit(jgl.SampleCovariance.from_samples(X, y), jgl.select(X, y).solution)
+        jgl.refit(jgl.SampleCovariance.from_labels(X, y), jgl.select(X, y).solution)
     else:
         jgl.solve(np.stack([np.corrcoef(X[y == k], rowvar=False) for k in "abc"]), 0.2, 0.05)
 

@@ -15,7 +15,7 @@ import pytest
 
 import jointglasso
 from jointglasso import warm
-from jointglasso.kernels import cache, group_state, small_columns, support
+from jointglasso.kernels import cache, column_batches, entries, group_state, small_columns, support
 
 #: Compiles one small kernel, and says where numba keeps it.
 ONE_KERNEL = (
@@ -136,14 +136,46 @@ def test_processes_that_need_a_kernel_at_once_compile_it_once(tmp_path):
     assert sorted(misses) == [0, 0, 1]
 
 
-def test_what_is_compiled_ahead_is_what_a_solve_needs():
-    draw = np.random.default_rng(0)
-    S = np.stack([np.corrcoef(draw.normal(size=(30, 8)) + draw.normal(size=(30, 1)), rowvar=False) for _ in range(2)])
-    jointglasso.refit(S, jointglasso.solve(S, 0.2, 0.05))
-    kernels = small_columns.ascend_small_groups, support.sweep_support
+def test_what_is_compiled_ahead_is_what_problems_need():
+    """Else it would be compiled for nothing, and again when it is needed."""
+    for problem in warm._problems():
+        problem()
+    kernels = (
+        column_batches.sweep_columns, small_columns.ascend_small_groups, entries.update, entries.nearest_subgradient,
+        support.sweep_support, support.sandwiched,
+    )  # fmt: skip
     needed = [set(kernel.overloads) for kernel in kernels]
     warm._compile_last()
+    for compile_one in warm._longest():
+        compile_one()
     assert all(needed) and needed == [set(kernel.overloads) for kernel in kernels]
+
+
+def test_other_types_need_not_wait_and_share_the_index(tmp_path):
+    """Two processes compile one kernel for different types: each is kept, and neither takes the other's file."""
+    code = (
+        "import numpy as np\nfrom jointglasso.kernels import components\n"
+        "i = np.arange(8){}\nprint(components.components(8, i[:2], i[:2]).tolist())"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code.format(step)], env=environment, stdout=subprocess.PIPE)
+        for step in ("", "[::2]")
+    ]
+    assert [process.communicate(timeout=120)[0] for process in processes] == [b"[0, 1, 2, 3, 4, 5, 6, 7]\n"] * 2
+    assert len(list(tmp_path.rglob("components.components-*.nbc"))) == 2
+
+
+def test_code_of_other_sources_never_passes_for_new(tmp_path):
+    """numba names code in the index before it is there: a process killed in between must leave nothing to be taken."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    stop = "from jointglasso.kernels import cache\nimport numba.core.caching as c\n"
+    old = "cache.sources_digest = lambda: 'old'\n"
+    die = "import os\nc.IndexDataCacheFile._save_data = lambda *given: os._exit(3)\n"
+    wrong = ONE_KERNEL.replace("np.array([1])", "np.array([0])")
+    for code, returned in ((stop + old + ONE_KERNEL, 0), (stop + die + wrong, 3)):
+        assert subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True).returncode == returned
+    assert list(tmp_path.rglob("components.components-*.nbi")) and not list(tmp_path.rglob("components.components-*.nbc"))
 
 
 def test_a_helper_called_from_python_is_an_error():

@@ -25,8 +25,8 @@ _MOST_HELPERS = 5
 def warm_kernels() -> float:
     """Run small problems through every solver and rule, filling numba's cache on disk; return the seconds it took.
 
-    Other processes, one for each further core, do the same beginning with the last problems: what one of them compiles
-    the others find or wait for.
+    Other processes, one for each further core, begin with the kernels that take longest, and then with the last of these
+    problems: what one of them compiles the others find or wait for.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def warm_kernels() -> float:
     n_helpers = min(available_cores() - 1, _MOST_HELPERS) if kernel_cache().folder is not None else 0
     with ExitStack() as helpers:
         for helper in range(n_helpers):
-            helpers.enter_context(_another_process(f"_run_backwards({helper} / {n_helpers})"))
+            helpers.enter_context(_another_process(f"_run_backwards({helper}, {n_helpers})"))
         for problem in _problems():
             problem()
     return time.perf_counter() - began
@@ -77,7 +77,7 @@ def _problems() -> list[Callable[[], object]]:
     from jointglasso.engine.screen import SCREENING
     from jointglasso.problem import make_problem
     from jointglasso.screening import RULES, screen
-    from jointglasso.selection import refit
+    from jointglasso.selection import lambda_grid, refit
 
     rng = np.random.default_rng(0)
     samples = [rng.standard_normal((30, 8)) + rng.standard_normal((30, 1)) for _ in range(2)]
@@ -103,6 +103,9 @@ def _problems() -> list[Callable[[], object]]:
             for solver in SOLVERS
             for screening in SCREENING
         ),
+        partial(lambda_grid, source),
+        _compile_last,
+        partial(lambda_grid, source, penalty="chain"),
         *(
             partial(solve, matrices, 0.2, 0.1, penalty="chain", solver=solver)  # for all that compare values
             for matrices, solver in ((S, "admm"), (S, "proximal_gradient"), (S, "auto"), (chain, "auto"))
@@ -110,27 +113,73 @@ def _problems() -> list[Callable[[], object]]:
     ]
 
 
-def _run_backwards(part: float) -> None:
-    """Solve the problems from the last one on, or from a part of them before it."""
-    problems = _problems()[::-1]
-    first = int(part * len(problems))
-    for problem in problems[first:] + problems[:first]:
+def _run_backwards(helper: int, n_helpers: int) -> None:
+    """Compile one share of the kernels that take longest, then solve the problems from the last one on.
+
+    Those kernels are given types alone: a problem would need others first, the same for all processes, which would
+    wait for one another.
+    """
+    for compile_one in _longest()[helper::n_helpers]:
+        compile_one()
+    for problem in _problems()[::-1]:
         problem()
 
 
 def _compile_last() -> None:
     """Compile the sweeps over small groups, nearly half of what a first solve has to compile, and what comes after."""
     from jointglasso.kernels.cache import compile_for
-    from jointglasso.kernels.pair_types import Blocks, GroupPair
+    from jointglasso.kernels.pair_types import GroupPair
+    from jointglasso.kernels.support import newton_direction, sandwiched, sweep_support
+
+    x, n, matrix = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0))
+    _compile_small_sweeps(GroupPair(0.0, 0.0))
+    compile_for(sweep_support, matrix, n, n, 0.0, 0, 0.0, matrix, matrix)
+    compile_for(sandwiched, n, n, matrix, x)
+    compile_for(newton_direction, n, n, matrix, matrix, x, 0)
+
+
+def _longest() -> list[Callable[[], None]]:
+    """What compiles each of the kernels that take longest, about half of all together; those first that come last."""
+    from jointglasso.kernels.cache import compile_for
+    from jointglasso.kernels.entries import nearest_subgradient, update
+    from jointglasso.kernels.pair_types import Entries, FusedPair, GroupPair, Work
+
+    x, n, matrix = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0))
+    fused, entries, work = FusedPair(x, matrix, 0, x, n, n), Entries(n, n, x, 0), Work(x, n)
+    return [
+        partial(_compile_big_sweeps, fused),
+        partial(_compile_small_sweeps, fused),
+        partial(compile_for, update, fused, x, x, entries, work, x),
+        partial(compile_for, nearest_subgradient, fused, x, x, entries, work, x),
+        partial(_compile_big_sweeps, GroupPair(0.0, 0.0)),
+        partial(_compile_small_sweeps, GroupPair(0.0, 0.0)),
+    ]
+
+
+def _compile_small_sweeps(pair: object) -> None:
+    from jointglasso.kernels.cache import compile_for
+    from jointglasso.kernels.pair_types import Blocks
     from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
-    from jointglasso.kernels.support import sweep_support
 
     x, n, which = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
     groups, blocks = Groups(n, n, n, n, 0, 0), Blocks(n, n, n, x, x, x)
-    limits = Limits(x, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0)
-    compile_for(ascend_small_groups, GroupPair(0.0, 0.0), groups, blocks, limits, x, x, which)
-    matrix = np.zeros((0, 0))
-    compile_for(sweep_support, matrix, n, n, 0.0, 0, 0.0, matrix, matrix)
+    compile_for(ascend_small_groups, pair, groups, blocks, Limits(x, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0), x, x, which)
+
+
+def _compile_big_sweeps(pair: object) -> None:
+    from jointglasso.kernels.cache import compile_for
+    from jointglasso.kernels.column_batches import sweep_columns
+    from jointglasso.kernels.column_parts import Own, Room
+    from jointglasso.kernels.columns import Batch, Hands, Sweep, Visited
+    from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack, Work
+
+    x, xx, xxx = (np.zeros((0,) * n_axes) for n_axes in (1, 2, 3))
+    n, nn, which, single = x.astype(np.int64), xx.astype(np.int64), x.astype(bool), x.astype(np.float32)
+    columns = SparseColumns(n, n, xx)
+    stack, ascent = Stack(nn, nn, n, n, n, n, x, single, x), Ascent(single, x, columns)
+    sweep = Sweep(stack, ascent, 0.0, Visited(n, nn, xxx, xx, xx, xxx, which), columns, x)
+    hands = Hands(xx, which, n, x, Own(x, x, x), Room(x, x, x, n, Work(x, n)), n, n, x, x)
+    compile_for(sweep_columns, pair, 0, n, Batch(0, 0, n, n), hands, sweep)
 
 
 @dataclass(frozen=True)

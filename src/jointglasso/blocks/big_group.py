@@ -134,7 +134,7 @@ class Support:
 def entries_held(penalty: PairPenalty, held: BoolArray) -> Entries:
     """The entries of pairs that are held by the classes (P, K) marked, as a penalty looks at them."""
     start = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
-    return Entries(start, np.nonzero(held)[1] if penalty.by_class else ANY_CLASS, UNIFORM, held.shape[1])
+    return Entries(start, np.nonzero(held)[1].copy() if penalty.by_class else ANY_CLASS, UNIFORM, held.shape[1])
 
 
 _NONE = np.empty(0, dtype=np.int64)

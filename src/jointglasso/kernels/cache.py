@@ -7,6 +7,7 @@ without that the kernels are compiled anew in every process.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import pickle
@@ -52,7 +53,7 @@ def helper(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function that only kernels call: Python cannot."""
     if function is None:
         return lambda function: helper(function, **options)
-    compiled = numba.njit(**HELPER, **options)(function)
+    compiled = numba.njit(**HELPER, **{"forceinline": False, **options})(function)  # or it would have its caller's
     if HELPER is _OPTIONS:
         return compiled
     choose = compiled.get_call_template
@@ -98,13 +99,14 @@ def _kept(kernel: Any) -> Any:
 
     numba looks at the file of a kernel alone, but code from other files, such as the functions of a penalty, is
     compiled into it: an edit there would leave stale code behind. Processes that need a kernel that another one is just
-    compiling wait for it; kernels call one another in one direction only, so that they never wait in a circle.
+    compiling for the same types wait for it; kernels call one another in one direction only, so that they never wait in
+    a circle.
     """
     cached: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     if hasattr(cached, "_source_stamp"):
         cached._source_stamp = sources_digest()
-        compile_, path = kernel.compile, Path(kernel.stats.cache_path, f"{cached._index_name}.lock")
-        load = cached._load_index
+        compile_, load, save = kernel.compile, cached._load_index, cached.save
+        folder, name = Path(kernel.stats.cache_path), cached._index_name
 
         def load_known() -> Any:
             """What another version kept may name types that are no more, and is read before its version is seen."""
@@ -113,11 +115,20 @@ def _kept(kernel: Any) -> Any:
             except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
                 return {}
 
+        def save_alone(key: Any, data: Any) -> None:
+            """An index is written before the code it names: what lies there of other sources must not pass for it."""
+            with _alone_on_this_machine(folder / f"{name}.lock"):
+                if not load_known():
+                    for old in folder.glob(f"{name.removesuffix('.nbi')}.*.nbc"):
+                        old.unlink(missing_ok=True)
+                save(key, data)
+
         def compile_once(signature: Any) -> Any:
-            with global_compiler_lock, _alone_on_this_machine(path):
+            types = hashlib.sha256(str(signature).encode()).hexdigest()[:16]
+            with global_compiler_lock, _alone_on_this_machine(folder / f"{name}.{types}.lock"), _no_collector():
                 return compile_(signature)
 
-        kernel.compile, cached._load_index = compile_once, load_known
+        kernel.compile, cached._load_index, cached.save = compile_once, load_known, save_alone
     return kernel
 
 
@@ -134,6 +145,18 @@ def _alone_on_this_machine(path: Path) -> Iterator[None]:
         return
     with file:
         yield
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Look for no garbage: among the millions of objects that compiling makes that takes a tenth of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def is_kernel(item: Any) -> bool:

@@ -199,7 +199,8 @@ def _mirror_rows(first: int, last: int, stack: Stack, batch: Batch, W: FloatArra
 @helper
 def _close_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColumns:
     """Make sure of W, give Theta its new diagonal, add up the changes; the columns with those of the batch."""
-    stack, ascent, visited, old = sweep.stack, sweep.ascent, sweep.visited, sweep.ascent.columns
+    stack, ascent, visited = sweep.stack, sweep.ascent, sweep.visited
+    old = ascent.columns
     n = new.start[batch.begin]
     new = _with_room(n + _batch_pairs(batch, sweep), n, new)
     m = batch.end - batch.begin

@@ -143,7 +143,8 @@ def _solve(
     penalty: Penalty, j: int, stack: Stack, ascent: Ascent, tolerance: float, hands: Hands
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """The active pairs of column j, their places in each class, and the column on them; W_11 times it is in y."""
-    here, y, scale, W = hands.here, hands.y, hands.scale, ascent.W
+    here, y = hands.here, hands.y
+    scale, W = hands.scale, ascent.W
     first, last = ascent.columns.start[j], ascent.columns.start[j + 1]
     active = ascent.columns.other[first:last].copy()
     x = np.empty((here.shape[0], last - first))
@@ -187,7 +188,8 @@ def _leave(
     penalty: Penalty, c: int, active: IntArray, slot: IntArray, x: FloatArray, hands: Hands, visited: Visited
 ) -> None:
     """Give the column its diagonal entry, and note its non-zero pairs."""
-    here, own, scale, square = hands.here, hands.own, hands.scale, hands.square
+    here, own = hands.here, hands.own
+    scale, square = hands.scale, hands.square
     n_classes, n = slot.shape
     for k in range(n_classes):
         square[k] = 0.0
@@ -259,7 +261,8 @@ def _violators(penalty: Penalty, most: int, stack: Stack, hands: Hands) -> int:
     Of more than `most` those that lie farthest outside: of many that seem to violate when a column is begun few do when
     the strongest are in it.
     """
-    own, here, found, excess, room, y = hands.own, hands.here, hands.found, hands.excess, hands.room, hands.y
+    own, here, y = hands.own, hands.here, hands.y
+    found, excess, room = hands.found, hands.excess, hands.room
     weighted = stack.factor.shape[0] > 0
     touched = 0
     for k in range(here.shape[0]):
@@ -303,7 +306,7 @@ def _violators(penalty: Penalty, most: int, stack: Stack, hands: Hands) -> int:
             hands.is_active[i] = False
     if n <= most:
         return n
-    least = np.sort(excess[:n])[n - most]
+    least = largest(excess[:n].copy(), most)
     kept = 0
     for m in range(n):
         if excess[m] >= least:
@@ -339,6 +342,29 @@ def sort(numbers: IntArray) -> None:
                 at -= distance
             numbers[at] = number
         distance = 1 if distance == 2 else distance * 5 // 11
+
+
+@helper
+def largest(numbers: FloatArray, rank: int) -> float:
+    """The number of this rank from above, by partition: NumPy's would take a second to compile. Reorders `numbers`."""
+    first, last, place = 0, numbers.shape[0] - 1, rank - 1
+    while first < last:
+        pivot = numbers[place]
+        i, j = first, last
+        while i <= j:
+            while numbers[i] > pivot:
+                i += 1
+            while numbers[j] < pivot:
+                j -= 1
+            if i <= j:
+                numbers[i], numbers[j] = numbers[j], numbers[i]
+                i += 1
+                j -= 1
+        if j < place:
+            first = i
+        if i > place:
+            last = j
+    return numbers[place]
 
 
 @helper

@@ -62,11 +62,11 @@ def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_cla
 
 
 @helper
-def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, pending: BoolArray) -> tuple[IntArray, IntArray]:
-    """CSR lists of the pending pairs incident to each variable."""
+def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, strong: BoolArray) -> tuple[IntArray, IntArray]:
+    """CSR lists of the pairs incident to each variable that are not strong."""
     start = np.zeros(n_variables + 1, np.int64)
     for pair in range(rows.shape[0]):
-        if pending[pair]:
+        if not strong[pair]:
             start[rows[pair] + 1] += 1
             start[columns[pair] + 1] += 1
     for i in range(n_variables):
@@ -74,7 +74,7 @@ def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, pending: Boo
     incident = np.empty(start[n_variables], np.int64)
     fill = start[:-1].copy()
     for pair in range(rows.shape[0]):
-        if pending[pair]:
+        if not strong[pair]:
             incident[fill[rows[pair]]] = pair
             fill[rows[pair]] += 1
             incident[fill[columns[pair]]] = pair
@@ -101,7 +101,7 @@ def hybrid_closure(
         for i in range(n_variables):
             parent[k, i] = i
             next_member[k, i] = i
-    start, incident = _adjacency(n_variables, rows, columns, ~strong)
+    start, incident = _adjacency(n_variables, rows, columns, strong)
 
     activated = strong.copy()
     stack = np.empty(rows.shape[0], np.int64)

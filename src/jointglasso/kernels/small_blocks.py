@@ -70,7 +70,7 @@ def trace_and_squares(
     R: FloatArray, Theta: FloatArray, offset: IntArray, size: IntArray, trace: FloatArray, squares: FloatArray
 ) -> None:
     """Write ``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block; the zeros of R cost nothing."""
-    room = np.empty(size[-1] ** 2 if size.shape[0] else 0)  # they come sorted by size
+    room = np.empty(size[-1] * size[-1] if size.shape[0] else 0)  # they come sorted by size
     for block in range(size.shape[0]):
         b = size[block]
         left, right = block_of(R, offset, size, block), block_of(Theta, offset, size, block)

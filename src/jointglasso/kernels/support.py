@@ -118,7 +118,9 @@ def newton_direction(
     """
     n = len(rows)
     D = np.zeros(n)
-    rest = -gradient
+    rest = np.zeros(n)
+    for e in range(n):
+        rest[e] = -gradient[e]
     scaled, product, half = np.empty(n), np.empty(n), np.empty_like(W)
     _on_support(rows, columns, Theta, rest, half, scaled)
     search = scaled.copy()

@@ -109,7 +109,7 @@ class PairPenalty(ABC):
             return None
         from jointglasso.kernels.components import components
 
-        part = components(len(self.ties), *np.nonzero(self.ties))
+        part = components(len(self.ties), *(ends.copy() for ends in np.nonzero(self.ties)))
         return Coupling(self.ties, np.asarray(part[:, None] == part), self.of_diagonal is not None)
 
     @property

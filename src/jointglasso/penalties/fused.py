@@ -44,7 +44,7 @@ class FusedPenalty(TiedPenalty):
     @cached_property
     def tied_classes(self) -> IntArray:
         """(T, 2): neighbours k < l in the graph of classes."""
-        return np.argwhere(np.triu(self.ties)).astype(np.int64)
+        return np.argwhere(np.triu(self.ties)).astype(np.int64, order="C")
 
     def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         # With the pattern's slack, so that a pair that is joined somewhere is strong.

@@ -27,7 +27,7 @@ class Pattern:
     def __init__(self, support: BoolArray) -> None:
         b = len(support)
         full = support | support.T | np.eye(b, dtype=bool)
-        self.rows, self.columns = np.nonzero(np.triu(full))
+        self.rows, self.columns = (ends.copy() for ends in np.nonzero(np.triu(full)))  # side by side for kernels
         off = self.rows != self.columns
         self.edges = self.rows[off], self.columns[off]
         self.twice = 1.0 + off
