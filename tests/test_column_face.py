@@ -29,7 +29,8 @@ def column(seed):
     gram[2, 3, :] = gram[2, :, 3] = 0.0
     covariance = np.where(held, -draw.uniform(0.2, 1.0, (K, N)), 0.0)
     own = Own(np.array([1.0, 2.0, 0.5]), np.full(K, 2.0), draw.uniform(1.0, 3.0, K))
-    return ActivePairs(gram, covariance, held, draw.uniform(0.5, 2.0, N)), own
+    at = np.where(held.T, np.arange(N)[:, None], -1)
+    return ActivePairs(gram, covariance, at, draw.uniform(0.5, 2.0, N)), own
 
 
 def objective(penalty, pairs, own, x):
@@ -55,7 +56,7 @@ def test_steps_reach_the_minimum_on_the_face(name, seed):
     x = draw.uniform(0.5, 1.5, (K, N))
     x[1, ::2] = x[0, ::2]
     x[:, 5], x[1, 7] = 0.0, 0.0
-    x[~pairs.held] = 0.0
+    x[pairs.at.T < 0] = 0.0
     product = np.einsum("kab,kb->ka", pairs.gram, x)
     face, value = x != 0.0, objective(penalty, pairs, own, x)
     for _ in range(12):

@@ -175,7 +175,9 @@ def test_code_of_other_sources_never_passes_for_new(tmp_path):
     wrong = ONE_KERNEL.replace("np.array([1])", "np.array([0])")
     for code, returned in ((stop + old + ONE_KERNEL, 0), (stop + die + wrong, 3)):
         assert subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True).returncode == returned
-    assert list(tmp_path.rglob("components.components-*.nbi")) and not list(tmp_path.rglob("components.components-*.nbc"))
+    assert list(tmp_path.rglob("components.components-*.nbi")) and not list(
+        tmp_path.rglob("components.components-*.nbc")
+    )
 
 
 def test_a_helper_called_from_python_is_an_error():

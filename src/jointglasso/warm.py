@@ -25,8 +25,8 @@ _MOST_HELPERS = 5
 def warm_kernels() -> float:
     """Run small problems through every solver and rule, filling numba's cache on disk; return the seconds it took.
 
-    Other processes, one for each further core, begin with the kernels that take longest, and then with the last of these
-    problems: what one of them compiles the others find or wait for.
+    Other processes, one for each further core, begin with the kernels that take longest, and go on with the last of
+    these problems: what one of them compiles the others find or wait for.
 
     Examples
     --------
@@ -170,16 +170,16 @@ def _compile_big_sweeps(pair: object) -> None:
     from jointglasso.kernels.cache import compile_for
     from jointglasso.kernels.column_batches import sweep_columns
     from jointglasso.kernels.column_parts import Own, Room
-    from jointglasso.kernels.columns import Batch, Hands, Sweep, Visited
+    from jointglasso.kernels.columns import Hands, Sweep, Visited
     from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack, Work
+    from jointglasso.kernels.team import Team
 
     x, xx, xxx = (np.zeros((0,) * n_axes) for n_axes in (1, 2, 3))
     n, nn, which, single = x.astype(np.int64), xx.astype(np.int64), x.astype(bool), x.astype(np.float32)
-    columns = SparseColumns(n, n, xx)
-    stack, ascent = Stack(nn, nn, n, n, n, n, x, single, x), Ascent(single, x, columns)
-    sweep = Sweep(stack, ascent, 0.0, Visited(n, nn, xxx, xx, xx, xxx, which), columns, x)
+    stack, ascent = Stack(nn, nn, n, n, n, n, x, single, x), Ascent(single, x, SparseColumns(n, n, xx))
+    sweep = Sweep(stack, ascent, 0.0, Visited(n, nn, xxx, xx, xx, xxx, which), x)
     hands = Hands(xx, which, n, x, Own(x, x, x), Room(x, x, x, n, Work(x, n)), n, n, x, x)
-    compile_for(sweep_columns, pair, 0, n, Batch(0, 0, n, n), hands, sweep)
+    compile_for(sweep_columns, pair, True, n, n, hands, sweep, Team(n, n, n, n))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import helper
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.cache import helper, leaf
 from jointglasso.kernels.column_parts import Own, Room, add_multiple
 from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_bend, pair_clusters, pair_slope, pair_value
@@ -39,8 +39,8 @@ class ActivePairs(NamedTuple):
     """(K, n, n): the active part of W."""
     covariance: FloatArray
     """(K, n): of the column's own variable with the others."""
-    held: BoolArray
-    """(K, n): whether a class holds the pair."""
+    at: IntArray
+    """(n, K): its place among them, -1 where a class does not hold it."""
     factor: FloatArray
     """(n,): weight of each pair in the penalty."""
 
@@ -95,7 +95,7 @@ def _face_of(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, prod
     slope, number, unit = np.empty(n_classes), np.empty(n_classes, np.int64), np.zeros(n_classes)
     merged = False
     for a in range(n):
-        m = _gather(pairs.held, a, x, room.new, room.cls)
+        m = _gather(pairs.at, a, x, room.new, room.cls)
         held = Held(room.cls, m, pairs.factor[a])
         pair_slope(penalty, room.new, held, slope)
         found = pair_clusters(penalty, room.new, held, number)
@@ -179,9 +179,9 @@ def _bend(
         for a in range(n):
             row[a] *= own.weight[k] / own.tau[k]
     for a in range(n):
-        m = _gather(pairs.held, a, x, room.new, room.cls)
-        _gather(pairs.held, a, direction, room.a, room.cls)
-        _gather(pairs.held, a, out, room.b, room.cls)
+        m = _gather(pairs.at, a, x, room.new, room.cls)
+        _gather(pairs.at, a, direction, room.a, room.cls)
+        _gather(pairs.at, a, out, room.b, room.cls)
         pair_bend(penalty, room.new, Held(room.cls, m, pairs.factor[a]), room.a, room.b)
         for e in range(m):
             k = room.cls[e]
@@ -190,7 +190,7 @@ def _bend(
         _average(face.leader, out)
 
 
-@helper
+@leaf
 def _value(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, product: FloatArray, room: Room) -> float:
     """Objective of the column for this tau, but for a constant."""
     total = 0.0
@@ -198,17 +198,17 @@ def _value(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, produc
         for a in range(x.shape[1]):
             total += own.weight[k] * x[k, a] * (0.5 * product[k, a] / own.tau[k] + pairs.covariance[k, a])
     for a in range(x.shape[1]):
-        m = _gather(pairs.held, a, x, room.new, room.cls)
+        m = _gather(pairs.at, a, x, room.new, room.cls)
         total += pair_value(penalty, room.new, Held(room.cls, m, pairs.factor[a]))
     return total
 
 
-@helper
-def _gather(held: BoolArray, a: int, given: FloatArray, out: FloatArray, cls: IntArray) -> int:
+@leaf
+def _gather(at: IntArray, a: int, given: FloatArray, out: FloatArray, cls: IntArray) -> int:
     """Numbers of one pair in the classes that hold it, one after another, and these classes; how many."""
     m = 0
     for k in range(given.shape[0]):
-        if held[k, a]:
+        if at[a, k] >= 0:
             out[m] = given[k, a]
             cls[m] = k
             m += 1
@@ -232,7 +232,7 @@ def _average(leader: IntArray, values: FloatArray) -> None:
                 values[k, a] = total[leader[k, a]] / count[leader[k, a]]
 
 
-@helper
+@leaf
 def _turn(kept: float, inverse: FloatArray, left: FloatArray, direction: FloatArray) -> float:
     """Make the direction ``inverse * left`` plus a part of itself; its product with `left`."""
     along = 0.0

@@ -23,11 +23,21 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import helper, njit
+from jointglasso.kernels.cache import helper, leaf, njit
 from jointglasso.kernels.column_face import ActivePairs, Gram, step_on_face
-from jointglasso.kernels.column_parts import Own, Room, add_multiple, make_room, own_step, rescale
+from jointglasso.kernels.column_parts import (
+    Column,
+    Own,
+    Room,
+    add_multiple,
+    descend_once,
+    make_room,
+    move_own,
+    own_step,
+    rescale,
+)
 from jointglasso.kernels.group_state import copy_row
-from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
+from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold
 from jointglasso.kernels.pair_types import Ascent, Held, Stack
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
@@ -123,7 +133,7 @@ def visit_column(penalty: Penalty, c: int, batch: Batch, hands: Hands, sweep: Sw
     hands.is_active[batch.begin : batch.end] = False
 
 
-@helper
+@leaf
 def _enter(j: int, stack: Stack, ascent: Ascent, hands: Hands) -> None:
     """Look up what column j has of its own."""
     own, here = hands.own, hands.here
@@ -183,7 +193,7 @@ def _solve(
     return active, slot, x
 
 
-@helper
+@leaf
 def _leave(
     penalty: Penalty, c: int, active: IntArray, slot: IntArray, x: FloatArray, hands: Hands, visited: Visited
 ) -> None:
@@ -218,7 +228,7 @@ def _leave(
     visited.n_pairs[c] = m
 
 
-@helper
+@leaf
 def _store(c: int, stack: Stack, batch: Batch, ascent: Ascent, hands: Hands, visited: Visited) -> None:
     """Write a column into its row, and sum up the change."""
     visited.sums[c, :] = 0.0
@@ -238,7 +248,7 @@ def _store(c: int, stack: Stack, batch: Batch, ascent: Ascent, hands: Hands, vis
                 visited.sums[c, 2] += 0.5 * hands.own.weight[k] * squares * tau
 
 
-@helper(fastmath={"contract", "reassoc"})
+@leaf(fastmath={"contract", "reassoc"})
 def _store_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatArray) -> tuple[float, float, float]:
     """Write ``factor * y``; the sums of the changes, of the sizes, and of the squared changes times `precision`."""
     changed = 0.0
@@ -254,7 +264,7 @@ def _store_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatA
     return changed, total, square
 
 
-@helper
+@leaf
 def _violators(penalty: Penalty, most: int, stack: Stack, hands: Hands) -> int:
     """List the variables whose pair with the column lies outside the dual ball although it is zero, and mark them.
 
@@ -304,17 +314,11 @@ def _violators(penalty: Penalty, most: int, stack: Stack, hands: Hands) -> int:
             n += 1
         else:
             hands.is_active[i] = False
-    if n <= most:
-        return n
-    least = largest(excess[:n].copy(), most)
-    kept = 0
-    for m in range(n):
-        if excess[m] >= least:
-            found[kept] = found[m]
-            kept += 1
-        else:
+    if n > most:
+        _put_largest_first(most, excess[:n], found)
+        for m in range(most, n):
             hands.is_active[found[m]] = False
-    return kept
+    return min(n, most)
 
 
 @helper
@@ -329,7 +333,7 @@ def _slots(active: IntArray, here: IntArray, stack: Stack) -> IntArray:
     return slot
 
 
-@helper
+@leaf
 def sort(numbers: IntArray) -> None:
     """Sort in place, by insertion at ever smaller distances: NumPy's sort would take a second to compile."""
     distance = numbers.shape[0] // 2
@@ -344,12 +348,12 @@ def sort(numbers: IntArray) -> None:
         distance = 1 if distance == 2 else distance * 5 // 11
 
 
-@helper
-def largest(numbers: FloatArray, rank: int) -> float:
-    """The number of this rank from above, by partition: NumPy's would take a second to compile. Reorders `numbers`."""
-    first, last, place = 0, numbers.shape[0] - 1, rank - 1
+@leaf
+def _put_largest_first(count: int, numbers: FloatArray, items: IntArray) -> None:
+    """Put so many of the largest numbers first, in any order, and what goes with them (Hoare's partition)."""
+    first, last = 0, numbers.shape[0] - 1
     while first < last:
-        pivot = numbers[place]
+        pivot = numbers[count - 1]
         i, j = first, last
         while i <= j:
             while numbers[i] > pivot:
@@ -358,16 +362,16 @@ def largest(numbers: FloatArray, rank: int) -> float:
                 j -= 1
             if i <= j:
                 numbers[i], numbers[j] = numbers[j], numbers[i]
+                items[i], items[j] = items[j], items[i]
                 i += 1
                 j -= 1
-        if j < place:
+        if j < count - 1:
             first = i
-        if i > place:
+        if i > count - 1:
             last = j
-    return numbers[place]
 
 
-@helper
+@leaf
 def _multiply(factor: float, row: FloatArray) -> None:
     for i in range(row.shape[0]):
         row[i] *= factor
@@ -438,75 +442,32 @@ def _descend(
     """
     n_classes, n = slot.shape
     own, room = hands.own, hands.room
-    product, covariance, v = np.zeros((n_classes, n)), np.zeros((n_classes, n)), np.ones(n)
-    variance = np.zeros((n_classes, n))
-    held = np.zeros((n_classes, n), np.bool_)
+    product, covariance = np.zeros((n_classes, n)), np.zeros((n_classes, n))
+    at, variance = np.full((n, n_classes), -1), np.zeros((n, n_classes))
+    v, place = np.ones(n), np.full((3, n_classes), n)
     hands.scale[:] = 1.0
     for k in range(n_classes):
+        place[0, k], place[1, k] = k * n * n, k * n
         for a in range(n):
-            held[k, a] = slot[k, a] >= 0
-            if held[k, a]:
+            if slot[k, a] >= 0:
+                at[a, k] = a
                 add_multiple(x[k, a], gram[k, a], product[k])
-                variance[k, a] = gram[k, a, a]
+                variance[a, k] = gram[k, a, a]
                 covariance[k, a] = stack.S[hands.base[k] + slot[k, a]]
                 if stack.factor.shape[0] > 0:
                     v[a] = stack.factor[hands.base[k] + slot[k, a]]
-    pairs = ActivePairs(gram, covariance, held, v)
+    pairs = ActivePairs(gram, covariance, at, v)
+    column = Column(
+        x, product, own, hands.here, hands.square, np.ones(n_classes), gram.reshape(n_classes * n * n),
+        covariance.reshape(n_classes * n), place[0], place[2], place[1], at, variance, v,
+    )  # fmt: skip
     for number in range(1, _PASSES + 1):
-        biggest = 0.0
-        for a in range(n):
-            m = 0
-            for k in range(n_classes):
-                if slot[k, a] >= 0:
-                    w = own.weight[k]
-                    room.a[m] = w * variance[k, a] / own.tau[k]
-                    slope = product[k, a] / own.tau[k] + covariance[k, a]
-                    room.b[m] = room.a[m] * x[k, a] - w * slope
-                    room.new[m] = x[k, a]
-                    room.cls[m] = k
-                    m += 1
-            pair_update(penalty, room.a, room.b, Held(room.cls, m, v[a]), room.new, room.work)
-            for e in range(m):
-                k = room.cls[e]
-                step = room.new[e] - x[k, a]
-                if step != 0.0:
-                    x[k, a] = room.new[e]
-                    add_multiple(step, gram[k, a], product[k])
-                    biggest = max(biggest, abs(step) * variance[k, a] / own.tau[k])
+        biggest = descend_once(penalty, n, column, room)
         if not pair_apart(penalty):
-            biggest = max(biggest, _move_own(penalty, biggest <= 10.0 * tolerance, x, product, hands))
+            biggest = max(biggest, move_own(penalty, n, biggest <= 10.0 * tolerance, column))
+            for k in range(n_classes):
+                hands.scale[k] *= column.ray[k]
         if biggest <= tolerance:
             break
         if number >= _PLAIN_PASSES:
             step_on_face(penalty, pairs, own, tolerance, x, product, room)
-
-
-@helper
-def _move_own(penalty: Penalty, settled: bool, x: FloatArray, product: FloatArray, hands: Hands) -> float:
-    """Bring tau of each class to where it belongs, given the product W_11 x; the largest change of the column w_12.
-
-    If x has settled for the tau that there was, the best multiple of both is taken first.
-    """
-    own, here, scale = hands.own, hands.here, hands.scale
-    n_classes, n = x.shape
-    square, ray = np.zeros(n_classes), np.ones(n_classes)
-    for k in range(n_classes):
-        for a in range(n):
-            square[k] += x[k, a] * product[k, a]
-    if settled:
-        rescale(penalty, here, own, square, ray)
-    biggest = 0.0
-    for k in range(n_classes):
-        if here[k] < 0:
-            continue
-        largest = 0.0
-        for a in range(n):
-            x[k, a] *= ray[k]
-            product[k, a] *= ray[k]
-            largest = max(largest, abs(product[k, a]))
-        scale[k] *= ray[k]
-        own.tau[k] *= ray[k]
-        tau = own_step(own.variance[k], ray[k] * ray[k] * square[k])
-        biggest = max(biggest, largest * abs(1.0 / tau - 1.0 / own.tau[k]))
-        own.tau[k] = tau
-    return biggest

@@ -33,9 +33,7 @@ class Reach(NamedTuple):
 
 
 @njit
-def count_inside(
-    penalty: Penalty, rows: Rows, stack: Stack, W: Any, reach: Reach, n_room: int, mark: BoolArray
-) -> int:
+def count_inside(penalty: Penalty, rows: Rows, stack: Stack, W: Any, reach: Reach, n_room: int, mark: BoolArray) -> int:
     """Number of entries that are zero wherever the dual point is within its reach, of pairs not in `mark` (m, U).
 
     Those are the entries of pairs inside their dual ball, and those below the threshold of their class; the other pairs

@@ -28,7 +28,7 @@ class Guess(NamedTuple):
     """What holds a class at zero besides."""
 
 
-@leaf
+@leaf(forceinline=True)
 def stays_on_face(
     penalty: FusedPair,
     a: FloatArray,

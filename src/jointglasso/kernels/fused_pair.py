@@ -97,7 +97,7 @@ def _soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@leaf
+@leaf(forceinline=True)
 def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
     """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at its face."""
     cls, n, v = pair
@@ -157,14 +157,14 @@ def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     return v * total
 
 
-@leaf
+@leaf(forceinline=True)
 def threshold(penalty: FusedPair, k: int) -> float:
     """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@leaf
+@leaf(forceinline=True)
 def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     """Whether `u` is a subgradient of ``v phi`` at zero: no set Q has ``|u(Q)| > l1(Q) + cut(Q)``."""
     cls, n, v = pair

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper
+from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.pair_types import GroupPair, Held, Work
 
 #: Twice the argument costs twice as much.
@@ -20,7 +20,7 @@ def room(n_classes: int) -> int:
     return n_classes
 
 
-@helper(forceinline=True)
+@leaf(forceinline=True)
 def soft(value: float, threshold: float) -> float:
     """Soft-threshold one number."""
     if value > threshold:
@@ -30,7 +30,7 @@ def soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@helper(forceinline=True)
+@leaf(forceinline=True)
 def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, float]:
     """The two penalties of one pair; an empty `factor` stands for ones."""
     if factor.shape[0] == 0:
@@ -38,13 +38,13 @@ def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, f
     return factor[pair] * penalty.lambda1, factor[pair] * penalty.lambda2
 
 
-@helper(forceinline=True)
+@leaf(forceinline=True)
 def threshold(penalty: GroupPair, k: int) -> float:
     """A pair below this in every class is inside the dual ball."""
     return penalty.lambda1
 
 
-@helper(forceinline=True)
+@leaf(forceinline=True)
 def value(penalty: GroupPair, theta: FloatArray, pair: Held) -> float:
     """Penalty of the pair."""
     n, v = pair.n, pair.v
@@ -56,7 +56,7 @@ def value(penalty: GroupPair, theta: FloatArray, pair: Held) -> float:
     return v * (penalty.lambda1 * absolute + penalty.lambda2 * np.sqrt(squares))
 
 
-@helper(forceinline=True)
+@leaf(forceinline=True)
 def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
     """Minimise ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, into `out`.
 
@@ -99,7 +99,7 @@ def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
         out[k] *= r / (a[k] * r + lambda2)
 
 
-@helper(forceinline=True)
+@leaf(forceinline=True)
 def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
     """Whether u is a subgradient of the penalty at zero: ``sum_k (|u_k| - lambda1)_+^2 <= lambda2^2``."""
     n, v = pair.n, pair.v
@@ -112,7 +112,7 @@ def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
     return used <= lambda2 * lambda2
 
 
-@helper(forceinline=True)
+@leaf(forceinline=True)
 def subgradient(
     penalty: GroupPair, theta: FloatArray, wanted: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
@@ -140,7 +140,7 @@ def subgradient(
         out[k] = wanted[k] - outside * soft(wanted[k], lambda1)
 
 
-@helper(forceinline=True)
+@leaf(forceinline=True)
 def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
     """Smallest g >= 0 with u in g times the dual ball ``{u : sum_k (|u_k| - lambda1)_+^2 <= lambda2^2}``.
 
@@ -176,7 +176,7 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
     return root
 
 
-@helper
+@leaf
 def slope(penalty: GroupPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
     """Write the slope of the penalty on the face of `theta`; zero where that is."""
     n, v = pair.n, pair.v
@@ -190,7 +190,7 @@ def slope(penalty: GroupPair, theta: FloatArray, pair: Held, out: FloatArray) ->
             out[k] = v * (penalty.lambda1 * np.sign(theta[k]) + penalty.lambda2 * theta[k] / norm)
 
 
-@helper
+@leaf
 def clusters(penalty: GroupPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
     """Number the non-zero entries of a pair and return how many; -1 at zeros. Nothing makes values equal."""
     n = pair.n
@@ -203,7 +203,7 @@ def clusters(penalty: GroupPair, theta: FloatArray, pair: Held, out: IntArray) -
     return count
 
 
-@helper
+@leaf
 def bend(penalty: GroupPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
     """Add the change of the slope along a step: ``v lambda2 (step - t t' step / |t|^2) / |t|``."""
     n, v = pair.n, pair.v

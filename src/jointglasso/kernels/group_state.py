@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper
+from jointglasso.kernels.cache import helper, leaf
 
 
 @helper
@@ -54,7 +54,7 @@ def block_of(flat: FloatArray, offset: IntArray, size: IntArray, block: int) -> 
     return flat[offset[block] : offset[block] + b * b].reshape(b, b)
 
 
-@helper
+@leaf
 def copy_row(row: FloatArray, out: FloatArray) -> None:
     """Copy a row into the beginning of another: an assignment would compile messages about shapes that do not fit."""
     for i in range(row.shape[0]):

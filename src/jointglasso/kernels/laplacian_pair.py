@@ -52,7 +52,7 @@ def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     return v * total
 
 
-@leaf
+@leaf(forceinline=True)
 def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
     """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at it.
 
@@ -165,14 +165,14 @@ def _solve(matrix: FloatArray, right: FloatArray, size: int) -> None:
         right[row] /= matrix[row, row]
 
 
-@leaf
+@leaf(forceinline=True)
 def threshold(penalty: FusedPair, k: int) -> float:
     """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@leaf
+@leaf(forceinline=True)
 def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     """Whether `u` is a subgradient of ``v phi`` at zero; the ties are smooth there and play no part."""
     cls, n, v = pair

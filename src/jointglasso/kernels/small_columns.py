@@ -11,10 +11,19 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import helper, njit
-from jointglasso.kernels.column_parts import Own, Room, add_multiple, columns_of, make_room, own_step, rescale
+from jointglasso.kernels.cache import helper, leaf, njit
+from jointglasso.kernels.column_parts import (
+    Column,
+    Own,
+    Room,
+    add_multiple,
+    columns_of,
+    descend_once,
+    make_room,
+    move_own,
+)
 from jointglasso.kernels.group_state import block_of, copy_row
-from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold, pair_update
+from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold
 from jointglasso.kernels.pair_types import Blocks, Columns, Held, Places
 
 #: Most passes over the pairs of a column, and most times that pairs may join them, in one visit.
@@ -62,22 +71,11 @@ class Limits(NamedTuple):
 class Visit(NamedTuple):
     """What the visit of a column works on; made once for all columns, since groups of two variables are many."""
 
-    x: FloatArray
-    """(K, b): the column in each class."""
-    product: FloatArray
-    """(K, b): W x."""
-    own: Own
-    square: FloatArray
-    """(K,): x' W x."""
-    ray: FloatArray
-    """(K,): what x and tau are multiplied by."""
-    base: IntArray
-    """(K,): where the block of the column begins, where its row does, and how long that is."""
-    row: IntArray
-    side: IntArray
+    column: Column
     mark: IntArray
     """Of the variables; zero between the visits."""
     active: IntArray
+    """The variables of the active pairs."""
 
 
 @njit
@@ -98,7 +96,7 @@ def ascend_small_groups(
     columns = Columns(np.zeros_like(theta), np.zeros_like(theta), np.zeros(groups.members.shape[0]))
     local = np.full(groups.n_variables, -1)
     column_of = np.empty(groups.members.shape[0], np.int64)
-    visit = _make_visit(groups.n_classes, blocks.size[-1], groups.n_variables)  # blocks come sorted by size
+    visit = _make_visit(groups, blocks, columns.W)
     room = make_room(groups.n_classes, limits.n_room)
     sweeps = np.zeros(todo.shape[0], np.int64)
     for group in range(todo.shape[0]):
@@ -128,11 +126,15 @@ def ascend_small_groups(
 
 
 @helper
-def _make_visit(n_classes: int, side: int, n_variables: int) -> Visit:
-    rows, numbers, whole = np.empty((2, n_classes, side)), np.ones((5, n_classes)), np.empty((3, n_classes), np.int64)
-    own = Own(numbers[0], numbers[1], numbers[2])
-    mark, active = np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64)
-    return Visit(rows[0], rows[1], own, numbers[3], numbers[4], whole[0], whole[1], whole[2], mark, active)
+def _make_visit(groups: Groups, blocks: Blocks, W: FloatArray) -> Visit:
+    n_classes, n_variables, side = groups.n_classes, groups.n_variables, blocks.size[-1]  # they come sorted by size
+    rows, numbers, whole = np.empty((2, n_classes, side)), np.ones((5, n_classes)), np.empty((4, n_classes), np.int64)
+    own, at = Own(numbers[0], numbers[1], numbers[2]), np.empty((n_variables, n_classes), np.int64)
+    column = Column(
+        rows[0], rows[1], own, whole[0], numbers[3], numbers[4], W, blocks.S, whole[1], whole[2], whole[3], at,
+        np.empty((n_variables, n_classes)), np.ones(n_variables),
+    )  # fmt: skip
+    return Visit(column, np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64))
 
 
 @helper
@@ -215,40 +217,38 @@ def _sweep(
 ) -> tuple[float, float]:
     """Visit every column once; the change of W, or infinity if W is lost, and the gap that goes with it."""
     n_classes, n_variables = places.block_of.shape
-    own = visit.own
+    column, own, here = visit.column, visit.column.own, visit.column.here
     changed = 0.0
     total = 0.0
     gap = 0.0
     for j in range(n_variables):
         for k in range(n_classes):
-            block = places.block_of[k, j]
+            here[k] = block = places.block_of[k, j]
             if block >= 0:
-                at = places.slot_of[k, j]
+                at, b = places.slot_of[k, j], blocks.size[block]
                 W = block_of(columns.W, blocks.offset, blocks.size, block)
-                copy_row(block_of(columns.theta, blocks.offset, blocks.size, block)[at], visit.x[k])
-                visit.product[k, : blocks.size[block]] = 0.0
-                for t in range(blocks.size[block]):
-                    add_multiple(visit.x[k, t], W[t], visit.product[k])
+                copy_row(block_of(columns.theta, blocks.offset, blocks.size, block)[at], column.x[k])
+                column.product[k, :b] = 0.0
+                for t in range(b):
+                    add_multiple(column.x[k, t], W[t], column.product[k])
                 own.weight[k] = blocks.weight[block]
                 own.variance[k] = W[at, at]
                 own.tau[k] = columns.precision[blocks.member_start[block] + at]
-                visit.base[k], visit.side[k] = blocks.offset[block], blocks.size[block]
-                visit.row[k] = visit.base[k] + at * visit.side[k]
-        _solve_column(penalty, j, places, blocks, tolerance, columns.W, visit, room)
-        _move_own(penalty, j, places, blocks, True, visit)
+                column.base[k], column.side[k] = blocks.offset[block], b
+                column.row[k] = blocks.offset[block] + at * b
+        n_active = _solve_column(penalty, j, places, blocks, tolerance, visit, room)
+        move_own(penalty, n_active, True, column)
         for k in range(n_classes):
-            block = places.block_of[k, j]
+            block = here[k]
             if block >= 0:
-                at = places.slot_of[k, j]
+                at, b = places.slot_of[k, j], blocks.size[block]
                 if not own.tau[k] > 0.0:
                     return np.inf, np.inf
                 first = blocks.member_start[block]
                 columns.precision[first + at] = own.tau[k]
-                copy_row(
-                    visit.x[k, : blocks.size[block]], block_of(columns.theta, blocks.offset, blocks.size, block)[at]
-                )
+                copy_row(column.x[k, :b], block_of(columns.theta, blocks.offset, blocks.size, block)[at])
                 step, length, square = _store(
-                    at, own.tau[k], visit.product[k], columns.precision[first : first + blocks.size[block]],
+                    at, own.tau[k], column.product[k], columns.precision[first : first + b],
                     block_of(columns.W, blocks.offset, blocks.size, block),
                 )  # fmt: skip
                 changed += step
@@ -257,52 +257,21 @@ def _sweep(
     return changed / total if total > 0.0 else 0.0, gap
 
 
-@helper
+@leaf
 def _solve_column(
-    penalty: Penalty,
-    j: int,
-    places: Places,
-    blocks: Blocks,
-    tolerance: float,
-    W: FloatArray,
-    visit: Visit,
-    room: Room,
-) -> None:
-    """Coordinate descent on the pairs of column j until x settles, and tau if the penalty compares classes."""
-    n_classes = places.block_of.shape[0]
-    x, product, own, S, factor = visit.x, visit.product, visit.own, blocks.S, blocks.factor
-    base, row, side = visit.base, visit.row, visit.side
+    penalty: Penalty, j: int, places: Places, blocks: Blocks, tolerance: float, visit: Visit, room: Room
+) -> int:
+    """Coordinate descent on the pairs of column j until x settles, and tau if the penalty compares classes.
+
+    The number of active pairs.
+    """
     n_active, _ = _find_active(penalty, j, places, blocks, visit, room)
     moved = False
     joins = 0
     for _ in range(_PASSES):
-        biggest = 0.0
-        for i in visit.active[:n_active]:
-            m = 0
-            v = 1.0
-            for k in range(n_classes):
-                if places.block_of[k, j] >= 0 and places.block_of[k, j] == places.block_of[k, i]:
-                    slot = places.slot_of[k, i]
-                    room.a[m] = own.weight[k] * W[base[k] + slot * (side[k] + 1)] / own.tau[k]
-                    slope = S[row[k] + slot] + product[k, slot] / own.tau[k]
-                    room.b[m] = room.a[m] * x[k, slot] - own.weight[k] * slope
-                    room.new[m] = x[k, slot]
-                    room.cls[m] = k
-                    if factor.shape[0] > 0:
-                        v = factor[row[k] + slot]
-                    m += 1
-            pair_update(penalty, room.a, room.b, Held(room.cls, m, v), room.new, room.work)
-            for e in range(m):
-                k = room.cls[e]
-                slot = places.slot_of[k, i]
-                step = room.new[e] - x[k, slot]
-                if step != 0.0:
-                    x[k, slot] = room.new[e]
-                    its_row = W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]]
-                    add_multiple(step, its_row, product[k])
-                    biggest = max(biggest, abs(step) * its_row[slot] / own.tau[k])
+        biggest = descend_once(penalty, n_active, visit.column, room)
         if not pair_apart(penalty):
-            biggest = max(biggest, _move_own(penalty, j, places, blocks, biggest <= 10.0 * tolerance, visit))
+            biggest = max(biggest, move_own(penalty, n_active, biggest <= 10.0 * tolerance, visit.column))
         moved = moved or biggest > tolerance
         if biggest <= tolerance:
             if not moved or joins == _JOINS:
@@ -313,44 +282,10 @@ def _solve_column(
                 break
             moved = False
             joins += 1
+    return n_active
 
 
-@helper
-def _move_own(penalty: Penalty, j: int, places: Places, blocks: Blocks, settled: bool, visit: Visit) -> float:
-    """Bring tau of each class to where it belongs; the largest change of the column w_12.
-
-    If x has settled for the tau that there was, the best multiple of both is taken first.
-    """
-    n_classes = places.block_of.shape[0]
-    own, square, ray = visit.own, visit.square, visit.ray
-    for k in range(n_classes):
-        block = places.block_of[k, j]
-        square[k] = 0.0
-        ray[k] = 1.0
-        if block >= 0:
-            for t in range(blocks.size[block]):
-                square[k] += visit.x[k, t] * visit.product[k, t]
-    if settled:
-        rescale(penalty, places.block_of[:, j], own, square, ray)
-    biggest = 0.0
-    for k in range(n_classes):
-        block = places.block_of[k, j]
-        if block < 0:
-            continue
-        largest = 0.0
-        for t in range(blocks.size[block]):
-            visit.x[k, t] *= ray[k]
-            visit.product[k, t] *= ray[k]
-            if t != places.slot_of[k, j]:
-                largest = max(largest, abs(visit.product[k, t]))
-        own.tau[k] *= ray[k]
-        tau = own_step(own.variance[k], ray[k] * ray[k] * square[k])
-        biggest = max(biggest, largest * abs(1.0 / tau - 1.0 / own.tau[k]))
-        own.tau[k] = tau
-    return biggest
-
-
-@helper
+@leaf
 def _find_active(penalty: Penalty, j: int, places: Places, blocks: Blocks, visit: Visit, room: Room) -> tuple[int, int]:
     """List the variables whose pairs with j are not zero, or may not stay so; their number, and that of the latter.
 
@@ -358,21 +293,19 @@ def _find_active(penalty: Penalty, j: int, places: Places, blocks: Blocks, visit
     pairs. `mark` is zero before and after.
     """
     n_beside = 0
-    mark, active, own = visit.mark, visit.active, visit.own
-    n_classes = places.block_of.shape[0]
-    for k in range(n_classes):
-        block = places.block_of[k, j]
-        if block < 0:
+    column, own, here = visit.column, visit.column.own, visit.column.here
+    mark, active, row = visit.mark, visit.active, visit.column.row
+    for k in range(here.shape[0]):
+        if here[k] < 0:
             continue
-        columns = places.variable[blocks.member_start[block] : blocks.member_start[block] + blocks.size[block]]
-        at = blocks.offset[block] + places.slot_of[k, j] * blocks.size[block]
+        first = blocks.member_start[here[k]]
         least = pair_threshold(penalty, k)
-        for slot in range(blocks.size[block]):
-            bound = least if blocks.factor.shape[0] == 0 else least * blocks.factor[at + slot]
-            slope = own.weight[k] * abs(blocks.S[at + slot] + visit.product[k, slot] / own.tau[k])
-            nonzero = visit.x[k, slot] != 0.0
-            if (nonzero or slope > bound) and columns[slot] != j:
-                i = columns[slot]
+        for slot in range(column.side[k]):
+            bound = least if blocks.factor.shape[0] == 0 else least * blocks.factor[row[k] + slot]
+            slope = own.weight[k] * abs(blocks.S[row[k] + slot] + column.product[k, slot] / own.tau[k])
+            nonzero = column.x[k, slot] != 0.0
+            i = places.variable[first + slot]
+            if (nonzero or slope > bound) and i != j:
                 if mark[i] == 0:
                     active[n_beside] = i
                     n_beside += 1
@@ -383,28 +316,29 @@ def _find_active(penalty: Penalty, j: int, places: Places, blocks: Blocks, visit
         i = active[n]
         keep = mark[i] == 2
         mark[i] = 0
+        held = 0
+        v = 1.0
+        for k in range(here.shape[0]):
+            slot = places.slot_of[k, i] if here[k] >= 0 and here[k] == places.block_of[k, i] else -1
+            column.at[n_active, k] = slot
+            if slot >= 0:
+                column.variance[n_active, k] = column.W[column.base[k] + slot * (column.side[k] + 1)]
+                room.a[held] = own.weight[k] * (blocks.S[row[k] + slot] + column.product[k, slot] / own.tau[k])
+                room.cls[held] = k
+                if blocks.factor.shape[0] > 0:
+                    v = blocks.factor[row[k] + slot]
+                held += 1
         if not keep:
-            held = 0
-            v = 1.0
-            for k in range(n_classes):
-                block = places.block_of[k, j]
-                if block >= 0 and block == places.block_of[k, i]:
-                    slot = places.slot_of[k, i]
-                    at = blocks.offset[block] + places.slot_of[k, j] * blocks.size[block] + slot
-                    room.a[held] = own.weight[k] * (blocks.S[at] + visit.product[k, slot] / own.tau[k])
-                    room.cls[held] = k
-                    if blocks.factor.shape[0] > 0:
-                        v = blocks.factor[at]
-                    held += 1
             keep = v < np.inf and not pair_inside(penalty, room.a, Held(room.cls, held, v), room.work)
             n_new += keep
         if keep:
             active[n_active] = i
+            column.factor[n_active] = v
             n_active += 1
     return n_active, n_new
 
 
-@helper
+@leaf
 def _store(
     own: int, tau: float, product: FloatArray, precision: FloatArray, W: FloatArray
 ) -> tuple[float, float, float]:
@@ -445,7 +379,7 @@ def _take_over(chosen: IntArray, blocks: Blocks, columns: Columns, theta: FloatA
         copy_row(columns.theta[offset[block] : offset[block + 1]], theta[offset[block] :])
 
 
-@helper
+@leaf
 def _definite(A: FloatArray, left: FloatArray) -> bool:
     """Whether A is positive definite: elimination row by row, in which zeros cost nothing, in the room of `left`."""
     for i in range(A.shape[0]):
