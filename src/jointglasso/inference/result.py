@@ -296,7 +296,8 @@ class Inference(Shown):
         """Stack parts of equal columns, one for each class or comparison; keep those with small q; sort by p."""
         from jointglasso.inference.table import Table
 
-        chosen = [_discoveries(part["q_value"], fdr) for part in parts]
+        found = (part["q_value"] for part in parts)
+        chosen = [np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr)) for q in found]
         p = np.concatenate([part["p_value"][rows] for part, rows in zip(parts, chosen, strict=True)])
         order = np.argsort(p, kind="stable")
         which = np.repeat(np.arange(len(parts)), [len(rows) for rows in chosen])[order]
@@ -313,10 +314,6 @@ class Inference(Shown):
     def _require_classes(self, what: str) -> None:
         if self.n_classes < 2:
             raise InputError(f"{what} are between classes, and there is only one: give labels y of at least two.", "y")
-
-
-def _discoveries(q: FloatArray, fdr: float | None) -> IntArray:
-    return np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr))
 
 
 def check_rate(fdr: float) -> float:

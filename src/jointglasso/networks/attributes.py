@@ -109,18 +109,8 @@ def graph_columns(networks: JointNetworks, class_name: str | None = None) -> Gra
     )
 
 
-def to_networkx(networks: JointNetworks, class_name: str | None, multigraph: bool) -> Any:
-    """Graphs of `JointNetworks.to_networkx`."""
-    return _graphs(networks, class_name, multigraph, _networkx)
-
-
-def to_igraph(networks: JointNetworks, class_name: str | None, multigraph: bool) -> Any:
-    """Graphs of `JointNetworks.to_igraph`."""
-    return _graphs(networks, class_name, multigraph, _igraph)
-
-
-def _graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, make: Callable[..., Any]) -> Any:
-    """One graph of all classes, one for each class, or that of one class."""
+def graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, make: Callable[..., Any]) -> Any:
+    """One graph of all classes, one for each class, or that of one class: `as_networkx` or `as_igraph`."""
     if multigraph:
         return make(graph_columns(networks, class_name), None)
     names = networks.class_names if class_name is None else [class_name]
@@ -128,7 +118,8 @@ def _graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, m
     return graphs if class_name is None else graphs[class_name]
 
 
-def _networkx(columns: GraphColumns, class_name: str | None) -> Any:
+def as_networkx(columns: GraphColumns, class_name: str | None) -> Any:
+    """A graph of networkx, of one class or, as a multigraph, of all."""
     networkx = require("networkx", "networks")
     graph = networkx.MultiGraph() if class_name is None else networkx.Graph(**{"class": class_name})
     names = columns.nodes["name"]
@@ -142,7 +133,8 @@ def _networkx(columns: GraphColumns, class_name: str | None) -> Any:
     return graph
 
 
-def _igraph(columns: GraphColumns, class_name: str | None) -> Any:
+def as_igraph(columns: GraphColumns, class_name: str | None) -> Any:
+    """A graph of igraph."""
     igraph = require("igraph", "igraph")
     return igraph.Graph(
         n=len(columns.nodes["name"]),

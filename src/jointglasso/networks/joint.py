@@ -435,7 +435,7 @@ class JointNetworks:
         -------
         dict of networkx.Graph by class, networkx.Graph when `class_name` is given, or networkx.MultiGraph
         """
-        return attributes.to_networkx(self, class_name, multigraph)
+        return attributes.graphs(self, class_name, multigraph, attributes.as_networkx)
 
     def to_igraph(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
         """Convert to graphs of igraph, with the parameters and edge attributes of `to_networkx`, vertices by position.
@@ -444,7 +444,7 @@ class JointNetworks:
         -------
         dict of igraph.Graph by class, or one igraph.Graph
         """
-        return attributes.to_igraph(self, class_name, multigraph)
+        return attributes.graphs(self, class_name, multigraph, attributes.as_igraph)
 
     def export(self, path: str | os.PathLike[str], format: str | None = None, *, class_name: str | None = None) -> Path:
         """Write the networks to a file in one step.

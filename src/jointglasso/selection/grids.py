@@ -183,7 +183,8 @@ def lambda_grid(
     n_lambdas = check_count("n_lambdas", n_lambdas)
     if min_ratio is not None and not check_positive("min_ratio", min_ratio) < 1.0:
         raise InputError(f"{argument('min_ratio', min_ratio)} must be below 1.", "min_ratio")
-    ratios = usual_ratios(penalty) if ratios is None else list(ratios)
+    if ratios is None:  # only the group penalty makes zeros without lambda1
+        ratios = RATIOS if penalty == "group" else RATIOS[:-1]
     directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
     problem = {"weights": weights, "pair_weights": pair_weights, "penalty": penalty, "class_graph": class_graph}
     largest = lambda_max(source, directions, **problem) * _ROUNDING
@@ -200,11 +201,6 @@ def lambda_grid(
         (scaled * directions[:, 1:]).ravel(),
         np.repeat(np.arange(len(directions)), n_lambdas),
     )
-
-
-def usual_ratios(penalty: str) -> tuple[float, ...]:
-    """Ratios lambda2 / lambda1 of the default grid; only the group penalty makes zeros without lambda1."""
-    return RATIOS if penalty == "group" else tuple(ratio for ratio in RATIOS if np.isfinite(ratio))
 
 
 def of_problem(solve: Mapping[str, Any]) -> dict[str, Any]:
