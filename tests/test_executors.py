@@ -512,17 +512,31 @@ def wait_a_while(item, shared, tell):
     return item
 
 
+class Counting(ThreadPoolExecutor):
+    """An executor that remembers how long things take, as Dask's does, and counts its tasks."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.pace, self.n_tasks = {}, 0
+
+    def submit(self, function, *arguments):
+        self.n_tasks += 1
+        return super().submit(function, *arguments)
+
+
 @pytest.mark.parametrize(("seconds", "n_items", "n_tasks"), [(0.0, 300, (4, 60)), (0.12, 8, (8, 8))])
 def test_items_that_take_no_time_go_together(seconds, n_items, n_tasks):
     """They are few tasks, but every worker has some; what takes longer is a task each."""
-    sent = []
-
-    class Counting(ThreadPoolExecutor):
-        def submit(self, function, *arguments):
-            sent.append(arguments)
-            return super().submit(function, *arguments)
-
     items = [seconds + 1e-9 * n for n in range(n_items)]
-    with Counting(2) as two:
+    with Counting() as two:
         assert map_work(Work(wait_a_while, items, None), two) == items
-    assert n_tasks[0] <= len(sent) <= n_tasks[1]
+        assert n_tasks[0] <= two.n_tasks <= n_tasks[1]
+
+
+def test_items_that_cost_more_than_those_before_do_not_go_together():
+    """The big groups of a path's next point, behind the small ones of the last."""
+    with Counting() as two:
+        map_work(Work(wait_a_while, [0.0] * 100, None), two)
+        few, two.n_tasks = two.n_tasks, 0
+        map_work(Work(wait_a_while, [0.001] * 60, None, cost=lambda item: 1e6), two)
+        assert few < two.n_tasks == 60

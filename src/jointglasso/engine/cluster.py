@@ -57,7 +57,7 @@ class Cluster:
         self._held: _Held | None = None
         self._looked, self._idle_since = time.monotonic(), math.inf
         self.pace: dict[Any, float] = {}
-        """Seconds of pieces of work, by their function, as they were last seen."""
+        """Seconds of pieces of work for each unit of their cost, by their function, as they were last seen."""
         _require_same_version(client)
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, workers: str | None = None) -> _Task:

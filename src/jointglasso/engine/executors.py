@@ -17,7 +17,6 @@ from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
-from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Condition, Lock
 from typing import Any, Protocol
@@ -65,6 +64,8 @@ class Work:
     """Whether those who can keep what is shared are given all of it, once."""
     rank: Callable[[Any], float] = lambda item: 0.0
     """Of items that wait, those of lower rank are done first; of the same rank, those that came first."""
+    cost: Callable[[Any], float] = lambda item: 1.0
+    """How long items take, compared with each other."""
     tell: Callable[..., bool] = unheard
     """Called with the number of an item and what it says; or with the number only."""
     finish: Callable[[int, Any], Any] = lambda number, result: result
@@ -111,8 +112,8 @@ def hands_of(executor: Executor | None, n_jobs: int | None = None) -> float:
 
 def memory_of(executor: Executor | None, max_memory: float | None) -> float | None:
     """Bytes that those who work at the same time on a machine have between them; None where nobody knows."""
-    if max_memory is not None or hasattr(executor, "machines"):  # what this machine has left says nothing of others
-        return max_memory
+    if max_memory is not None or hasattr(executor, "machines") or math.isinf(hands_of(executor)):
+        return max_memory  # what this machine has left says nothing of others
     return available_memory()
 
 
@@ -300,7 +301,7 @@ class _Elsewhere:
         """By their futures."""
         self.hands = float(getattr(executor, "_max_workers", math.inf))
         self.pace: dict[Any, float] = getattr(executor, "pace", {})
-        """Seconds of the last items, by what was done with them."""
+        """Seconds for each unit of cost, by what was done."""
         self.held = self._hold()
 
     def _hold(self) -> Any:
@@ -362,14 +363,19 @@ class _Elsewhere:
 
         How long they take shows when the first are done; before that no more are sent than keep everybody busy.
         """
-        seconds, fair = self.pace.get(self.work.function), 1.0
+        pace, fair = self.pace.get(self.work.function), 1.0
         if math.isfinite(self.hands) and not self.places.limited:
-            if seconds is None and len(self.running) >= 2 * self.hands:
+            if pace is None and len(self.running) >= 2 * self.hands:
                 return []
             open_items = len(self.waiting) + sum(len(task.numbers) for task in self.running.values())
             fair = open_items / (2.0 * self.hands)
-        wanted = 1.0 if seconds is None else tuning.TASK_SECONDS / max(seconds, 1e-6)
-        return list(islice(iter(self.waiting.next, None), max(1, math.ceil(min(wanted, fair)))))
+        numbers, seconds = list[int](), 0.0
+        while seconds < tuning.TASK_SECONDS and len(numbers) < max(1.0, fair):
+            if (number := self.waiting.next()) is None:
+                break
+            numbers.append(number)
+            seconds += math.inf if pace is None else pace * self.work.cost(self.work.items[number])
+        return numbers
 
     def _take(self) -> bool:
         """Take the next results, if there are any soon; whether what they say makes somebody want to stop."""
@@ -391,7 +397,8 @@ class _Elsewhere:
             for message, category in report.warned:
                 warnings.warn(message, category, stacklevel=2)
             stop = any([self.work.tell(number, *facts) for facts in report.said]) or stop
-            self.pace[self.work.function] = report.seconds
+            pace = report.seconds / self.work.cost(self.work.items[number])
+            self.pace[self.work.function] = max(pace, 0.5 * self.pace.get(self.work.function, 0.0))
             self.results[number] = self.work.finish(number, report.result)
         return stop
 

@@ -124,6 +124,7 @@ class GroupRunner:
             shared=self.shared,
             narrow=narrowed,
             hold=False,
+            cost=lambda item: 1.0 + float(item.blocks.group_cost.sum()),
             tell=lambda number, *news: self.progress.report(number, *news) if news else control.stopped_by is not None,
             finish=self._finish,
             give_up=lambda: control.stop("interrupt"),
