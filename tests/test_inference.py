@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from unittest import mock
 
 import numpy as np
@@ -237,6 +238,8 @@ def test_columns_by_their_old_names_are_told_the_new_ones(found):
         found.differences()["class_2"]
     with pytest.raises(KeyError, match=r"^'class_1'$"):  # no table of two classes
         edges["class_1"]
+    plain = pickle.loads(pickle.dumps(edges))
+    assert type(plain) is pd.DataFrame and plain.equals(pd.DataFrame(edges))
 
 
 def test_true_edges_and_differences_are_found_by_name(found):

@@ -43,9 +43,10 @@ def in_common(networks: JointNetworks) -> str:
     if networks.n_classes == 1:
         return f"{pairs} of {networks.n_variables:,} variables are joined."
     partly = f", {kinds['partly shared']:,} in several" if networks.n_classes > 2 else ""
+    are = "is" if kinds["shared"] == 1 else "are"
     same = "" if networks.sameness is None else f"\n{summary_of_sameness(networks)}"
     return (
-        f"Of {pairs} of variables joined in any class, {kinds['shared']:,} are joined in all classes{partly}, "
+        f"Of {pairs} of variables joined in any class, {kinds['shared']:,} {are} joined in all classes{partly}, "
         f"{kinds['specific']:,} in one class only.{same}"
     )
 

@@ -20,6 +20,10 @@ class Table(pd.DataFrame):  # type: ignore[misc]
     def _constructor(self) -> type[Table]:
         return Table
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled as a plain data frame, which can be read without this package."""
+        return pd.concat, ([pd.DataFrame(self)],)
+
     def __getitem__(self, key: Any) -> Any:
         """As in pandas; a KeyError says how a column is called now."""
         try:
