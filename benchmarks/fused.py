@@ -1,15 +1,16 @@
 """The fused family beside GGLasso's FGL and our plain ADMM, on big blocks of real genes, and over fifty time points.
 
-    python benchmarks/fused.py peers [--most 300] [--least 1000 --classes 3 --rung 1 --limit 100]
+    python benchmarks/fused.py peers [--most 300] [--least 1000 --classes 3 --rung 2 --limit 60]
     python benchmarks/fused.py genes FILE.npz [--p 2000]
     python benchmarks/fused.py times
 
 peers: chains of classes on the same covariances, the diagonal unpenalised, which is GGLasso's convention. GGLasso gets
 the loosest of several tolerances that brings it within a relative 1e-6 of the optimum, which is ours at 1e-9: no time
-is spent on what is not asked for. `--rung` begins with a tighter one; where `--limit` seconds are not enough its gap
-stands beside the time it was given. Ours is the time to a proved gap of 1e-6. All are seconds of processor time, so
-that the load of the machine does not matter much. Compiling is not counted. `genes`: FILE as
-for real_genes.py; the yardstick is one Cholesky factor and inverse of the solution's blocks. `times`: K=50, p=200.
+is spent on what is not asked for. `--rung` begins with a tighter one. `--limit` is what a case may take GGLasso, all
+tolerances together, as a number of iterations: where it is not there by then it is stopped, with its gap beside the
+time it has had, and the ratio is more than the one that is printed. Ours is the time to a proved gap of 1e-6. All are
+seconds of processor time, so that the load of the machine does not matter much. Compiling is not counted. `genes`: FILE
+as for real_genes.py; the yardstick is one Cholesky factor and inverse of the solution's blocks. `times`: K=50, p=200.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ EXPRESSION = {100: (0.35, 0.2), 300: (0.38, 0.22), 1000: (0.42, 0.28)}
 
 def gglasso(
     S: np.ndarray, lambda1: float, lambda2: float, tol: float, rtol: float, max_iter: int = 1000
-) -> list[np.ndarray]:
-    """Precision matrices of GGLasso's fused problem over consecutive classes."""
+) -> tuple[list[np.ndarray], bool]:
+    """Precision matrices of GGLasso's fused problem over consecutive classes, and whether it met its tolerances."""
     from gglasso.problem import glasso_problem
 
     penalties = {"lambda1": lambda1, "lambda2": lambda2}
@@ -51,7 +52,7 @@ def gglasso(
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         problem.solve(tol=tol, rtol=rtol, solver_params={"max_iter": max_iter})
-    return list(problem.solution.precision_)
+    return list(problem.solution.precision_), problem.solver_info["status"] == "optimal"
 
 
 def chain(S: np.ndarray, lambda1: float, lambda2: float, solver: str = "auto", tol: float = GAP) -> jgl.Solution:
@@ -88,23 +89,40 @@ def peers(arguments: argparse.Namespace) -> None:
         if arguments.only not in name:
             continue
         best = chain(S, lambda1, lambda2, tol=1e-9).objective
-        seconds, ours = processor_time(3, partial(chain, S, lambda1, lambda2))
+        seconds, ours = processor_time(10 if S.shape[1] <= 300 else 3, partial(chain, S, lambda1, lambda2))
         objective = make_problem(S, lambda1, lambda2, penalty="chain", penalize_diagonal=False).objective
-        most = 1000
-        if np.isfinite(arguments.limit):
-            most = int(3 * arguments.limit / processor_time(1, partial(gglasso, S, lambda1, lambda2, 0.0, 0.0, 3))[0])
-        for tolerances in LADDER[arguments.rung :]:
-            slow, theirs = processor_time(1, partial(gglasso, S, lambda1, lambda2, *tolerances, most))
-            gap = (objective(theirs) - best) / abs(best)
-            if gap <= GAP or slow > 0.9 * arguments.limit:
-                break
-        plain = np.nan
+        slow, gap = climb(partial(gglasso, S, lambda1, lambda2), partial(relative_gap, objective, best), arguments)
+        reached = "" if gap <= GAP else "> "
+        cells = [f"{slow:.3g}", f"{gap:.0e}", f"{reached}{slow / seconds:.0f}", "-", "-"]
         if S.shape[1] <= arguments.admm:
             plain, _ = processor_time(1, partial(chain, S, lambda1, lambda2, "admm"))
+            cells[3:] = f"{plain:.3g}", f"{plain / seconds:.0f}"
         print_row(
             name, sum(ours.n_edges), ours.partition.largest, f"{seconds:.4f}", f"{ours.certificate.relative_gap:.0e}",
-            f"{slow:.3g}", f"{gap:.0e}", f"{slow / seconds:.0f}", f"{plain:.3g}", f"{plain / seconds:.0f}",
+            *cells,
         )  # fmt: skip
+
+
+def relative_gap(objective: Callable[[list[np.ndarray]], float], best: float, found: list[np.ndarray]) -> float:
+    return (objective(found) - best) / abs(best)
+
+
+def climb(
+    theirs: Callable[..., tuple[list[np.ndarray], bool]],
+    gap_of: Callable[[list[np.ndarray]], float],
+    arguments: argparse.Namespace,
+) -> tuple[float, float]:
+    """Processor time and gap of GGLasso at the first tolerance that is tight enough, or where its time was over."""
+    left, each = float(arguments.limit), 0.0
+    if np.isfinite(left):
+        each = processor_time(1, partial(theirs, 0.0, 0.0, 10))[0] / 10
+    for tolerances in LADDER[arguments.rung :]:
+        most = 1000 if each <= 0.0 else max(1, int(left / each))
+        slow, (found, met) = processor_time(3 if each == 0.0 else 1, partial(theirs, *tolerances, most))
+        gap, left = gap_of(found), left - slow
+        if gap <= GAP or not met or left <= 0.0:
+            break
+    return slow, gap
 
 
 def genes(arguments: argparse.Namespace) -> None:
@@ -114,9 +132,9 @@ def genes(arguments: argparse.Namespace) -> None:
     for lambda1, lambda2 in ((0.6, 0.1), (0.5, 0.1)):
         for penalty in ("group", "chain", "fused"):
             solve = partial(jgl.solve, S, lambda1, lambda2, penalty=penalty, tol=GAP)
-            seconds, found = best_of(arguments.repeats, solve)
+            seconds, found = processor_time(arguments.repeats, solve)
             blocks = blocks_of(found)
-            yardstick, _ = best_of(3, partial(factor_and_invert, blocks))
+            yardstick, _ = processor_time(5, partial(factor_and_invert, blocks))
             print_row(
                 penalty, f"{lambda1}, {lambda2}", sum(found.n_edges), max(len(b) for b in blocks), f"{seconds:.3f}",
                 f"{found.certificate.relative_gap:.0e}", f"{yardstick:.3f}", f"{seconds / yardstick:.0f}",
@@ -151,7 +169,7 @@ def main() -> None:
     one.add_argument("--classes", type=int, nargs="*", default=[3, 6, 10])
     one.add_argument("--only", default="", help="part of the names of the cases")
     one.add_argument("--rung", type=int, default=0, help="the first of GGLasso's tolerances to be tried")
-    one.add_argument("--limit", type=float, default=np.inf, help="most seconds for GGLasso")
+    one.add_argument("--limit", type=float, default=np.inf, help="most seconds of processor time for GGLasso, roughly")
     one.add_argument("--most", type=int, default=1000, help="largest number of variables")
     one.add_argument("--admm", type=int, default=300, help="largest number of variables for our plain ADMM")
     two = kinds.add_parser("genes")
