@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import jointglasso as jgl
-from common import best_of, describe_machine, matched_lambdas, paper_covariances, print_header, print_row
+from common import describe_machine, matched_lambdas, paper_covariances, print_header, print_row
 from jointglasso.datasets import make_joint_ggm
 from jointglasso.problem import make_problem
 from real_genes import blocks_of, factor_and_invert, load
@@ -154,7 +154,7 @@ def times(arguments: argparse.Namespace) -> None:
     print_header("penalty", "lambdas", "edges", "largest", "seconds", "gap", "methods")
     for penalty in ("chain", "laplacian"):
         for lambda1 in (0.3, 0.2):
-            seconds, found = best_of(2, partial(jgl.solve, np.array(S), lambda1, 0.2, penalty=penalty, tol=GAP))
+            seconds, found = processor_time(2, partial(jgl.solve, np.array(S), lambda1, 0.2, penalty=penalty, tol=GAP))
             print_row(
                 penalty, f"{lambda1}, 0.2", sum(found.n_edges), found.partition.largest, f"{seconds:.2f}",
                 f"{found.certificate.relative_gap:.0e}", found.methods,

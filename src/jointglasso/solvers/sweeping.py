@@ -183,7 +183,7 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
     More is Newton's method on the face, and then sweeps that are closer.
     """
     task, near = state.task, state.task.warm
-    slow = _slow_groups(task)
+    slow, ahead = _slow_groups(task), min(1.0, max(tuning.AHEAD, tuning.AHEAD_GAP / task.tol))
     for number, closer in enumerate(tuning.CLOSER):
         if (task.absolute and task.warm) or number > 0:
             between = (largest > tuning.TINY_BLOCK) & (largest <= tuning.SWEPT_BLOCK)
@@ -194,7 +194,8 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
             return
         theta = state.theta.copy()
         inverse = state.bounds.inverse if near and state.bounds.factor.definite.all() else np.empty(0)
-        taken = sweep_groups(task, theta, inverse, todo, closer * state.limits(), min(left, tuning.COMPARING_SWEEPS))
+        limits = (closer if task.absolute or number > 0 else ahead) * state.limits()
+        taken = sweep_groups(task, theta, inverse, todo, limits, min(left, tuning.COMPARING_SWEEPS))
         state.n_iter += taken
         state.methods[todo] = "columns"
         inverse = state.offer(theta, todo).inverse
