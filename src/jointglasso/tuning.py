@@ -82,9 +82,9 @@ FEW_SWEEPS, COMPARING_SWEEPS, COMPARING_MOST, IDLE_LOOKS = 25, 40, 80, 4
 #: The gap at which sweeps over small groups end, in units of the one allowed: first, and where that was not enough.
 CLOSER = (1.0, 1e-2, 1e-5)
 
-#: The same for the first sweeps where classes are compared, and the relative gap beyond which they do not go: a few more
-#: of them cost less than the step of Newton's method that proves the cuts of a dynamic screen (300 connected variables
-#: in three classes: 0.75 of the time).
+#: The same for the first sweeps where classes are compared, and the relative gap beyond which they do not go: a few
+#: more of them cost less than the step of Newton's method that proves the cuts of a dynamic screen (300 connected
+#: variables in three classes: 0.75 of the time).
 AHEAD, AHEAD_GAP = 1e-2, 1e-8
 
 #: Change of W in a sweep, in single precision, that is hardly more than rounding: more sweeps change nothing.
