@@ -409,3 +409,36 @@ def test_what_a_batch_leaves_behind_does_not_reach_the_next(monkeypatch):
         return ascent.W
 
     np.testing.assert_array_equal(swept(0.0), swept(50.0))
+
+
+def hub(seed):
+    """A variable that is the sum of many others, in any units: most pairs are strong, in blocks of 24 to 48."""
+    draw = np.random.default_rng(seed)
+    p, K = int(draw.integers(24, 49)), int(draw.integers(2, 4))
+    n = int(draw.integers(p + 10, 300))
+    X = [draw.standard_normal((n, p)) for _ in range(K)]
+    m, strength, noise = int(draw.integers(4, p)), 10 ** draw.uniform(-0.5, 1), 10 ** draw.uniform(-2, 0)
+    units = 10 ** draw.uniform(-1, 1, p) if seed % 2 else np.ones(p)
+    for x in X:
+        x[:, 0] = strength * x[:, 1 : m + 1].sum(axis=1) + noise * draw.standard_normal(n)
+        x *= units
+    lambda1 = 10 ** draw.uniform(-3.5, -1)
+    return jgl.SampleCovariance(X), lambda1, lambda1 * 10 ** draw.uniform(-2, 0)
+
+
+@pytest.mark.parametrize("seed", [7, 13, 15])
+def test_hubs_of_dense_groups_are_reached_in_few_sweeps(seed):
+    """ADMM, to which groups of this size were left, ended at 2,000 iterations or short of the gap."""
+    solution = jgl.solve(*hub(seed))
+    assert solution.status and solution.n_iter <= 5 and set(solution.methods) == {"columns, newton"}
+
+
+def test_iterations_of_admm_do_not_count_against_those_of_other_methods():
+    """Two groups, so that the limits on their gaps fall with the objective on the way."""
+    S, lambda1, lambda2 = hub(8)
+    p = S.n_variables
+    blocks = np.stack([S.block(k, np.arange(p)) for k in range(S.n_classes)])
+    both = np.zeros((S.n_classes, 2 * p, 2 * p))
+    both[:, :p, :p], both[:, p:, p:] = blocks, blocks
+    solution = jgl.solve(both, lambda1, lambda2, pair_weights={(0, 1): 1.5, (p, p + 1): 1.5})
+    assert solution.status and solution.n_iter > 100 and "admm" in solution.methods

@@ -99,9 +99,8 @@ TINY_BLOCK, TINY_STEPS = 8, 6
 #: Diagonals that are given one after another where those of classes are compared.
 DIAGONALS = 8
 
-#: Groups with a block of at least this size, and at least this share of strong pairs, count as correlated throughout;
-#: those with blocks no larger than the last are left to ADMM.
-DENSE_BLOCK, DENSE_SHARE, DENSE_ADMM = 24, 0.8, 48
+#: Groups with a block of at least this size, and at least this share of strong pairs, count as correlated throughout.
+DENSE_BLOCK, DENSE_SHARE = 24, 0.8
 
 #: Work of Newton's products, in cubed block sizes, at which ADMM would have been half done; rounds of it: one as a
 #: rule, more only where the objective fell so far in size that the limits did, too.

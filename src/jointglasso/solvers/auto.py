@@ -1,7 +1,8 @@
 """The choice of the method, group by group.
 
 Closed form where the class graphs are forests; sweeps over the columns for all others; Newton's method where these
-leave a gap, and ADMM where Newton's method finds it hard, and for small groups that are correlated throughout.
+leave a gap, and ADMM where Newton's method finds it hard: in groups that are correlated throughout, where sweeps over
+the columns cannot be made.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class Auto:
         theta, methods = _begin(task, strong)
         dense = dense_groups(task.system, strong)
         largest = task.system.size.max(initial=0)
-        if task.system.n_groups == 1 and largest > (tuning.DENSE_ADMM if dense[0] else tuning.SWEPT_BLOCK):
+        if task.system.n_groups == 1 and (dense[0] or largest > tuning.SWEPT_BLOCK):
             return _solve_big(task, theta, methods, strong, bool(dense[0]))
         work = _Work(task, methods, dense)
-        return improve_to_limits(task, theta, methods, work.improve, _known_at_start(task, theta, strong))
+        known = _known_at_start(task, theta, strong)
+        return improve_to_limits(task, theta, methods, work.improve, known, _admm_iterations(task))
 
 
 def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -105,8 +107,8 @@ class _Work:
         task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
         near = task.absolute or n_iter > 0
         self.methods[todo] = "columns, newton" if _starts_anew(task) else "newton"
-        for_admm = self.dense & (largest <= tuning.DENSE_ADMM) if suits_columns(task) else self.dense
-        taken, after, left = self._sweep(theta, bounds, todo & ~for_admm, limits, task.max_iter - n_iter, near)
+        for_newton = todo & (suits_columns(task) | ~self.dense)
+        taken, after, left = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, near)
         if left.any() and taken < task.max_iter - n_iter:
             sweeps = (self.dense | ((largest > tuning.SWEPT_BLOCK) & (not near))) & suits_columns(task)
             taken += newton_on_groups(

@@ -64,22 +64,29 @@ class Newton:
 
 
 def improve_to_limits(
-    task: SolverTask, theta: FloatArray, methods: FloatArray, improve: Improve, bounds: Bounds | None = None
+    task: SolverTask,
+    theta: FloatArray,
+    methods: FloatArray,
+    improve: Improve,
+    bounds: Bounds | None = None,
+    max_iter: int | None = None,
 ) -> SolverResult:
     """Improve the groups whose gap is too wide: once as a rule.
 
-    Again only where the objective fell so far in size that the limits, which are relative to it, did, too.
+    Again only where the objective fell so far in size that the limits, which are relative to it, did, too; and while
+    fewer than `max_iter` iterations are taken, the task's own limit unless another is given.
     """
+    max_iter = task.max_iter if max_iter is None else max_iter
     if bounds is None:
         bounds = task.bounds(theta) if task.known is None or not task.absolute else task.known
     n_iter, before, todo = 0, np.full(task.system.n_groups, np.inf), task.unsolved(bounds)
-    while n_iter < task.max_iter and (todo & (task.limits(bounds) < before)).any():
+    while n_iter < max_iter and (todo & (task.limits(bounds) < before)).any():
         before = task.limits(bounds)
         taken, bounds = improve(theta, bounds, todo, n_iter)
         n_iter += taken
         todo = task.unsolved(bounds)
     task.report(bounds.total_objective, bounds.total_gap)
-    stopped_by = "max_iter" if n_iter >= task.max_iter else "rounding"
+    stopped_by = "max_iter" if n_iter >= max_iter else "rounding"
     return SolverResult(theta, bounds, n_iter, stopped_by if todo.any() else "tolerance", list(methods))
 
 

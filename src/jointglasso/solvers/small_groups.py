@@ -47,9 +47,8 @@ def apart(
 def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
     """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
 
-    There Newton's active set is everything and its faces change all the time. Sweeps over the columns, which step on a
-    face of one column at a time, do not mind; where they cannot be made, and in small groups, the few dozen
-    eigendecompositions of ADMM cost less.
+    There Newton's active set is everything and its faces change all the time. Sweeps over the columns that step on the
+    face of one column at a time do not mind; where they cannot be made, the eigendecompositions of ADMM cost less.
     """
     if system.size.max(initial=0) < tuning.DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
