@@ -500,3 +500,12 @@ def test_old_words_are_refused_by_every_door():
     for door in (lambda **k: jgl.SampleCovariance.from_labels(SAMPLES[0], None, **k), table.to_source):
         with pytest.raises(TypeError, match="write scale='correlation' or scale='covariance'"):
             door(correlation=True)
+
+
+def test_rows_of_a_dense_matrix_are_those_of_its_upper_triangle():
+    rng = np.random.default_rng(0)
+    S = np.corrcoef(rng.standard_normal((9, 30)))
+    S += np.tril(np.full_like(S, 1e-15), -1)
+    rows, columns = rng.permutation(9)[:5], rng.permutation(9)
+    upper = np.triu(S) + np.triu(S, 1).T
+    np.testing.assert_array_equal(jgl.DenseCovariance([S]).rows(0, rows, columns), upper[np.ix_(rows, columns)])

@@ -22,6 +22,7 @@ EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
 #: Compiled kernels whose meaning is one NumPy expression, or is checked here in another way, and why.
 NO_REFERENCE = {
     "scan.first_asymmetry": "numpy finds the first bad entry of the upper triangle in one line",
+    "scan.take_upper": "matrices that are asymmetric in their last digits: test_covariance.py",
     "pair_index.index_pairs": "compared with a double loop over the variables",
     "pair_index.members_of_entries": "compared with np.divmod",
     "pair_index.products_of_members": "compared with np.divmod",
@@ -50,7 +51,7 @@ NO_REFERENCE = {
     "column_batches.colours": "no two neighbours alike: test_columns.py",
     "column_batches.cut_batches": "no two of a batch are tied: test_columns.py",
     "column_batches.sweep_columns": "the same bits on any number of threads, W definite and symmetric: test_columns.py",
-    "column_batches.reorder_block": "there and back: test_columns.py",
+    "column_batches.reorder_rows": "there and back: test_columns.py",
     "dual_rows.count_inside": "compared with every pair by itself: test_big_groups.py",
     "team.post": "the same bits on any number of threads: test_columns.py",
     "team.take": "the same bits on any number of threads: test_columns.py",
@@ -62,6 +63,8 @@ NO_REFERENCE = {
     "column_parts.make_room": "arrays of the right length",
     "column_parts.own_step": "the definiteness of W rests on it: test_columns.py",
     "column_parts.add_multiple": "out + factor * row",
+    "column_parts.descend_once": "sweeps end at the solution, by the certificate: test_columns.py",
+    "column_parts.move_own": "sweeps end at the solution, by the certificate: test_columns.py",
     "column_parts.rescale": "sweeps end at the solution, by the certificate: test_columns.py",
     "small_columns.ascend_small_groups": "ends at the solution, by the certificate: test_columns.py",
     "lanes.add_rows": "compared with a product of matrices: test_lanes.py",

@@ -64,8 +64,11 @@ class DenseCovariance:
 
     def rows(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         """``S_k[rows][:, columns]``, of the upper triangle: matrices may be asymmetric in their last digits."""
-        S, above = self._matrices[k], rows[:, None] < columns
-        return np.where(above, S[np.ix_(rows, columns)], S[np.ix_(columns, rows)].T)
+        from jointglasso.kernels.scan import take_upper
+
+        out = np.empty((len(rows), len(columns)))
+        take_upper(self._matrices[k], rows, columns, out)
+        return out
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         return self._matrices[k][rows, columns]

@@ -305,9 +305,9 @@ def _take_pieces(penalty: Penalty, dealt: IntArray, hands: Hands, sweep: Sweep, 
 
 
 @njit
-def reorder_block(block: FloatArray, order: IntArray, out: FloatArray) -> None:
-    """``out = block[order][:, order]``."""
-    for i in range(order.shape[0]):
-        row = block[order[i]]
+def reorder_rows(block: FloatArray, rows: IntArray, order: IntArray, out: FloatArray) -> None:
+    """``out = block[rows][:, order]``."""
+    for i in range(rows.shape[0]):
+        row = block[rows[i]]
         for j in range(order.shape[0]):
             out[i, j] = row[order[j]]

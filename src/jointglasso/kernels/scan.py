@@ -96,6 +96,15 @@ def mark_possibly_above(
 
 
 @njit
+def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray, out: FloatArray) -> None:
+    """``out[a, b] = matrix[rows[a], columns[b]]``, of the upper triangle."""
+    for a in range(rows.shape[0]):
+        row = matrix[rows[a]]
+        for b in range(columns.shape[0]):
+            out[a, b] = row[columns[b]] if rows[a] <= columns[b] else matrix[columns[b], rows[a]]
+
+
+@njit
 def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, int]:
     """Where a square matrix is first not finite (code 1) or not symmetric (code 2); code 0: nowhere.
 

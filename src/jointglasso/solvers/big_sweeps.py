@@ -23,7 +23,7 @@ from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report, reason_to_end
 from jointglasso.solvers.column_order import Order, as_columns
 from jointglasso.solvers.columns import ColumnAscent, next_look
-from jointglasso.solvers.dual_point import DualPoint, mirror, rows_at_once, stack_of
+from jointglasso.solvers.dual_point import DualPoint, mirror, rows_at_once
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _strong(
     from jointglasso.kernels.dual_rows import Reach, Rows, count_inside
 
     n, n_classes, step = len(group.variables), group.n_classes, rows_at_once(len(group.variables))
-    stack = stack_of(group, Order.by(group, group.local))._replace(S=np.zeros(n))  # S stands in the place of W
+    stack = Order.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S stands in the place of W
     exact = Reach(np.zeros(n_classes), np.zeros((n_classes, n)), 0.0, True)
 
     def some(first: int) -> IntArray:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.pair_types import SparseColumns
+from jointglasso.kernels.pair_types import SparseColumns, Stack
 from jointglasso.screening.groups import places_in_blocks
 
 
@@ -59,6 +59,11 @@ class Order:
         """(K, U): block of each variable in each class and its place there, -1: in none."""
         shape = self.blocks.n_classes, int(self.variable.max(initial=-1)) + 1
         return places_in_blocks(self.blocks.block_class, self.blocks.size, self.variable, shape)
+
+    def stack(self, S: Any, factor: Any) -> Stack:
+        """The blocks in this order, with their covariances and the weights of the pairs."""
+        b = self.blocks
+        return Stack(*self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, factor)
 
 
 def as_columns(n_variables: int, row: IntArray, other: IntArray, value: FloatArray) -> SparseColumns:

@@ -129,10 +129,7 @@ class ColumnAscent:
         """
         n_variables = int(local.max()) + 1
         arranged = Order.by(blocks, local)
-        stack = Stack(
-            *arranged.places(), arranged.variable, blocks.offset, blocks.size, blocks.member_start,
-            blocks.block_weight, *given,
-        )  # fmt: skip
+        stack = arranged.stack(*given)
         nothing = np.empty(0, dtype=np.int64)
         itself = cls(
             blocks, penalty, Workers(n_threads), np.arange(n_variables), arranged, stack, ascent, nothing, change
@@ -294,15 +291,18 @@ class ColumnAscent:
 
     def _rearrange(self, flats: list[Any], slots: list[IntArray]) -> None:
         """Put the rows and columns of each block, of several flat vectors, into another order, in place."""
-        from jointglasso.kernels.column_batches import reorder_block
+        for flat in (flat for flat in flats if len(flat)):
+            for block, order in enumerate(slots):
+                inside = slice(self.blocks.offset[block], self.blocks.offset[block + 1])
+                self._rearrange_one(flat[inside].reshape(len(order), -1), order)
 
-        def one(number: int) -> None:
-            flat, block = flats[number // len(slots)], number % len(slots)
-            if len(flat):
-                matrix = flat[self.blocks.offset[block] : self.blocks.offset[block + 1]].reshape(len(slots[block]), -1)
-                reorder_block(matrix.copy(), slots[block], matrix)
+    def _rearrange_one(self, matrix: Any, order: IntArray) -> None:
+        from jointglasso.kernels.column_batches import reorder_rows
 
-        self.workers.map(one, range(len(flats) * len(slots)))
+        old = np.empty_like(matrix)
+        some = [slice(at, at + tuning.ROWS_AT_ONCE) for at in range(0, len(order), tuning.ROWS_AT_ONCE)]
+        self.workers.map(lambda rows: np.copyto(old[rows], matrix[rows]), some)
+        self.workers.map(lambda rows: reorder_rows(old, order[rows], order, matrix[rows]), some)
 
     def _visited(self) -> Any:
         """Room for what is found out about the columns of a batch."""

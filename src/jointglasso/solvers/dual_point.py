@@ -124,7 +124,7 @@ class DualPoint:
     @cached_property
     def _stack(self) -> Stack:
         """The blocks in the order of W, without covariances."""
-        return stack_of(self.group, self.arranged)
+        return self.arranged.stack(UNIFORM, UNIFORM)
 
     @cached_property
     def _pairs_of(self) -> tuple[IntArray, IntArray]:
@@ -201,17 +201,23 @@ class DualPoint:
 
     @cached_property
     def projected(self) -> tuple[Listed, Sums]:
-        """The entries at which the dual point differs from W, and sums over all pairs."""
+        """The entries at which the dual point differs from W, block by block, and sums over all pairs."""
         listed, sums = (zip(*parts, strict=True) for parts in zip(*(one[-2:] for one in self._projected), strict=True))
-        return Listed(*map(np.concatenate, listed)), Sums(*(np.sum(parts, axis=0) for parts in sums))
+        return _by_block(Listed(*map(np.concatenate, listed))), Sums(*(np.sum(parts, axis=0) for parts in sums))
+
+    @cached_property
+    def _theta_entries(self) -> Listed:
+        """Entries of Theta, block by block."""
+        block_of, slot_of = self.places
+        pair, k = np.nonzero(self.theta.value)
+        i, j = self.theta.i[pair], self.theta.j[pair]
+        return _by_block(Listed(block_of[k, i], slot_of[k, i], slot_of[k, j], self.theta.value[pair, k]))
 
     def dense_theta(self, block: int) -> FloatArray:
         """Upper triangle of Theta of a block."""
-        group, (block_of, slot_of), k = self.group, self.places, self.group.block_class[block]
+        group = self.group
         matrix = np.zeros((group.size[block], group.size[block]))
-        i, j, value = self.theta.i, self.theta.j, self.theta.value[:, k]
-        here = np.flatnonzero((block_of[k, i] == block) & (value != 0.0))
-        matrix[slot_of[k, i[here]], slot_of[k, j[here]]] = value[here]
+        _write(self._theta_entries, block, matrix)
         np.fill_diagonal(matrix, self.theta.diagonal[group.member_start[block] : group.member_start[block + 1]])
         return matrix
 
@@ -225,8 +231,7 @@ class DualPoint:
             matrix[first : first + step, first:] = W[first : first + step, first:]
 
         Workers(self.n_threads).map(copy, range(0, b, step))
-        here = np.flatnonzero(listed.block == block)
-        matrix[listed.row[here], listed.column[here]] = listed.value[here]
+        _write(listed, block, matrix)
         np.fill_diagonal(matrix, self.variance[group.member_start[block] : group.member_start[block + 1]])
         return matrix
 
@@ -462,17 +467,20 @@ class DualPoint:
         return other
 
 
+def _by_block(listed: Listed) -> Listed:
+    order = np.argsort(listed.block, kind="stable")
+    return Listed(listed.block[order], listed.row[order], listed.column[order], listed.value[order])
+
+
+def _write(listed: Listed, block: int, matrix: FloatArray) -> None:
+    """Write the entries of one block, of entries block by block, into its matrix."""
+    here = slice(*np.searchsorted(listed.block, [block, block + 1]))
+    matrix[listed.row[here], listed.column[here]] = listed.value[here]
+
+
 def rows_at_once(n: int) -> int:
     """Rows of n variables that are looked at at once: enough to be worth a thread, and never all."""
     return max(1, min(int(tuning.DUAL_ROWS // n), -(-n // tuning.DUAL_PIECES)))
-
-
-def stack_of(group: BigGroup, arranged: Order) -> Stack:
-    """The blocks in an order of the variables, without covariances."""
-    return Stack(
-        *arranged.places(), arranged.variable, group.offset, group.size, group.member_start, group.block_weight,
-        UNIFORM, UNIFORM,
-    )  # fmt: skip
 
 
 def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:
