@@ -85,13 +85,9 @@ class OpenedBig:
         """Bounds by the part of a dual point over all classes that lies in the blocks, and the rest: its leaks."""
         if self.cuts is None:
             return self.bounds, NO_LEAKS
-        system = self.cuts.system
         entries, values, leaks = self.cuts.subgradient(self.theta, self.bounds)
-        at = system.upper[entries]
-        W, S = self.bounds.dual[at], system.S[at]
-        rounding = system.weigh(8.0 * np.finfo(np.float64).eps * (np.abs(W) + np.abs(S)), entries)
-        if len(leaks.value) or (np.abs(system.weigh(W - S, entries) - values) > rounding).any():
-            row, column = system.entry_members(entries)
+        if len(leaks.value) or not self.cuts.holds_already(self.bounds, entries, values):
+            row, column = self.cuts.system.entry_members(entries)
             self.point = self.point.with_subgradients(row, column, values)
             objective, error, gap = self.point.with_rounding()
             self.bounds = replace(

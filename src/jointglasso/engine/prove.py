@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso import tuning
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.blocks import BlockSystem, build_system
+from jointglasso.blocks import build_system
 from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
 from jointglasso.covariance import absent_of
 from jointglasso.engine.big_work import AnyOpened, OpenedBig
@@ -189,17 +189,9 @@ def _bounds_with_cuts(problem: JointProblem, opened: AnyOpened) -> tuple[Bounds,
     if opened.cuts is None:
         return bounds, NO_LEAKS
     entries, values, leaks = opened.cuts.subgradient(theta, bounds)
-    if not len(leaks.value) and _same_subgradient(system, bounds, entries, values):
+    if not len(leaks.value) and opened.cuts.holds_already(bounds, entries, values):
         return bounds, leaks
     bounds = bound_groups(
         system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, instead=(entries, values)
     )
     return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), leaks
-
-
-def _same_subgradient(system: BlockSystem, bounds: Bounds, entries: IntArray, values: FloatArray) -> bool:
-    """Whether the dual point has the given subgradients already, but for the rounding of a difference."""
-    at = system.upper[entries]
-    W, S = bounds.dual[at], system.S[at]
-    rounding = system.weigh(8.0 * np.finfo(np.float64).eps * (np.abs(W) + np.abs(S)), entries)
-    return bool((np.abs(system.weigh(W - S, entries) - values) <= rounding).all())

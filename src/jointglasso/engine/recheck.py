@@ -124,6 +124,13 @@ class Cuts:
         leaks = Leaks(group[at], cls, rows.i[at], rows.j[at], leak[at, cls])
         return rows.entries, u[rows.row, rows.cls], leaks
 
+    def holds_already(self, bounds: Bounds, entries: IntArray, values: FloatArray) -> bool:
+        """Whether the dual point has these subgradients, but for the rounding of a difference."""
+        at = self.system.upper[entries]
+        rounding = 8.0 * np.finfo(np.float64).eps * (np.abs(bounds.dual[at]) + np.abs(self.system.S[at]))
+        apart = np.abs(self._subgradient(bounds.dual, entries) - values)
+        return bool((apart <= self.system.weigh(rounding, entries)).all())
+
     def _rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
         """The pairs in question, which are asked for twice at the same point."""
         if not (self._seen and self._seen[0] is theta and self._seen[1] is bounds):
