@@ -42,8 +42,8 @@ import jointglasso as jgl
 import recovery
 from common import best_of, describe_machine, print_header, print_row
 from jointglasso._threads import work_alone
-from jointglasso.inference.fdr import q_values
 from jointglasso.inference.permutation import STATISTICS
+from jointglasso.inference.tests import q_values
 
 Matrices = list[np.ndarray]
 
