@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import os
 import re
 import statistics
@@ -398,6 +399,29 @@ def test_every_module_can_be_imported():
             continue
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         importlib.import_module(".".join(["jointglasso", *(part for part in parts if part != "__init__")]))
+
+
+def test_what_benchmarks_and_examples_import_exists():
+    """Nothing runs all of them, and type checkers do not read them."""
+    root, missing = Path(__file__).parents[1], []
+    scripts = [path for folder in ("benchmarks", "examples", "reproduction") for path in (root / folder).rglob("*.py")]
+    assert len(scripts) > 20
+    for path in scripts:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "jointglasso":
+                try:
+                    module = importlib.import_module(node.module)
+                except ModuleNotFoundError:
+                    missing.append(f"{path.name}: {node.module}")
+                    continue
+                missing += [
+                    f"{path.name}: {node.module}.{alias.name}" for alias in node.names if not _has(module, alias.name)
+                ]
+    assert not missing
+
+
+def _has(module, name):
+    return hasattr(module, name) or importlib.util.find_spec(f"{module.__name__}.{name}") is not None
 
 
 # Packaging
