@@ -380,6 +380,24 @@ def test_stability_and_differences_elsewhere(X, pool):
     assert here.global_p_value == there.global_p_value
 
 
+@pytest.mark.parametrize("groups", [None, dict.fromkeys("ab", list(range(15)) * 2)])
+def test_resampled_and_permuted_networks_elsewhere(pool, groups, monkeypatch):
+    """The same numbers, and every draw is counted."""
+    monkeypatch.setattr("jointglasso.inference.batch._PIECE", 200)  # several pieces
+    X = {name: np.random.default_rng(seed).normal(size=(30, 5)) for seed, name in enumerate("ab")}
+    X["a"][:, 1] += X["a"][:, 0]
+    told, both = [], {"n_resamples": 6, "random_state": 0, "groups": groups}
+    here, there = (jgl.bootstrap_network(X, executor=e, callback=told.append, **both) for e in (None, pool))
+    assert np.array_equal(here.rho, there.rho) and np.array_equal(here.found, there.found)
+    assert told[-1].done == told[-1].total == 6 and told[-1].stage == "resamples"
+    both = {"n_permutations": 6, "random_state": 0, "paired": groups and dict.fromkeys("ab", range(30))}
+    here, there = (jgl.network_test(X, executor=e, **both) for e in (None, pool))
+    assert here.statistics == there.statistics and here.p_values == there.p_values
+    assert np.array_equal(here.node_p_values, there.node_p_values)
+    with pytest.raises(TypeError, match="has no submit"):
+        jgl.network_test(X, executor="processes")
+
+
 def test_an_error_of_the_callback_ends_a_selection_elsewhere(X, pool):
     def refuse(progress):
         raise RuntimeError("enough")

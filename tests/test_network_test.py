@@ -54,7 +54,7 @@ def test_what_does_not_settle_is_said_and_goes_the_usual_way():
     theta, settled = np.empty_like(S), np.ones(1, dtype=bool)
     fit_supports(S, np.ones(2), *penalty_of(14, estimator.sizes, 0.2), 1e-6, theta, settled)
     assert not settled[0]
-    z, error = estimator.judge(lambda _: scores, 1, lambda z, error: (z, error), lambda: None)[0]
+    z, error = estimator.of_some([scores], judged=True)[0]
     assert np.isfinite(z).all()
     assert (error > 0).all()
 
@@ -64,7 +64,7 @@ def test_a_batch_gives_what_infer_gives(chains):
     found = jgl.infer(samples, association="pearson").estimates
     sizes = np.array([60.0, 90.0])
     estimator = Estimator(sizes, np.sqrt(sizes / sizes.mean()))
-    z, error = estimator.judge(lambda _: list(samples.values()), 3, lambda z, error: (z, error), lambda: None)[2]
+    z, error = estimator.of_some([list(samples.values())] * 3, judged=True)[2]
     np.testing.assert_allclose(z, found.z, atol=1e-5)
     np.testing.assert_allclose(error, found.error, rtol=1e-5)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import DenseCovariance
+from jointglasso.engine.executors import Tell
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.standard_errors import all_factors, moderated
 from jointglasso.inference.support import find_support, penalty_of
+from jointglasso.selection.solves import Crew, Tracker
 from jointglasso.validation import InputError
 
 #: Numbers of the correlation matrices that one thread holds at a time.
@@ -27,10 +28,16 @@ _SETTLED = 1e-6
 #: Variables up to which a resample is affordable: its time grows with their cube.
 LARGEST = 1_000
 
-Result = TypeVar("Result")
 
-#: Samples (n_k, p) of the K classes in a resample, by its number.
-Draw = Callable[[int], list[FloatArray]]
+class Draws(Protocol):
+    """Samples (n_k, p) of the K classes in each resample, by its number; they travel to whoever estimates."""
+
+    stage: str
+    """What they are called while they are counted."""
+
+    def __len__(self) -> int: ...
+
+    def __call__(self, number: int, /) -> list[FloatArray]: ...
 
 
 @dataclass(frozen=True)
@@ -51,41 +58,21 @@ class Estimator:
     weights: FloatArray
     strength: float = 1.0
 
-    def estimate(
-        self, draw: Draw, n_draws: int, summary: Callable[[FloatArray], Result], done: Callable[[], None]
-    ) -> list[Result]:
+    def estimate(self, draws: Draws, summary: Callable[[FloatArray], Any], tracker: Tracker, crew: Crew) -> list[Any]:
         """``summary(z)`` of every draw, z an array (P, K) over the pairs of the upper triangle."""
-        return self._map(draw, n_draws, lambda scores, precision: summary(_z_of(scores, precision)[0]), done)
+        return _Repeats(self, draws, summary, judged=False).all(tracker, crew)
 
     def judge(
-        self, draw: Draw, n_draws: int, summary: Callable[[FloatArray, FloatArray], Result], done: Callable[[], None]
-    ) -> list[Result]:
+        self, draws: Draws, summary: Callable[[FloatArray, FloatArray], Any], tracker: Tracker, crew: Crew
+    ) -> list[Any]:
         """``summary(z, error)`` of every draw, with moderated standard errors."""
-        return self._map(draw, n_draws, lambda scores, precision: summary(*self._judge(scores, precision)), done)
+        return _Repeats(self, draws, summary, judged=True).all(tracker, crew)
 
-    def _map(
-        self,
-        draw: Draw,
-        n_draws: int,
-        summary: Callable[[list[FloatArray], list[FloatArray]], Result],
-        done: Callable[[], None],
-    ) -> list[Result]:
-        first = draw(0)
-        p = first[0].shape[1]
-        if p > LARGEST:
-            raise InputError(f"Resampling takes too long for {p:,} variables: choose at most {LARGEST:,} of them.", "X")
-        step = max(1, min(16, _PIECE // (len(first) * p * p)))
-        pieces = [range(start, min(start + step, n_draws)) for start in range(0, n_draws, step)]
-
-        def run(piece: range) -> list[Result]:
-            problems = [[_standardised(X) for X in draw(number)] for number in piece]
-            found = []
-            for scores, precision in zip(problems, self._fit(problems), strict=True):
-                found.append(summary(scores, precision))
-                done()
-            return found
-
-        return [value for values in map_on_threads(run, pieces) for value in values]
+    def of_some(self, draws: Sequence[list[FloatArray]], judged: bool) -> list[tuple[FloatArray, ...]]:
+        """z, and its error where it is judged, of some draws."""
+        problems = [[_standardised(X) for X in samples] for samples in draws]
+        of_one = self._judge if judged else lambda scores, precision: _z_of(scores, precision)[:1]
+        return [of_one(*fitted) for fitted in zip(problems, self._fit(problems), strict=True)]
 
     def _fit(self, problems: Sequence[list[FloatArray]]) -> list[list[FloatArray]]:
         """Maximum likelihood estimates on the supports; what does not settle in the kernel goes the usual way."""
@@ -111,6 +98,33 @@ class Estimator:
             g = all_factors(part, rho[k])[upper]
             error[:, k] = np.sqrt(moderated(g, float(g.mean())) / (self.sizes[k] - 3.0))
         return z, error
+
+
+@dataclass(frozen=True)
+class _Repeats:
+    """The same for every draw; threads share it, and workers are given it."""
+
+    estimator: Estimator
+    draws: Draws
+    summary: Callable[..., Any]
+    judged: bool
+
+    def all(self, tracker: Tracker, crew: Crew) -> list[Any]:
+        first = self.draws(0)
+        p = first[0].shape[1]
+        if p > LARGEST:
+            raise InputError(f"Resampling takes too long for {p:,} variables: choose at most {LARGEST:,} of them.", "X")
+        n, step = len(self.draws), max(1, min(16, _PIECE // (len(first) * p * p)))
+        pieces = [range(start, min(start + step, n)) for start in range(0, n, step)]
+        return [value for values in crew.map(_summaries, pieces, self, tracker) for value in values]
+
+
+def _summaries(numbers: range, shared: _Repeats, tell: Tell) -> list[Any]:
+    """Summaries of some of the draws."""
+    draws = [shared.draws(number) for number in numbers]
+    found = [shared.summary(*estimates) for estimates in shared.estimator.of_some(draws, shared.judged)]
+    tell(shared.draws.stage, len(numbers))
+    return found
 
 
 def _z_of(

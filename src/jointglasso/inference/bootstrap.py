@@ -23,7 +23,7 @@ from jointglasso.inference.front import infer
 from jointglasso.inference.result import check_level, check_rate
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import edge_p_values
-from jointglasso.selection.solves import ProgressCallback, Tracker
+from jointglasso.selection.solves import Crew, ProgressCallback, Tracker
 from jointglasso.validation import check_choice, check_count
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ def bootstrap_network(
     strength: float = 1.0,
     random_state: Any = None,
     callback: ProgressCallback | None = None,
+    executor: Any = None,
 ) -> NetworkBootstrap:
     """Bootstrap the edges, their centralities and the hubs of every class.
 
@@ -198,6 +199,9 @@ def bootstrap_network(
         Seed of the resamples.
     callback : callable, optional
         Called with a `SelectionProgress` after each few resamples.
+    executor : None, "threads", or an object with ``submit``
+        Who estimates the resamples: all cores of this machine, the workers of `concurrent.futures`, or a
+        `distributed.Client`. The numbers are the same.
 
     Returns
     -------
@@ -220,7 +224,7 @@ def bootstrap_network(
     >>> again.hubs(1)["variable"].tolist()
     ['x0', 'x0']
     """
-    n_resamples = check_count("n_resamples", n_resamples, 2)
+    n_resamples, crew = check_count("n_resamples", n_resamples, 2), Crew.of(-1, executor, {})
     options: dict[str, Any] = {
         "association": association, "covariates": covariates, "missing": missing, "groups": groups,
     }  # fmt: skip
@@ -233,17 +237,11 @@ def bootstrap_network(
     limit = np.where(edge, observed.p_values, 0.0).max(axis=0)
     seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=n_resamples)
 
-    def draw(number: int) -> list[FloatArray]:
-        rng = np.random.default_rng(seeds[number])
-        return [Z[resample(data, k, len(Z), rng)] for k, Z in enumerate(data.scores)]
-
-    def summary(z: FloatArray) -> tuple[FloatArray, BoolArray]:
-        p = edge_p_values(z[kept], estimates.error[kept], estimates.degrees, gaussian=False)
-        return np.tanh(z[kept]), (p <= limit) & (np.sign(z[kept]) == np.sign(estimates.z[kept]))
-
-    tracker = Tracker(callback, n_resamples)
     estimator = Estimator(data.sizes, class_weights(data.source, data.sizes, weights), strength)
-    drawn = estimator.estimate(draw, n_resamples, summary, lambda: tracker.advance("resamples"))
+    again = _Again(kept, estimates.z[kept], estimates.error[kept], estimates.degrees, limit)
+    drawn = estimator.estimate(
+        _Resamples(data.scores, data.subjects, seeds), again, Tracker(callback, n_resamples), crew
+    )
     return NetworkBootstrap(
         rho=np.stack([np.tanh(estimates.z[kept]), *(values for values, _ in drawn)]),
         edge=edge[kept],
@@ -254,3 +252,36 @@ def bootstrap_network(
         class_names=data.class_names,
         variable_names=data.source.variable_names,
     )
+
+
+@dataclass(frozen=True)
+class _Resamples:
+    """Samples of every class drawn with replacement."""
+
+    scores: list[FloatArray]
+    subjects: list[IntArray] | None
+    seeds: IntArray
+    stage = "resamples"
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def __call__(self, number: int) -> list[FloatArray]:
+        rows = resample(self.subjects, [len(Z) for Z in self.scores], np.random.default_rng(self.seeds[number]))
+        return [Z[own] for Z, own in zip(self.scores, rows, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Partial correlations of a resample, and which edges of the data it finds again."""
+
+    kept: IntArray
+    z: FloatArray
+    error: FloatArray
+    degrees: Any
+    limit: FloatArray
+
+    def __call__(self, z: FloatArray) -> tuple[FloatArray, BoolArray]:
+        z = z[self.kept]
+        p = edge_p_values(z, self.error, self.degrees, gaussian=False)
+        return np.tanh(z), (p <= self.limit) & (np.sign(z) == np.sign(self.z))

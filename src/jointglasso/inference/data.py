@@ -170,7 +170,7 @@ def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) 
     drawn: list[list[FloatArray]] = [[] for _ in sizes]
     for number in range(RESAMPLES):
         rng = np.random.default_rng(number)
-        rows = [resample(data, k, n, rng) for k, n in enumerate(samples.sizes.tolist())]
+        rows = resample(data.subjects, samples.sizes.tolist(), rng)
         source = how.for_resamples()(samples.take(rows)).source
         for k, matrices in enumerate(drawn):
             matrices.append(source.tile(k, slice(0, p), slice(0, p)))
@@ -186,11 +186,14 @@ def _scores_with(R: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(len(R) + 1.0) * helmert(len(R) + 1).T @ root)
 
 
-def resample(data: InferenceData, k: int, n: int, rng: np.random.Generator) -> IntArray:
-    """Rows of class k drawn with replacement, whole subjects where they are known."""
-    if data.subjects is None:
-        return rng.integers(0, n, n)
-    subjects = data.subjects[k]
+def resample(subjects: list[IntArray] | None, sizes: list[int], rng: np.random.Generator) -> list[IntArray]:
+    """Rows of each class drawn with replacement, whole subjects where they are known."""
+    if subjects is None:
+        return [rng.integers(0, n, n) for n in sizes]
+    return [_rows_of_some(own, rng) for own in subjects]
+
+
+def _rows_of_some(subjects: IntArray, rng: np.random.Generator) -> IntArray:
     drawn = rng.integers(0, subjects.max() + 1, subjects.max() + 1)
     rows: IntArray = np.concatenate([np.flatnonzero(subjects == subject) for subject in drawn])
     return rows

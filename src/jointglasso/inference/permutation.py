@@ -27,7 +27,7 @@ from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import q_values, spread
-from jointglasso.selection.solves import ProgressCallback, Tracker
+from jointglasso.selection.solves import Crew, ProgressCallback, Tracker
 from jointglasso.validation import InputError, check_count, check_positive
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def network_test(
     strength: float = 1.0,
     random_state: Any = None,
     callback: ProgressCallback | None = None,
+    executor: Any = None,
 ) -> NetworkTest:
     """Test by permutation whether the networks of two or more classes differ, as a whole and variable by variable.
 
@@ -139,6 +140,9 @@ def network_test(
         Seed of the permutations.
     callback : callable, optional
         Called with a `SelectionProgress` after each few permutations.
+    executor : None, "threads", or an object with ``submit``
+        Who estimates the permuted networks: all cores of this machine, the workers of `concurrent.futures`, or a
+        `distributed.Client`. The numbers are the same.
 
     Returns
     -------
@@ -161,7 +165,7 @@ def network_test(
     >>> test.p_values["maximum"] > 0.05
     True
     """
-    n_permutations = check_count("n_permutations", n_permutations)
+    n_permutations, crew = check_count("n_permutations", n_permutations), Crew.of(-1, executor, {})
     data = read_inference_data(X, y, association=association, missing=missing, groups=paired, covariates=covariates)
     if len(data.class_names) < 2:
         raise InputError("The test compares classes, and there is only one: give labels y of at least two.", "y")
@@ -169,23 +173,33 @@ def network_test(
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     orders = None if data.subject_names is None else _paired_orders(data.class_names, data.subject_names)
     rng = check_random_state(random_state)
-    pooled = np.vstack(data.scores)
-    ends = np.cumsum([len(Z) for Z in data.scores])[:-1]
     seeds = rng.randint(0, 2**31 - 1, size=n_permutations)
-
-    def draw(number: int) -> list[FloatArray]:
-        if number == 0:  # as observed
-            return list(data.scores)
-        order = _permutation(orders, len(pooled), np.random.default_rng(seeds[number - 1]))
-        return np.split(pooled[order], ends)
-
-    tracker = Tracker(callback, n_permutations + 1)
     estimator = Estimator(
         data.sizes, class_weights(data.source, data.sizes, weights), check_positive("strength", strength)
     )
-    summary = _Summary(data.n_variables)
-    found = estimator.judge(draw, n_permutations + 1, summary, lambda: tracker.advance("permutations"))
+    tracker, summary = Tracker(callback, n_permutations + 1), _Summary(data.n_variables)
+    found = estimator.judge(_Permutations(data.scores, orders, seeds), summary, tracker, crew)
     return _result(data, found, paired is not None)
+
+
+@dataclass(frozen=True)
+class _Permutations:
+    """The data as observed, and then with permuted labels."""
+
+    scores: list[FloatArray]
+    orders: IntArray | None
+    seeds: IntArray
+    stage = "permutations"
+
+    def __len__(self) -> int:
+        return 1 + len(self.seeds)
+
+    def __call__(self, number: int) -> list[FloatArray]:
+        if number == 0:
+            return self.scores
+        pooled, ends = np.vstack(self.scores), np.cumsum([len(Z) for Z in self.scores])[:-1]
+        order = _permutation(self.orders, len(pooled), np.random.default_rng(self.seeds[number - 1]))
+        return np.split(pooled[order], ends)
 
 
 class _Summary:
