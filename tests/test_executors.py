@@ -558,3 +558,16 @@ def test_items_that_cost_more_than_those_before_do_not_go_together():
         few, two.n_tasks = two.n_tasks, 0
         map_work(Work(wait_a_while, [0.001] * 60, None, cost=lambda item: 1e6), two)
         assert few < two.n_tasks == 60
+
+
+def test_threads_of_an_executor_leave_the_filters_of_warnings_alone():
+    """They belong to the whole process: threads that set them would undo one another's."""
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(3) as three:
+        assert map_work(Work(_filters_here, list(range(6)), None), three) == [len(before)] * 6
+    assert warnings.filters == before
+
+
+def _filters_here(item, shared, tell):
+    time.sleep(0.01 * (6 - item))
+    return len(warnings.filters)

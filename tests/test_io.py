@@ -231,14 +231,14 @@ def test_source_tells_how_the_file_was_understood(tmp_path):
 
 def test_a_big_table_takes_seconds(tmp_path):
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(200, 20_000)).round(3)
+    values = rng.normal(size=(200, 10_000)).round(3)
     body = "\n".join(f"s_{i},{'uv'[i % 2]}," + ",".join(map(str, row)) for i, row in enumerate(values.tolist()))
-    header = "sample,kind," + ",".join(f"g{j}" for j in range(20_000))
+    header = "sample,kind," + ",".join(f"g{j}" for j in range(10_000))
     path = tmp_path / "big.csv"
     path.write_text(f"{header}\n{body}\n")
     began = time.perf_counter()
     table = jgl.io.read_table(path, label="kind")
-    assert time.perf_counter() - began < 20  # two seconds as a rule; machines that run tests are busy
+    assert time.perf_counter() - began < 20  # a second as a rule; machines that run tests are busy
     np.testing.assert_array_equal(table.X, values)
 
 

@@ -187,7 +187,7 @@ print(plan.memory, bytes_of("VmHWM") - before, *solution.methods)
     [
         ("auto", False, None, "columns, newton"),
         pytest.param("newton", False, 4, "newton", marks=pytest.mark.slow),
-        ("auto", True, 6, "columns, newton"),
+        pytest.param("auto", True, 6, "columns, newton", marks=pytest.mark.slow),
         pytest.param("admm", False, 6, "admm", marks=pytest.mark.slow),
         pytest.param("proximal_gradient", False, 6, "proximal_gradient", marks=pytest.mark.slow),
     ],

@@ -8,18 +8,21 @@ Threads are heard at once. What is said elsewhere comes back with the result and
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
 from threading import Condition, Lock
 from typing import Any, Protocol
+from uuid import uuid4
 
 from jointglasso import tuning
 from jointglasso._memory import NeedsMore, available_memory, keep_freed_memory, sharing_memory
@@ -27,6 +30,7 @@ from jointglasso._threads import Workers, available_cores, single_threaded_blas,
 from jointglasso.engine.cluster import Cluster, is_client
 from jointglasso.validation import InputTypeError
 
+_IMPORTED = uuid4().hex  # here and in what is forked from here
 _SHUT = "The executor was shut down: make another one, and keep it open until all is done."
 
 #: Says something, and hears whether to stop.
@@ -246,20 +250,30 @@ class _Report:
 
 
 def _do_elsewhere(
-    function: Callable[[Any, Any, Tell], Any], items: Any, held: Any, share: float | None, packed: bool
+    function: Callable[[Any, Any, Tell], Any], items: Any, held: Any, share: float | None, packed: bool, sender: str
 ) -> Any:
     """Do a few items in a worker, which has the core that it runs on and no other, and a share of the memory."""
     work_alone()
     keep_freed_memory()
+    apart = sender != _this_process()
     with single_threaded_blas(), sharing_memory(share):
         reports = [
-            _report(function, item, own if held is None else held)
+            _report(function, item, own if held is None else held, apart)
             for item, own in (pickle.loads(items) if packed else items)
         ]
     return _packed(reports)[::2]
 
 
-def _report(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any) -> _Report | NeedsMore:
+def _this_process() -> str:
+    """A name that no other process has, on whatever machine."""
+    return f"{_IMPORTED}-{os.getpid()}"
+
+
+def _report(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any, apart: bool) -> _Report | NeedsMore:
+    """Do an item, and keep what it says and, in a process apart, its warnings.
+
+    The filters of warnings belong to the whole process: threads of the caller's that set them would undo one another's.
+    """
     said: list[tuple[Any, ...]] = []
 
     def tell(*facts: Any) -> bool:
@@ -268,13 +282,14 @@ def _report(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any) -
         return False
 
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True) if apart else nullcontext([]) as caught:
+        if apart:
+            warnings.simplefilter("always")
         try:
             result = function(item, shared, tell)
         except NeedsMore as more:
             return more
-    warned = [(str(warning.message), warning.category) for warning in caught]
+    warned = [(str(warning.message), warning.category) for warning in caught or ()]
     return _Report(result, said, warned, time.perf_counter() - began)
 
 
@@ -339,7 +354,7 @@ class _Elsewhere:
             items = [self.work.items[number] for number in numbers]
             own = [self.work.narrow(item, self.work.shared) if self.held is None else None for item in items]
             travelling, size, packed = _packed(list(zip(items, own, strict=True)))
-            task = _do_elsewhere, self.work.function, travelling, self.held, self.places.share, packed
+            task = _do_elsewhere, self.work.function, travelling, self.held, self.places.share, packed, _this_process()
             try:
                 future = self.executor.submit(*task, **({"workers": machine} if machine else {}))
             except RuntimeError as error:
