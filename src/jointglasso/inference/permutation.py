@@ -173,12 +173,12 @@ def network_test(
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     orders = None if data.subject_names is None else _paired_orders(data.class_names, data.subject_names)
     rng = check_random_state(random_state)
-    seeds = rng.randint(0, 2**31 - 1, size=n_permutations)
+    seeds, ends = rng.randint(0, 2**31 - 1, size=n_permutations), np.cumsum([len(Z) for Z in data.scores])[:-1]
     estimator = Estimator(
         data.sizes, class_weights(data.source, data.sizes, weights), check_positive("strength", strength)
     )
     tracker, summary = Tracker(callback, n_permutations + 1), _Summary(data.n_variables)
-    found = estimator.judge(_Permutations(data.scores, orders, seeds), summary, tracker, crew)
+    found = estimator.judge(_Permutations(np.vstack(data.scores), ends, orders, seeds), summary, tracker, crew)
     return _result(data, found, paired is not None)
 
 
@@ -186,7 +186,9 @@ def network_test(
 class _Permutations:
     """The data as observed, and then with permuted labels."""
 
-    scores: list[FloatArray]
+    pooled: FloatArray
+    ends: IntArray
+    """Rows of all classes, and where each but the last one ends."""
     orders: IntArray | None
     seeds: IntArray
     stage = "permutations"
@@ -196,10 +198,9 @@ class _Permutations:
 
     def __call__(self, number: int) -> list[FloatArray]:
         if number == 0:
-            return self.scores
-        pooled, ends = np.vstack(self.scores), np.cumsum([len(Z) for Z in self.scores])[:-1]
-        order = _permutation(self.orders, len(pooled), np.random.default_rng(self.seeds[number - 1]))
-        return np.split(pooled[order], ends)
+            return np.split(self.pooled, self.ends)
+        order = _permutation(self.orders, len(self.pooled), np.random.default_rng(self.seeds[number - 1]))
+        return np.split(self.pooled[order], self.ends)
 
 
 class _Summary:

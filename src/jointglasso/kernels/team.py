@@ -115,20 +115,20 @@ def done(team: Team) -> None:
 @helper
 def all_done(team: Team) -> bool:
     """Wait until the pieces that others have taken are done; False if that will never be."""
-    looks = 0
-    while _load(team.counters, DONE) < _load(team.counters, LIMIT):
-        if _load(team.counters, ENDED) != 0:
-            return False
-        looks += 1
-        _wait(looks)
-    return True
+    return _wait_until(team, DONE, False)
 
 
 @helper
 def await_job(team: Team) -> bool:
     """Wait for a piece to take; False when there will be none."""
+    return _wait_until(team, NEXT, True)
+
+
+@helper
+def _wait_until(team: Team, counter: int, below: bool) -> bool:
+    """Wait until a counter is below the limit, or no longer is; False if that will never be."""
     looks = 0
-    while _load(team.counters, NEXT) >= _load(team.counters, LIMIT):
+    while (_load(team.counters, counter) < _load(team.counters, LIMIT)) != below:
         if _load(team.counters, ENDED) != 0:
             return False
         looks += 1
