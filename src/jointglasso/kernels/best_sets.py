@@ -42,254 +42,254 @@ class Graph(NamedTuple):
 @leaf
 def graph_of(penalty: FusedPair, pair: Held, work: Work) -> Graph:
     """The graph of the classes that hold a pair."""
-    n, room, iroom = pair.n, work.real, work.whole
+    n, reals, integers = pair.n, work.real, work.whole
     K = penalty.l1.shape[0]
     full = K * K
     graph = Graph(
         penalty.shape,
         n,
-        room[2 * full : 2 * full + n],
-        room[: n * n].reshape(n, n),
-        room[2 * full + K : 2 * full + K + n],
-        iroom[:n],
-        iroom[K : K + n],
-        room[full : full + n * n].reshape(n, n),
-        room[2 * full + 2 * K : 2 * full + 2 * K + n],
-        room[2 * full + 3 * K : 2 * full + 3 * K + n],
-        iroom[2 * K : 2 * K + n],
-        iroom[3 * K : 3 * K + n],
-        room[2 * full + 4 * K : 2 * full + 4 * K + n],
-        room[2 * full + 5 * K : 2 * full + 5 * K + n],
-        iroom[4 * K : 4 * K + n],
-        iroom[5 * K : 5 * K + n],
+        reals[2 * full : 2 * full + n],
+        reals[: n * n].reshape(n, n),
+        reals[2 * full + K : 2 * full + K + n],
+        integers[:n],
+        integers[K : K + n],
+        reals[full : full + n * n].reshape(n, n),
+        reals[2 * full + 2 * K : 2 * full + 2 * K + n],
+        reals[2 * full + 3 * K : 2 * full + 3 * K + n],
+        integers[2 * K : 2 * K + n],
+        integers[3 * K : 3 * K + n],
+        reals[2 * full + 4 * K : 2 * full + 4 * K + n],
+        reals[2 * full + 5 * K : 2 * full + 5 * K + n],
+        integers[4 * K : 4 * K + n],
+        integers[5 * K : 5 * K + n],
     )
-    _restrict(penalty, pair, graph, iroom[6 * K : 7 * K])
+    _restrict_to_pair(penalty, pair, graph, integers[6 * K : 7 * K])
     return graph
 
 
 @leaf
-def _restrict(penalty: FusedPair, pair: Held, graph: Graph, place: IntArray) -> None:
+def _restrict_to_pair(penalty: FusedPair, pair: Held, graph: Graph, position: IntArray) -> None:
     cls, n, v = pair
     K = penalty.l1.shape[0]
     for k in range(K):
-        place[k] = -1
-    for at in range(n):
-        place[cls[at]] = at
-    for at in range(n):
-        graph.l1[at] = v * held_l1(penalty, cls, n, at)
+        position[k] = -1
+    for i in range(n):
+        position[cls[i]] = i
+    for i in range(n):
+        graph.l1[i] = v * held_l1(penalty, cls, n, i)
     if penalty.shape == GENERAL:
-        for at in range(n):
-            for other in range(n):
-                graph.ties[at, other] = v * penalty.ties[cls[at], cls[other]]
+        for i in range(n):
+            for j in range(n):
+                graph.ties[i, j] = v * penalty.ties[cls[i], cls[j]]
     elif penalty.shape == COMPLETE:
-        for at in range(n):
-            graph.mass[at] = np.sqrt(v) * penalty.mass[cls[at]]
+        for i in range(n):
+            graph.mass[i] = np.sqrt(v) * penalty.mass[cls[i]]
     else:
         count = 0
         for step in range(K):
-            at = place[penalty.order[step]]
-            if at >= 0:
-                graph.order[count] = at
+            i = position[penalty.order[step]]
+            if i >= 0:
+                graph.order[count] = i
                 count += 1
-                up = penalty.parent[cls[at]]
-                graph.parent[at] = place[up] if up >= 0 else -1
+                parent = penalty.parent[cls[i]]
+                graph.parent[i] = position[parent] if parent >= 0 else -1
                 # `mass` holds the tie to the parent.
-                graph.mass[at] = v * penalty.ties[cls[at], up] if up >= 0 else 0.0
+                graph.mass[i] = v * penalty.ties[cls[i], parent] if parent >= 0 else 0.0
 
 
 @leaf
-def held_l1(penalty: FusedPair, cls: IntArray, n: int, at: int) -> float:
+def held_l1(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
     """Weight of |t| in the class ``cls[at]``: its own, and its ties to the classes that are cut."""
-    k = cls[at]
+    k = cls[i]
     total = penalty.l1[k]
     if n < penalty.l1.shape[0]:
         following = 0
-        for other in range(penalty.l1.shape[0]):
-            if following < n and cls[following] == other:
+        for j in range(penalty.l1.shape[0]):
+            if following < n and cls[following] == j:
                 following += 1
             else:
-                total += penalty.ties[k, other]
+                total += penalty.ties[k, j]
     return total
 
 
 @leaf
-def best(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
-    """Mark in ``graph.chosen`` the smallest set of the classes labelled `piece` that maximises its gain less its cut.
+def best(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
+    """Mark in ``graph.chosen`` the smallest set of the classes labelled `label` that maximises its gain less its cut.
 
     Sets that gain no more than `slack` count as empty.
     """
-    for at in range(graph.n):
-        graph.chosen[at] = 0
+    for i in range(graph.n):
+        graph.chosen[i] = 0
     if graph.shape == COMPLETE:
-        return _best_by_sorting(graph, gain, piece, slack)
+        return _max_cut_set_complete(graph, gain, label, slack)
     if graph.shape == FOREST:
-        return _best_in_forest(graph, gain, piece, slack)
-    return _best_by_flow(graph, gain, piece, slack)
+        return _max_cut_set_forest(graph, gain, label, slack)
+    return _max_cut_set_general(graph, gain, label, slack)
 
 
 @leaf
-def _best_by_sorting(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
+def _max_cut_set_complete(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
     """All classes tied by products of masses: the best set is a beginning of the order by gain per mass."""
     count = 0
     total = 0.0
-    for at in range(graph.n):
-        if graph.label[at] != piece:
+    for i in range(graph.n):
+        if graph.label[i] != label:
             continue
-        total += graph.mass[at]
-        if graph.mass[at] > 0.0:
-            graph.first[at] = gain[at] / graph.mass[at]
+        total += graph.mass[i]
+        if graph.mass[i] > 0.0:
+            graph.first[i] = gain[i] / graph.mass[i]
         else:  # tied to nothing, as all classes of an unpenalised pair are
-            graph.first[at] = np.inf if gain[at] > 0.0 else -np.inf
+            graph.first[i] = np.inf if gain[i] > 0.0 else -np.inf
         slot = count
-        while slot > 0 and graph.first[graph.queue[slot - 1]] < graph.first[at]:
+        while slot > 0 and graph.first[graph.queue[slot - 1]] < graph.first[i]:
             graph.queue[slot] = graph.queue[slot - 1]
             slot -= 1
-        graph.queue[slot] = at
+        graph.queue[slot] = i
         count += 1
     highest = 0.0
     size = 0
     gained = 0.0
     mass = 0.0
-    for taken in range(count):
-        at = graph.queue[taken]
-        gained += gain[at]
-        mass += graph.mass[at]
-        value = gained - mass * (total - mass) if taken < count - 1 else gained
+    for rank in range(count):
+        i = graph.queue[rank]
+        gained += gain[i]
+        mass += graph.mass[i]
+        value = gained - mass * (total - mass) if rank < count - 1 else gained
         if value > highest + slack:
             highest = value
-            size = taken + 1
-    for taken in range(size):
-        graph.chosen[graph.queue[taken]] = 1
+            size = rank + 1
+    for rank in range(size):
+        graph.chosen[graph.queue[rank]] = 1
     return highest
 
 
 @leaf
-def _best_in_forest(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
+def _max_cut_set_forest(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
     """Forests: the best value of each subtree without and with its root, from the leaves up; then the choice down."""
-    out = graph.first
-    within = graph.second
-    for at in range(graph.n):
-        out[at] = 0.0
-        within[at] = gain[at]
+    without_root = graph.first
+    with_root = graph.second
+    for i in range(graph.n):
+        without_root[i] = 0.0
+        with_root[i] = gain[i]
     for step in range(graph.n - 1, -1, -1):
-        at = graph.order[step]
-        up = graph.parent[at]
-        if graph.label[at] == piece and up >= 0 and graph.label[up] == piece:
-            out[up] += max(out[at], within[at] - graph.mass[at])
-            within[up] += max(within[at], out[at] - graph.mass[at])
+        i = graph.order[step]
+        parent = graph.parent[i]
+        if graph.label[i] == label and parent >= 0 and graph.label[parent] == label:
+            without_root[parent] += max(without_root[i], with_root[i] - graph.mass[i])
+            with_root[parent] += max(with_root[i], without_root[i] - graph.mass[i])
     value = 0.0
     for step in range(graph.n):
-        at = graph.order[step]
-        if graph.label[at] != piece:
+        i = graph.order[step]
+        if graph.label[i] != label:
             continue
-        up = graph.parent[at]
-        if up >= 0 and graph.label[up] == piece:
-            tie = graph.mass[at] if graph.chosen[up] == 1 else -graph.mass[at]
-            graph.chosen[at] = 1 if within[at] + tie > out[at] + slack else 0
+        parent = graph.parent[i]
+        if parent >= 0 and graph.label[parent] == label:
+            edge_weight = graph.mass[i] if graph.chosen[parent] == 1 else -graph.mass[i]
+            graph.chosen[i] = 1 if with_root[i] + edge_weight > without_root[i] + slack else 0
         else:
-            graph.chosen[at] = 1 if within[at] > out[at] + slack else 0
-            value += within[at] if graph.chosen[at] == 1 else out[at]
+            graph.chosen[i] = 1 if with_root[i] > without_root[i] + slack else 0
+            value += with_root[i] if graph.chosen[i] == 1 else without_root[i]
     return value
 
 
 @leaf
-def _best_by_flow(graph: Graph, gain: FloatArray, piece: int, slack: float) -> float:
+def _max_cut_set_general(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
     """Any graph: the classes that a maximal flow from positive to negative gains leaves within reach of a source."""
-    left = graph.first
-    wanted = graph.second
+    supply = graph.first
+    demand = graph.second
     tiny = slack / (4 * graph.n * graph.n)
-    for at in range(graph.n):
-        left[at] = max(gain[at], 0.0)
-        wanted[at] = max(-gain[at], 0.0)
-        for other in range(graph.n):
-            graph.flow[at, other] = graph.ties[at, other]
+    for i in range(graph.n):
+        supply[i] = max(gain[i], 0.0)
+        demand[i] = max(-gain[i], 0.0)
+        for j in range(graph.n):
+            graph.flow[i, j] = graph.ties[i, j]
     while True:
-        end = _reach(graph, piece, tiny)
+        end = _augmenting_path(graph, label, tiny)
         if end < 0:
             break
-        _push(graph, end)
+        _augment(graph, end)
     value = 0.0
-    for at in range(graph.n):
-        graph.chosen[at] = 1 if graph.label[at] == piece and graph.previous[at] >= -1 else 0
-    for at in range(graph.n):
-        if graph.chosen[at] == 1:
-            value += gain[at]
-            for other in range(graph.n):
-                if graph.chosen[other] == 0 and graph.label[other] == piece:
-                    value -= graph.ties[at, other]
+    for i in range(graph.n):
+        graph.chosen[i] = 1 if graph.label[i] == label and graph.previous[i] >= -1 else 0
+    for i in range(graph.n):
+        if graph.chosen[i] == 1:
+            value += gain[i]
+            for j in range(graph.n):
+                if graph.chosen[j] == 0 and graph.label[j] == label:
+                    value -= graph.ties[i, j]
     if value <= slack:
-        for at in range(graph.n):
-            graph.chosen[at] = 0
+        for i in range(graph.n):
+            graph.chosen[i] = 0
         return 0.0
     return value
 
 
 @leaf
-def _reach(graph: Graph, piece: int, tiny: float) -> int:
+def _augmenting_path(graph: Graph, label: int, tiny: float) -> int:
     """First class in reach of a source that wants flow, or -1; ``previous`` is -2 out of reach and -1 at a source."""
     head = 0
     tail = 0
-    for at in range(graph.n):
-        graph.previous[at] = -2
-        if graph.label[at] == piece and graph.first[at] > tiny:
-            graph.previous[at] = -1
-            graph.queue[tail] = at
+    for i in range(graph.n):
+        graph.previous[i] = -2
+        if graph.label[i] == label and graph.first[i] > tiny:
+            graph.previous[i] = -1
+            graph.queue[tail] = i
             tail += 1
     while head < tail:
-        at = graph.queue[head]
+        i = graph.queue[head]
         head += 1
-        if graph.second[at] > tiny:
-            return at
-        for other in range(graph.n):
-            if graph.label[other] == piece and graph.previous[other] == -2 and graph.flow[at, other] > tiny:
-                graph.previous[other] = at
-                graph.queue[tail] = other
+        if graph.second[i] > tiny:
+            return i
+        for j in range(graph.n):
+            if graph.label[j] == label and graph.previous[j] == -2 and graph.flow[i, j] > tiny:
+                graph.previous[j] = i
+                graph.queue[tail] = j
                 tail += 1
     return -1
 
 
 @leaf
-def _push(graph: Graph, end: int) -> None:
-    """Send as much as the path that `_reach` found to `end` takes."""
+def _augment(graph: Graph, end: int) -> None:
+    """Send as much as the path that `_augmenting_path` found to `end` takes."""
     amount = graph.second[end]
-    at = end
-    while graph.previous[at] >= 0:
-        amount = min(amount, graph.flow[graph.previous[at], at])
-        at = graph.previous[at]
-    amount = min(amount, graph.first[at])
-    graph.first[at] -= amount
+    i = end
+    while graph.previous[i] >= 0:
+        amount = min(amount, graph.flow[graph.previous[i], i])
+        i = graph.previous[i]
+    amount = min(amount, graph.first[i])
+    graph.first[i] -= amount
     graph.second[end] -= amount
-    at = end
-    while graph.previous[at] >= 0:
-        graph.flow[graph.previous[at], at] -= amount
-        graph.flow[at, graph.previous[at]] += amount
-        at = graph.previous[at]
+    i = end
+    while graph.previous[i] >= 0:
+        graph.flow[graph.previous[i], i] -= amount
+        graph.flow[i, graph.previous[i]] += amount
+        i = graph.previous[i]
 
 
 @leaf
-def part(graph: Graph, piece: int, values: FloatArray) -> None:
+def part(graph: Graph, label: int, values: FloatArray) -> None:
     """Add to `values` the pull of the ties between the chosen classes of a piece, which lie higher, and its others."""
     if graph.shape == COMPLETE:
         high = 0.0
         low = 0.0
-        for at in range(graph.n):
-            if graph.label[at] == piece:
-                if graph.chosen[at] == 1:
-                    high += graph.mass[at]
+        for i in range(graph.n):
+            if graph.label[i] == label:
+                if graph.chosen[i] == 1:
+                    high += graph.mass[i]
                 else:
-                    low += graph.mass[at]
-        for at in range(graph.n):
-            if graph.label[at] == piece:
-                values[at] += -graph.mass[at] * low if graph.chosen[at] == 1 else graph.mass[at] * high
+                    low += graph.mass[i]
+        for i in range(graph.n):
+            if graph.label[i] == label:
+                values[i] += -graph.mass[i] * low if graph.chosen[i] == 1 else graph.mass[i] * high
     elif graph.shape == FOREST:
-        for at in range(graph.n):
-            up = graph.parent[at]
-            if graph.label[at] == piece and up >= 0 and graph.label[up] == piece:
-                step = (graph.chosen[at] - graph.chosen[up]) * graph.mass[at]
-                values[at] -= step
-                values[up] += step
+        for i in range(graph.n):
+            parent = graph.parent[i]
+            if graph.label[i] == label and parent >= 0 and graph.label[parent] == label:
+                step = (graph.chosen[i] - graph.chosen[parent]) * graph.mass[i]
+                values[i] -= step
+                values[parent] += step
     else:
-        for at in range(graph.n):
-            for other in range(graph.n):
-                if graph.label[at] == piece and graph.label[other] == piece:
-                    values[at] -= (graph.chosen[at] - graph.chosen[other]) * graph.ties[at, other]
+        for i in range(graph.n):
+            for j in range(graph.n):
+                if graph.label[i] == label and graph.label[j] == label:
+                    values[i] -= (graph.chosen[i] - graph.chosen[j]) * graph.ties[i, j]

@@ -22,16 +22,16 @@ from jointglasso.kernels.pair_types import Held, SparseColumns, Stack
 from jointglasso.kernels.team import Team, all_done, await_job, done, end, post, take
 
 #: Most that the scaled sum of a row off the diagonal of the Schur complement may be, its diagonal being 1.
-_DOMINATED = 0.9
+_MAX_ROW_SUM = 0.9
 
 #: The steps of a batch that are shared out; the pieces of the second.
-_VISIT, _MIRROR, _SETTLE = range(3)
-_MIRRORS = 64
+_UPDATE, _MIRROR, _COUPLE = range(3)
+_N_MIRROR_TASKS = 64
 
 
 @njit
-def colours(start: IntArray, other: IntArray, order: IntArray, most: int) -> IntArray:
-    """Colours of the variables of a symmetric graph, no two neighbours alike, at most `most` of each: first fit."""
+def colours(start: IntArray, other: IntArray, order: IntArray, max_size: int) -> IntArray:
+    """Colours of the variables of a symmetric graph, no two neighbours alike, at most `max_size` of each: first fit."""
     n = start.shape[0] - 1
     colour = np.full(n, -1)
     filled = np.zeros(n + 1, np.int64)
@@ -42,79 +42,79 @@ def colours(start: IntArray, other: IntArray, order: IntArray, most: int) -> Int
             if colour[other[e]] >= 0:
                 barred[colour[other[e]]] = j
         c = lowest
-        while barred[c] == j or filled[c] >= most:
+        while barred[c] == j or filled[c] >= max_size:
             c += 1
         colour[j] = c
         filled[c] += 1
-        while filled[lowest] >= most:
+        while filled[lowest] >= max_size:
             lowest += 1
     return colour
 
 
 @njit
-def cut_batches(start: IntArray, other: IntArray, most: int) -> IntArray:
-    """Where batches begin, and the end: at most `most` consecutive variables, no two of them tied."""
+def cut_batches(start: IntArray, other: IntArray, max_size: int) -> IntArray:
+    """Where batches begin, and the end: at most `max_size` consecutive variables, no two of them tied."""
     n = start.shape[0] - 1
-    cuts = np.empty(n + 1, np.int64)
-    cuts[0] = 0
+    batch_bounds = np.empty(n + 1, np.int64)
+    batch_bounds[0] = 0
     count = 1
     begin = 0
-    tied_in = np.full(n, -1)
+    conflict_batch = np.full(n, -1)
     for j in range(n):
-        tied = tied_in[j] == begin or j - begin >= most
+        conflict = conflict_batch[j] == begin or j - begin >= max_size
         for e in range(start[j], start[j + 1]):
-            tied = tied or begin <= other[e] < j
-        if tied:
+            conflict = conflict or begin <= other[e] < j
+        if conflict:
             begin = j
-            cuts[count] = j
+            batch_bounds[count] = j
             count += 1
         for e in range(start[j], start[j + 1]):
-            tied_in[other[e]] = begin
-    cuts[count] = n
-    return cuts[: count + 1].copy()
+            conflict_batch[other[e]] = begin
+    batch_bounds[count] = n
+    return batch_bounds[: count + 1].copy()
 
 
 @helper
-def _find_places(stack: Stack, batch: Batch) -> None:
+def _locate_batch(blocks: Stack, batch: Batch) -> None:
     """Places lo..hi-1 of the variables of a batch in each block."""
     lo, hi = batch.lo, batch.hi
     lo[:] = 0
     hi[:] = 0
     for j in range(batch.begin, batch.end):
-        for k in range(stack.block_of.shape[0]):
-            block = stack.block_of[k, j]
+        for k in range(blocks.block_of.shape[0]):
+            block = blocks.block_of[k, j]
             if block >= 0:
                 if lo[block] == hi[block]:
-                    lo[block] = stack.slot_of[k, j]
-                hi[block] = stack.slot_of[k, j] + 1
+                    lo[block] = blocks.slot_of[k, j]
+                hi[block] = blocks.slot_of[k, j] + 1
 
 
 @helper
-def _settle_column(penalty: Penalty, d: int, batch: Batch, hands: Hands, sweep: Sweep) -> None:
+def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: Hands, sweep: Sweep) -> None:
     """Give the pairs of column d of a batch with those before it their values, in both rows.
 
     The columns of the batch must be in all other rows.
     """
-    stack, visited, W = sweep.stack, sweep.visited, sweep.ascent.W
-    n_classes = stack.block_of.shape[0]
+    blocks, updates, W = sweep.stack, sweep.visited, sweep.ascent.W
+    n_classes = blocks.block_of.shape[0]
     zero, one = np.zeros(n_classes), np.ones(n_classes)
-    visited.shifted[d] = False
-    visited.shift[:, d, :d] = 0.0  # what an earlier batch left there is not of these pairs
-    if visited.n_pairs[d] < 0:
+    updates.shifted[d] = False
+    updates.shift[:, d, :d] = 0.0  # what an earlier batch left there is not of these pairs
+    if updates.n_pairs[d] < 0:
         return
     for k in range(n_classes):
-        block = stack.block_of[k, batch.begin + d]
+        block = blocks.block_of[k, batch.begin + d]
         if block >= 0:
-            implied = hands.y[k, : batch.hi[block] - batch.lo[block]]
+            implied = workspace.y[k, : batch.hi[block] - batch.lo[block]]
             implied[:] = 0.0
-            for a in range(visited.n_pairs[d]):
-                x = visited.value[d, a, k]
+            for a in range(updates.n_pairs[d]):
+                x = updates.value[d, a, k]
                 if x != 0.0:
-                    base = stack.offset[block] + stack.slot_of[k, visited.other[d, a]] * stack.size[block]
-                    _subtract(x / visited.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
+                    base = blocks.offset[block] + blocks.slot_of[k, updates.other[d, a]] * blocks.size[block]
+                    _subtract(x / updates.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
     for c in range(d):
-        if visited.n_pairs[c] >= 0:
-            _settle_pair(penalty, c, d, batch, (hands, zero, one), sweep)
+        if updates.n_pairs[c] >= 0:
+            _couple_batch_pair(penalty, c, d, batch, (workspace, zero, one), sweep)
 
 
 @helper
@@ -124,100 +124,102 @@ def _subtract(factor: float, row: FloatArray, out: FloatArray) -> None:
 
 
 @helper
-def _settle_pair(
-    penalty: Penalty, c: int, d: int, batch: Batch, room: tuple[Hands, FloatArray, FloatArray], sweep: Sweep
+def _couple_batch_pair(
+    penalty: Penalty, c: int, d: int, batch: Batch, scratch: tuple[Hands, FloatArray, FloatArray], sweep: Sweep
 ) -> None:
     """Write a pair inside the batch into both of its rows, and note how far it was drawn."""
-    i, j, (hands, zero, one) = batch.begin + c, batch.begin + d, room
-    stack, visited, W = sweep.stack, sweep.visited, sweep.ascent.W
-    u, new, cls = hands.room.a, hands.room.new, hands.room.cls
-    held = 0
+    i, j, (workspace, zero, one) = batch.begin + c, batch.begin + d, scratch
+    blocks, updates, W = sweep.stack, sweep.visited, sweep.ascent.W
+    u, new, cls = workspace.room.a, workspace.room.new, workspace.room.cls
+    n_present = 0
     v = 1.0
     outside = False
-    for k in range(stack.block_of.shape[0]):
-        block = stack.block_of[k, i]
-        if block >= 0 and block == stack.block_of[k, j]:
-            at = stack.offset[block] + stack.slot_of[k, j] * stack.size[block] + stack.slot_of[k, i]
-            u[held] = stack.weight[block] * (hands.y[k, stack.slot_of[k, i] - batch.lo[block]] - stack.S[at])
-            cls[held] = k
-            if stack.factor.shape[0] > 0:
-                v = stack.factor[at]
-            outside = outside or abs(u[held]) > v * pair_threshold(penalty, k)
-            held += 1
-    outside = outside and not pair_inside(penalty, u, Held(cls, held, v), hands.room.work)
+    for k in range(blocks.block_of.shape[0]):
+        block = blocks.block_of[k, i]
+        if block >= 0 and block == blocks.block_of[k, j]:
+            position = blocks.offset[block] + blocks.slot_of[k, j] * blocks.size[block] + blocks.slot_of[k, i]
+            u[n_present] = blocks.weight[block] * (
+                workspace.y[k, blocks.slot_of[k, i] - batch.lo[block]] - blocks.S[position]
+            )
+            cls[n_present] = k
+            if blocks.factor.shape[0] > 0:
+                v = blocks.factor[position]
+            outside = outside or abs(u[n_present]) > v * pair_threshold(penalty, k)
+            n_present += 1
+    outside = outside and not pair_inside(penalty, u, Held(cls, n_present, v), workspace.room.work)
     if outside:
-        pair_subgradient(penalty, zero, u, one, Held(cls, held, v), new, hands.room.work)
-        visited.shifted[d] = True
-        visited.other[d, visited.n_pairs[d]] = i  # a zero that the next sweep is to look at: it ties the columns
-        visited.value[d, visited.n_pairs[d]] = 0.0
-        visited.n_pairs[d] += 1
-    for e in range(held):
+        pair_subgradient(penalty, zero, u, one, Held(cls, n_present, v), new, workspace.room.work)
+        updates.shifted[d] = True
+        updates.other[d, updates.n_pairs[d]] = i  # a zero that the next sweep is to look at: it ties the columns
+        updates.value[d, updates.n_pairs[d]] = 0.0
+        updates.n_pairs[d] += 1
+    for e in range(n_present):
         k = cls[e]
-        block = stack.block_of[k, i]
-        visited.shift[k, d, c] = (new[e] - u[e]) / stack.weight[block] if outside else 0.0
-        value = hands.y[k, stack.slot_of[k, i] - batch.lo[block]] + visited.shift[k, d, c]
-        base, b = stack.offset[block], stack.size[block]
-        W[base + stack.slot_of[k, i] * b + stack.slot_of[k, j]] = value
-        W[base + stack.slot_of[k, j] * b + stack.slot_of[k, i]] = value
+        block = blocks.block_of[k, i]
+        updates.shift[k, d, c] = (new[e] - u[e]) / blocks.weight[block] if outside else 0.0
+        value = workspace.y[k, blocks.slot_of[k, i] - batch.lo[block]] + updates.shift[k, d, c]
+        base, b = blocks.offset[block], blocks.size[block]
+        W[base + blocks.slot_of[k, i] * b + blocks.slot_of[k, j]] = value
+        W[base + blocks.slot_of[k, j] * b + blocks.slot_of[k, i]] = value
 
 
 @helper
-def _outweigh(stack: Stack, batch: Batch, W: FloatArray, visited: Visited) -> None:
+def _restore_diagonal_dominance(blocks: Stack, batch: Batch, W: FloatArray, updates: Visited) -> None:
     """Take back a part of what pairs were drawn where it could outweigh the diagonal of the Schur complement."""
-    n_classes, m = stack.block_of.shape[0], batch.end - batch.begin
-    apart = np.zeros((n_classes, m))
+    n_classes, m = blocks.block_of.shape[0], batch.end - batch.begin
+    row_sum = np.zeros((n_classes, m))
     for k in range(n_classes):
         for d in range(m):
-            for c in range(d if visited.shifted[d] else 0):
-                size = abs(visited.shift[k, d, c]) * np.sqrt(visited.tau[c, k] * visited.tau[d, k])
-                apart[k, c] += size
-                apart[k, d] += size
+            for c in range(d if updates.shifted[d] else 0):
+                size = abs(updates.shift[k, d, c]) * np.sqrt(updates.tau[c, k] * updates.tau[d, k])
+                row_sum[k, c] += size
+                row_sum[k, d] += size
     for k in range(n_classes):
         for d in range(m):
-            for c in range(d if visited.shifted[d] else 0):
-                most = max(apart[k, c], apart[k, d])
-                if visited.shift[k, d, c] != 0.0 and most > _DOMINATED:
+            for c in range(d if updates.shifted[d] else 0):
+                largest = max(row_sum[k, c], row_sum[k, d])
+                if updates.shift[k, d, c] != 0.0 and largest > _MAX_ROW_SUM:
                     i, j = batch.begin + c, batch.begin + d
-                    base, b = stack.offset[stack.block_of[k, i]], stack.size[stack.block_of[k, i]]
-                    back = (1.0 - _DOMINATED / most) * visited.shift[k, d, c]
-                    W[base + stack.slot_of[k, i] * b + stack.slot_of[k, j]] -= back
-                    W[base + stack.slot_of[k, j] * b + stack.slot_of[k, i]] -= back
+                    base, b = blocks.offset[blocks.block_of[k, i]], blocks.size[blocks.block_of[k, i]]
+                    excess = (1.0 - _MAX_ROW_SUM / largest) * updates.shift[k, d, c]
+                    W[base + blocks.slot_of[k, i] * b + blocks.slot_of[k, j]] -= excess
+                    W[base + blocks.slot_of[k, j] * b + blocks.slot_of[k, i]] -= excess
 
 
 @helper
-def _mirror_rows(first: int, last: int, stack: Stack, batch: Batch, W: FloatArray) -> None:
+def _mirror_rows(first: int, last: int, blocks: Stack, batch: Batch, W: FloatArray) -> None:
     """Copy the rows of a batch into its columns, for the members first..last-1 of all blocks."""
-    for block in range(stack.size.shape[0]):
-        lo, hi, b = batch.lo[block], batch.hi[block], stack.size[block]
+    for block in range(blocks.size.shape[0]):
+        lo, hi, b = batch.lo[block], batch.hi[block], blocks.size[block]
         if lo < hi:
-            rows = W[stack.offset[block] : stack.offset[block + 1]].reshape((b, b))
-            for i in range(max(0, first - stack.member_start[block]), min(b, last - stack.member_start[block])):
+            rows = W[blocks.offset[block] : blocks.offset[block + 1]].reshape((b, b))
+            for i in range(max(0, first - blocks.member_start[block]), min(b, last - blocks.member_start[block])):
                 if i < lo or i >= hi:
                     copy_row(rows[lo:hi, i], rows[i, lo:hi])
 
 
 @helper
-def _close_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColumns:
+def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColumns:
     """Make sure of W, give Theta its new diagonal, add up the changes; the columns with those of the batch."""
-    stack, ascent, visited = sweep.stack, sweep.ascent, sweep.visited
-    old = ascent.columns
+    blocks, state, updates = sweep.stack, sweep.ascent, sweep.visited
+    old = state.columns
     n = new.start[batch.begin]
-    new = _with_room(n + _batch_pairs(batch, sweep), n, new)
+    new = _with_capacity(n + _batch_pairs(batch, sweep), n, new)
     m = batch.end - batch.begin
     for c in range(m):
-        if visited.shifted[c]:
-            _outweigh(stack, batch, ascent.W, visited)
+        if updates.shifted[c]:
+            _restore_diagonal_dominance(blocks, batch, state.W, updates)
             break
     for c in range(m):
         j = batch.begin + c
-        count = visited.n_pairs[c]
+        count = updates.n_pairs[c]
         if count >= 0:
-            add_multiple(1.0, visited.sums[c], sweep.sums)
-            _append(visited.other[c, :count], visited.value[c], n, new)
-            for k in range(stack.block_of.shape[0]):
-                block = stack.block_of[k, j]
+            add_multiple(1.0, updates.sums[c], sweep.sums)
+            _append(updates.other[c, :count], updates.value[c], n, new)
+            for k in range(blocks.block_of.shape[0]):
+                block = blocks.block_of[k, j]
                 if block >= 0:
-                    ascent.precision[stack.member_start[block] + stack.slot_of[k, j]] = visited.tau[c, k]
+                    state.precision[blocks.member_start[block] + blocks.slot_of[k, j]] = updates.tau[c, k]
         else:
             count = old.start[j + 1] - old.start[j]
             _append(old.other[old.start[j] : old.start[j + 1]], old.value[old.start[j] :], n, new)
@@ -227,14 +229,14 @@ def _close_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColumn
 
 
 @helper
-def _with_room(wanted: int, n: int, columns: SparseColumns) -> SparseColumns:
+def _with_capacity(n_needed: int, n: int, columns: SparseColumns) -> SparseColumns:
     """The first n pairs of the columns, with room for more than those wanted if there was too little."""
-    if wanted <= columns.other.shape[0]:
+    if n_needed <= columns.other.shape[0]:
         return columns
-    other, value = np.empty(2 * wanted, np.int64), np.empty((2 * wanted, columns.value.shape[1]))
-    more = SparseColumns(columns.start, other, value)
-    _append(columns.other[:n], columns.value, 0, more)
-    return more
+    other, value = np.empty(2 * n_needed, np.int64), np.empty((2 * n_needed, columns.value.shape[1]))
+    grown = SparseColumns(columns.start, other, value)
+    _append(columns.other[:n], columns.value, 0, grown)
+    return grown
 
 
 @helper
@@ -258,49 +260,57 @@ def _batch_pairs(batch: Batch, sweep: Sweep) -> int:
 
 @njit
 def sweep_columns(
-    penalty: Penalty, leads: bool, cuts: IntArray, dealt: IntArray, hands: Hands, sweep: Sweep, team: Team
+    penalty: Penalty,
+    is_leader: bool,
+    batch_bounds: IntArray,
+    column_order: IntArray,
+    workspace: Hands,
+    sweep: Sweep,
+    team: Team,
 ) -> SparseColumns:
-    """Visit the batches between the `cuts`, as the leader of a team or as one who helps; the new columns.
+    """Visit the batches between the `batch_bounds`, as the leader of a team or as one who helps; the new columns.
 
-    `dealt` are the columns of each batch, by their numbers in it, in the order in which they are taken.
+    `column_order` are the columns of each batch, by their numbers in it, in the order in which they are taken.
     """
-    stack, new = sweep.stack, sweep.ascent.columns
-    if not leads:
+    blocks, new = sweep.stack, sweep.ascent.columns
+    if not is_leader:
         while await_job(team):
-            _take_pieces(penalty, dealt, hands, sweep, team)
+            _run_tasks(penalty, column_order, workspace, sweep, team)
         return new
-    room = 2 * new.other.shape[0] + 16 * stack.block_of.shape[1]
-    new = SparseColumns(np.zeros_like(new.start), np.empty(room, np.int64), np.empty((room, new.value.shape[1])))
-    for n in range(cuts.shape[0] - 1):
-        batch = Batch(cuts[n], cuts[n + 1], team.lo, team.hi)
+    capacity = 2 * new.other.shape[0] + 16 * blocks.block_of.shape[1]
+    new = SparseColumns(
+        np.zeros_like(new.start), np.empty(capacity, np.int64), np.empty((capacity, new.value.shape[1]))
+    )
+    for n in range(batch_bounds.shape[0] - 1):
+        batch = Batch(batch_bounds[n], batch_bounds[n + 1], team.lo, team.hi)
         m = batch.end - batch.begin
-        _find_places(stack, batch)
-        for step in (_VISIT, _MIRROR, _SETTLE):
-            post(team, step, batch.begin, batch.end, _MIRRORS if step == _MIRROR else m)
-            _take_pieces(penalty, dealt, hands, sweep, team)
+        _locate_batch(blocks, batch)
+        for step in (_UPDATE, _MIRROR, _COUPLE):
+            post(team, step, batch.begin, batch.end, _N_MIRROR_TASKS if step == _MIRROR else m)
+            _run_tasks(penalty, column_order, workspace, sweep, team)
             if not all_done(team):
                 return new
-        new = _close_batch(batch, sweep, new)
+        new = _finish_batch(batch, sweep, new)
     end(team)
     return new
 
 
 @helper
-def _take_pieces(penalty: Penalty, dealt: IntArray, hands: Hands, sweep: Sweep, team: Team) -> None:
+def _run_tasks(penalty: Penalty, column_order: IntArray, workspace: Hands, sweep: Sweep, team: Team) -> None:
     """Do what can be taken of the present step of a batch."""
     n_members = sweep.stack.variable.shape[0]
     while True:
-        piece = take(team)
-        if piece < 0:
+        task = take(team)
+        if task < 0:
             return
         batch = Batch(team.job[1], team.job[2], team.lo, team.hi)
-        if team.job[0] == _VISIT:
-            visit_column(penalty, dealt[batch.begin + piece], batch, hands, sweep)
+        if team.job[0] == _UPDATE:
+            visit_column(penalty, column_order[batch.begin + task], batch, workspace, sweep)
         elif team.job[0] == _MIRROR:
-            first, last = piece * n_members // _MIRRORS, (piece + 1) * n_members // _MIRRORS
+            first, last = task * n_members // _N_MIRROR_TASKS, (task + 1) * n_members // _N_MIRROR_TASKS
             _mirror_rows(first, last, sweep.stack, batch, sweep.ascent.W)
         else:
-            _settle_column(penalty, batch.end - batch.begin - 1 - piece, batch, hands, sweep)
+            _couple_batch_column(penalty, batch.end - batch.begin - 1 - task, batch, workspace, sweep)
         done(team)
 
 

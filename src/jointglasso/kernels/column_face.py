@@ -23,7 +23,7 @@ from jointglasso.kernels.pair import Penalty, pair_bend, pair_clusters, pair_slo
 from jointglasso.kernels.pair_types import Held
 
 #: Most steps of conjugate gradients; the part of the squared residual at which they end, and the part of the tolerance.
-_STEPS, _REDUCTION, _CLOSE = 60, 1e-3, 0.3
+_MAX_STEPS, _REDUCTION, _TOLERANCE_FRACTION = 60, 1e-3, 0.3
 
 #: Lengths of the step that are tried.
 _LENGTHS = (1.0, 0.3, 0.1)
@@ -60,62 +60,70 @@ class Face(NamedTuple):
 
 @helper
 def step_on_face(
-    penalty: Penalty, pairs: ActivePairs, own: Own, tolerance: float, x: FloatArray, product: FloatArray, room: Room
+    penalty: Penalty,
+    pairs: ActivePairs,
+    diagonal: Own,
+    tolerance: float,
+    x: FloatArray,
+    product: FloatArray,
+    workspace: Room,
 ) -> bool:
     """Move x, and its product with the gram matrix, to the minimum on its face if the objective falls on the way.
 
     What would change its sign becomes zero. Whether x moved.
     """
     n_classes, n = x.shape
-    face = _face_of(penalty, pairs, own, x, product, room)
-    step = _conjugate_gradients(penalty, pairs, own, tolerance, x, face, room)
-    before = _value(penalty, pairs, own, x, product, room)
-    moved, there = np.zeros((n_classes, n)), np.zeros((n_classes, n))
+    face = _face_of(penalty, pairs, diagonal, x, product, workspace)
+    step = _conjugate_gradients(penalty, pairs, diagonal, tolerance, x, face, workspace)
+    before = _value(penalty, pairs, diagonal, x, product, workspace)
+    trial, trial_product = np.zeros((n_classes, n)), np.zeros((n_classes, n))
     for length in _LENGTHS:
         for k in range(n_classes):
-            there[k] = 0.0
+            trial_product[k] = 0.0
             for a in range(n):
                 new = x[k, a] + length * step[k, a]
-                moved[k, a] = new if new * x[k, a] > 0.0 else 0.0
-                add_multiple(moved[k, a], pairs.gram[k, a], there[k])
-        if _value(penalty, pairs, own, moved, there, room) < before:
+                trial[k, a] = new if new * x[k, a] > 0.0 else 0.0
+                add_multiple(trial[k, a], pairs.gram[k, a], trial_product[k])
+        if _value(penalty, pairs, diagonal, trial, trial_product, workspace) < before:
             for k in range(n_classes):
-                copy_row(moved[k], x[k])
-                copy_row(there[k], product[k])
+                copy_row(trial[k], x[k])
+                copy_row(trial_product[k], product[k])
             return True
     return False
 
 
 @helper
-def _face_of(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, product: FloatArray, room: Room) -> Face:
+def _face_of(
+    penalty: Penalty, pairs: ActivePairs, diagonal: Own, x: FloatArray, product: FloatArray, workspace: Room
+) -> Face:
     """The face of x."""
     n_classes, n = x.shape
     leader = np.full((n_classes, n), -1)
     left, inverse = np.zeros((n_classes, n)), np.zeros((n_classes, n))
-    slope, number, unit = np.empty(n_classes), np.empty(n_classes, np.int64), np.zeros(n_classes)
+    gradient, number, unit = np.empty(n_classes), np.empty(n_classes, np.int64), np.zeros(n_classes)
     merged = False
     for a in range(n):
-        m = _gather(pairs.at, a, x, room.new, room.cls)
-        held = Held(room.cls, m, pairs.factor[a])
-        pair_slope(penalty, room.new, held, slope)
-        found = pair_clusters(penalty, room.new, held, number)
+        m = _gather(pairs.at, a, x, workspace.new, workspace.cls)
+        pair_classes = Held(workspace.cls, m, pairs.factor[a])
+        pair_slope(penalty, workspace.new, pair_classes, gradient)
+        n_clusters = pair_clusters(penalty, workspace.new, pair_classes, number)
         nonzero = 0
         for e in range(m):
             if number[e] < 0:
                 continue
             nonzero += 1
-            k = room.cls[e]
+            k = workspace.cls[e]
             for other in range(e, -1, -1):
                 if number[other] == number[e]:
-                    leader[k, a] = room.cls[other]
-            w = own.weight[k]
-            left[k, a] = -w * (product[k, a] / own.tau[k] + pairs.covariance[k, a]) - slope[e]
+                    leader[k, a] = workspace.cls[other]
+            w = diagonal.weight[k]
+            left[k, a] = -w * (product[k, a] / diagonal.tau[k] + pairs.covariance[k, a]) - gradient[e]
             unit[:] = 0.0
             unit[e] = 1.0
-            room.b[:] = 0.0
-            pair_bend(penalty, room.new, held, unit, room.b)
-            inverse[k, a] = w * pairs.gram[k, a, a] / own.tau[k] + room.b[e]
-        merged = merged or found < nonzero
+            workspace.b[:] = 0.0
+            pair_bend(penalty, workspace.new, pair_classes, unit, workspace.b)
+            inverse[k, a] = w * pairs.gram[k, a, a] / diagonal.tau[k] + workspace.b[e]
+        merged = merged or n_clusters < nonzero
     if merged:
         _average(leader, left)
         _average(leader, inverse)
@@ -127,18 +135,18 @@ def _face_of(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, prod
 
 @helper
 def _conjugate_gradients(
-    penalty: Penalty, pairs: ActivePairs, own: Own, tolerance: float, x: FloatArray, face: Face, room: Room
+    penalty: Penalty, pairs: ActivePairs, diagonal: Own, tolerance: float, x: FloatArray, face: Face, workspace: Room
 ) -> FloatArray:
     """The step on the face that the second derivative takes to the steepest descent, or near it."""
     left, inverse = face.left, face.inverse
-    step, bent, direction = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-    squared = first = _turn(0.0, inverse, left, direction)
-    for _ in range(_STEPS):
-        _bend(penalty, pairs, own, x, face, direction, bent, room)
+    step, hvp, direction = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+    squared = first = _update_direction(0.0, inverse, left, direction)
+    for _ in range(_MAX_STEPS):
+        _hvp(penalty, pairs, diagonal, x, face, direction, hvp, workspace)
         curvature = 0.0
         for k in range(x.shape[0]):
             for a in range(x.shape[1]):
-                curvature += direction[k, a] * bent[k, a]
+                curvature += direction[k, a] * hvp[k, a]
         if not curvature > 0.0:
             break
         length = squared / curvature
@@ -146,28 +154,28 @@ def _conjugate_gradients(
         for k in range(x.shape[0]):
             for a in range(x.shape[1]):
                 step[k, a] += length * direction[k, a]
-                left[k, a] -= length * bent[k, a]
-                largest = max(largest, abs(left[k, a]) / own.weight[k])
+                left[k, a] -= length * hvp[k, a]
+                largest = max(largest, abs(left[k, a]) / diagonal.weight[k])
         before, squared = squared, 0.0
         for k in range(x.shape[0]):
             for a in range(x.shape[1]):
                 squared += left[k, a] * inverse[k, a] * left[k, a]
-        if largest <= _CLOSE * tolerance or squared <= _REDUCTION * first:
+        if largest <= _TOLERANCE_FRACTION * tolerance or squared <= _REDUCTION * first:
             break
-        _turn(squared / before, inverse, left, direction)
+        _update_direction(squared / before, inverse, left, direction)
     return step
 
 
 @helper
-def _bend(
+def _hvp(
     penalty: Penalty,
     pairs: ActivePairs,
-    own: Own,
+    diagonal: Own,
     x: FloatArray,
     face: Face,
     direction: FloatArray,
     out: FloatArray,
-    room: Room,
+    workspace: Room,
 ) -> None:
     """Product of the second derivative with a direction on the face."""
     n_classes, n = x.shape
@@ -177,39 +185,41 @@ def _bend(
         for a in range(n):
             add_multiple(direction[k, a], pairs.gram[k, a], row)
         for a in range(n):
-            row[a] *= own.weight[k] / own.tau[k]
+            row[a] *= diagonal.weight[k] / diagonal.tau[k]
     for a in range(n):
-        m = _gather(pairs.at, a, x, room.new, room.cls)
-        _gather(pairs.at, a, direction, room.a, room.cls)
-        _gather(pairs.at, a, out, room.b, room.cls)
-        pair_bend(penalty, room.new, Held(room.cls, m, pairs.factor[a]), room.a, room.b)
+        m = _gather(pairs.at, a, x, workspace.new, workspace.cls)
+        _gather(pairs.at, a, direction, workspace.a, workspace.cls)
+        _gather(pairs.at, a, out, workspace.b, workspace.cls)
+        pair_bend(penalty, workspace.new, Held(workspace.cls, m, pairs.factor[a]), workspace.a, workspace.b)
         for e in range(m):
-            k = room.cls[e]
-            out[k, a] = room.b[e] if face.leader[k, a] >= 0 else 0.0
+            k = workspace.cls[e]
+            out[k, a] = workspace.b[e] if face.leader[k, a] >= 0 else 0.0
     if face.merged:
         _average(face.leader, out)
 
 
 @leaf
-def _value(penalty: Penalty, pairs: ActivePairs, own: Own, x: FloatArray, product: FloatArray, room: Room) -> float:
+def _value(
+    penalty: Penalty, pairs: ActivePairs, diagonal: Own, x: FloatArray, product: FloatArray, workspace: Room
+) -> float:
     """Objective of the column for this tau, but for a constant."""
     total = 0.0
     for k in range(x.shape[0]):
         for a in range(x.shape[1]):
-            total += own.weight[k] * x[k, a] * (0.5 * product[k, a] / own.tau[k] + pairs.covariance[k, a])
+            total += diagonal.weight[k] * x[k, a] * (0.5 * product[k, a] / diagonal.tau[k] + pairs.covariance[k, a])
     for a in range(x.shape[1]):
-        m = _gather(pairs.at, a, x, room.new, room.cls)
-        total += pair_value(penalty, room.new, Held(room.cls, m, pairs.factor[a]))
+        m = _gather(pairs.at, a, x, workspace.new, workspace.cls)
+        total += pair_value(penalty, workspace.new, Held(workspace.cls, m, pairs.factor[a]))
     return total
 
 
 @leaf
-def _gather(at: IntArray, a: int, given: FloatArray, out: FloatArray, cls: IntArray) -> int:
+def _gather(slots: IntArray, a: int, values: FloatArray, out: FloatArray, cls: IntArray) -> int:
     """Numbers of one pair in the classes that hold it, one after another, and these classes; how many."""
     m = 0
-    for k in range(given.shape[0]):
-        if at[a, k] >= 0:
-            out[m] = given[k, a]
+    for k in range(values.shape[0]):
+        if slots[a, k] >= 0:
+            out[m] = values[k, a]
             cls[m] = k
             m += 1
     return m
@@ -233,11 +243,11 @@ def _average(leader: IntArray, values: FloatArray) -> None:
 
 
 @leaf
-def _turn(kept: float, inverse: FloatArray, left: FloatArray, direction: FloatArray) -> float:
+def _update_direction(beta: float, inverse: FloatArray, left: FloatArray, direction: FloatArray) -> float:
     """Make the direction ``inverse * left`` plus a part of itself; its product with `left`."""
     along = 0.0
     for k in range(left.shape[0]):
         for a in range(left.shape[1]):
-            direction[k, a] = inverse[k, a] * left[k, a] + kept * direction[k, a]
+            direction[k, a] = inverse[k, a] * left[k, a] + beta * direction[k, a]
             along += left[k, a] * direction[k, a]
     return along

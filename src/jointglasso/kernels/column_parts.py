@@ -66,60 +66,62 @@ class Column(NamedTuple):
 @helper
 def make_room(n_classes: int, n_room: int) -> Room:
     """Room for the pairs of `n_classes` classes, with as much for the penalty as it asks for."""
-    real, whole = np.empty(n_room), np.empty(n_room, np.int64)
+    reals, integers = np.empty(n_room), np.empty(n_room, np.int64)
     a, b, new, cls = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes, np.int64)
-    return Room(a, b, new, cls, Work(real, whole))
+    return Room(a, b, new, cls, Work(reals, integers))
 
 
 @leaf
-def descend_once(penalty: Penalty, n_active: int, column: Column, room: Room) -> float:
+def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: Room) -> float:
     """Minimise over the active pairs of a column one after another, tau being fixed; the largest change of w_12."""
-    x, product, own = column.x, column.product, column.own
+    x, product, diagonal = column.x, column.product, column.own
     W, S = column.W, column.S
-    at, variance = column.at, column.variance
+    slots, variance = column.at, column.variance
     base, side, row = column.base, column.side, column.row
-    biggest = 0.0
+    max_change = 0.0
     for a in range(n_active):
         m = 0
-        for k in range(at.shape[1]):
-            slot = at[a, k]
+        for k in range(slots.shape[1]):
+            slot = slots[a, k]
             if slot >= 0:
-                room.a[m] = own.weight[k] * variance[a, k] / own.tau[k]
-                slope = S[row[k] + slot] + product[k, slot] / own.tau[k]
-                room.b[m] = room.a[m] * x[k, slot] - own.weight[k] * slope
-                room.new[m] = x[k, slot]
-                room.cls[m] = k
+                workspace.a[m] = diagonal.weight[k] * variance[a, k] / diagonal.tau[k]
+                slope = S[row[k] + slot] + product[k, slot] / diagonal.tau[k]
+                workspace.b[m] = workspace.a[m] * x[k, slot] - diagonal.weight[k] * slope
+                workspace.new[m] = x[k, slot]
+                workspace.cls[m] = k
                 m += 1
-        pair_update(penalty, room.a, room.b, Held(room.cls, m, column.factor[a]), room.new, room.work)
+        pair_update(
+            penalty, workspace.a, workspace.b, Held(workspace.cls, m, column.factor[a]), workspace.new, workspace.work
+        )
         for e in range(m):
-            k = room.cls[e]
-            slot = at[a, k]
-            step = room.new[e] - x[k, slot]
+            k = workspace.cls[e]
+            slot = slots[a, k]
+            step = workspace.new[e] - x[k, slot]
             if step != 0.0:
-                x[k, slot] = room.new[e]
+                x[k, slot] = workspace.new[e]
                 add_multiple(step, W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]], product[k])
-                biggest = max(biggest, abs(step) * variance[a, k] / own.tau[k])
-    return biggest
+                max_change = max(max_change, abs(step) * variance[a, k] / diagonal.tau[k])
+    return max_change
 
 
 @leaf
-def move_own(penalty: Penalty, n_active: int, settled: bool, column: Column) -> float:
+def move_own(penalty: Penalty, n_active: int, converged: bool, column: Column) -> float:
     """Bring tau of each class to where it belongs; the largest change of w_12 on the active pairs.
 
     If x has settled for the tau that there was, the best multiple of both is taken first.
     """
-    x, product, own = column.x, column.product, column.own
-    at, square, ray = column.at, column.square, column.ray
-    for k in range(at.shape[1]):
+    x, product, diagonal = column.x, column.product, column.own
+    slots, square, ray = column.at, column.square, column.ray
+    for k in range(slots.shape[1]):
         square[k] = 0.0
         ray[k] = 1.0
         for a in range(n_active):
-            if at[a, k] >= 0:
-                square[k] += x[k, at[a, k]] * product[k, at[a, k]]
-    if settled:
-        rescale(penalty, column.here, own, square, ray)
-    biggest = 0.0
-    for k in range(at.shape[1]):
+            if slots[a, k] >= 0:
+                square[k] += x[k, slots[a, k]] * product[k, slots[a, k]]
+    if converged:
+        rescale(penalty, column.here, diagonal, square, ray)
+    max_change = 0.0
+    for k in range(slots.shape[1]):
         if column.here[k] < 0:
             continue
         if ray[k] != 1.0:
@@ -128,13 +130,13 @@ def move_own(penalty: Penalty, n_active: int, settled: bool, column: Column) -> 
                 product[k, t] *= ray[k]
         largest = 0.0
         for a in range(n_active):
-            if at[a, k] >= 0:
-                largest = max(largest, abs(product[k, at[a, k]]))
-        own.tau[k] *= ray[k]
-        tau = own_step(own.variance[k], ray[k] * ray[k] * square[k])
-        biggest = max(biggest, largest * abs(1.0 / tau - 1.0 / own.tau[k]))
-        own.tau[k] = tau
-    return biggest
+            if slots[a, k] >= 0:
+                largest = max(largest, abs(product[k, slots[a, k]]))
+        diagonal.tau[k] *= ray[k]
+        tau = own_step(diagonal.variance[k], ray[k] * ray[k] * square[k])
+        max_change = max(max_change, largest * abs(1.0 / tau - 1.0 / diagonal.tau[k]))
+        diagonal.tau[k] = tau
+    return max_change
 
 
 @leaf
@@ -144,7 +146,7 @@ def own_step(variance: float, square: float) -> float:
 
 
 @leaf
-def rescale(penalty: Penalty, blocks: IntArray, own: Own, square: FloatArray, scale: FloatArray) -> None:
+def rescale(penalty: Penalty, blocks: IntArray, diagonal: Own, square: FloatArray, scale: FloatArray) -> None:
     """Numbers by which t and tau of each class are to be multiplied, t being solved for this tau.
 
     At such a t the derivative of the objective along the ray through (t, tau) is known without the penalty, so that the
@@ -155,11 +157,11 @@ def rescale(penalty: Penalty, blocks: IntArray, own: Own, square: FloatArray, sc
     for k in range(blocks.shape[0]):
         scale[k] = 1.0
         if blocks[k] >= 0:
-            rest = own.variance[k] * own.tau[k] - square[k] / own.tau[k]
-            weight += own.weight[k]
-            total += own.weight[k] * rest
-            if pair_apart(penalty) and rest > 0.0:
-                scale[k] = 1.0 / max(rest, _LEAST_REST)
+            ratio = diagonal.variance[k] * diagonal.tau[k] - square[k] / diagonal.tau[k]
+            weight += diagonal.weight[k]
+            total += diagonal.weight[k] * ratio
+            if pair_apart(penalty) and ratio > 0.0:
+                scale[k] = 1.0 / max(ratio, _LEAST_REST)
     if pair_homogeneous(penalty) and not pair_apart(penalty) and total > 0.0:
         scale[:] = weight / max(total, _LEAST_REST * weight)
 

@@ -41,10 +41,10 @@ from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_thre
 from jointglasso.kernels.pair_types import Ascent, Held, Stack
 
 #: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
-_PASSES, _JOINS = 300, 20
+_MAX_PASSES, _MAX_JOINS = 300, 20
 
 #: Pairs that may join the active ones of a column at a time, however few these are; else as many as there are.
-_FEWEST = 32
+_MIN_JOIN = 32
 
 #: Passes after which a column that has not settled takes a step on its face after each.
 _PLAIN_PASSES = 2
@@ -109,147 +109,158 @@ class Hands(NamedTuple):
 @njit
 def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Hands:
     """Room for columns of `n_variables` pairs in blocks of at most `widest` variables."""
-    own = Own(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
-    whole = np.empty((2, n_classes), np.int64)
-    real = np.ones((2, n_classes))
+    diagonal = Own(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
+    integers = np.empty((2, n_classes), np.int64)
+    reals = np.ones((2, n_classes))
     y, is_active = np.zeros((n_classes, widest)), np.zeros(n_variables, np.bool_)
-    found, excess = np.empty(n_variables, np.int64), np.empty(n_variables)
-    return Hands(y, is_active, found, excess, own, make_room(n_classes, n_room), whole[0], whole[1], real[0], real[1])
+    candidates, violation = np.empty(n_variables, np.int64), np.empty(n_variables)
+    return Hands(
+        y,
+        is_active,
+        candidates,
+        violation,
+        diagonal,
+        make_room(n_classes, n_room),
+        integers[0],
+        integers[1],
+        reals[0],
+        reals[1],
+    )
 
 
 @helper
-def visit_column(penalty: Penalty, c: int, batch: Batch, hands: Hands, sweep: Sweep) -> None:
+def visit_column(penalty: Penalty, c: int, batch: Batch, workspace: Hands, sweep: Sweep) -> None:
     """Solve a column of a batch, and write it into its own row outside the batch.
 
     No pair inside the batch may join: it would tie two columns that do not see each other.
     """
-    stack, ascent, visited = sweep.stack, sweep.ascent, sweep.visited
-    hands.is_active[batch.begin : batch.end] = True
-    _enter(batch.begin + c, stack, ascent, hands)
-    active, slot, x = _solve(penalty, batch.begin + c, stack, ascent, sweep.tolerance, hands)
-    _leave(penalty, c, active, slot, x, hands, visited)
-    if visited.n_pairs[c] >= 0:
-        _store(c, stack, batch, ascent, hands, visited)
-    hands.is_active[batch.begin : batch.end] = False
+    blocks, state, updates = sweep.stack, sweep.ascent, sweep.visited
+    workspace.is_active[batch.begin : batch.end] = True
+    _load_column(batch.begin + c, blocks, state, workspace)
+    active, slot, x = _solve(penalty, batch.begin + c, blocks, state, sweep.tolerance, workspace)
+    _store_column(penalty, c, active, slot, x, workspace, updates)
+    if updates.n_pairs[c] >= 0:
+        _write_row(c, blocks, batch, state, workspace, updates)
+    workspace.is_active[batch.begin : batch.end] = False
 
 
 @leaf
-def _enter(j: int, stack: Stack, ascent: Ascent, hands: Hands) -> None:
+def _load_column(j: int, blocks: Stack, state: Ascent, workspace: Hands) -> None:
     """Look up what column j has of its own."""
-    own, here = hands.own, hands.here
-    for k in range(here.shape[0]):
-        here[k] = stack.block_of[k, j]
-        if here[k] >= 0:
-            at = stack.slot_of[k, j]
-            hands.base[k] = stack.offset[here[k]] + at * stack.size[here[k]]
-            own.weight[k] = stack.weight[here[k]]
-            own.variance[k] = ascent.W[hands.base[k] + at]
-            own.tau[k] = ascent.precision[stack.member_start[here[k]] + at]
-            hands.y[k, : stack.size[here[k]]] = 0.0
+    diagonal, column_block = workspace.own, workspace.here
+    for k in range(column_block.shape[0]):
+        column_block[k] = blocks.block_of[k, j]
+        if column_block[k] >= 0:
+            slot = blocks.slot_of[k, j]
+            workspace.base[k] = blocks.offset[column_block[k]] + slot * blocks.size[column_block[k]]
+            diagonal.weight[k] = blocks.weight[column_block[k]]
+            diagonal.variance[k] = state.W[workspace.base[k] + slot]
+            diagonal.tau[k] = state.precision[blocks.member_start[column_block[k]] + slot]
+            workspace.y[k, : blocks.size[column_block[k]]] = 0.0
 
 
 @helper
 def _solve(
-    penalty: Penalty, j: int, stack: Stack, ascent: Ascent, tolerance: float, hands: Hands
+    penalty: Penalty, j: int, blocks: Stack, state: Ascent, tolerance: float, workspace: Hands
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """The active pairs of column j, their places in each class, and the column on them; W_11 times it is in y."""
-    here, y = hands.here, hands.y
-    scale, W = hands.scale, ascent.W
-    first, last = ascent.columns.start[j], ascent.columns.start[j + 1]
-    active = ascent.columns.other[first:last].copy()
-    x = np.empty((here.shape[0], last - first))
+    column_block, y = workspace.here, workspace.y
+    scale, W = workspace.scale, state.W
+    first, last = state.columns.start[j], state.columns.start[j + 1]
+    active = state.columns.other[first:last].copy()
+    x = np.empty((column_block.shape[0], last - first))
     for a in range(last - first):
-        for k in range(here.shape[0]):
-            x[k, a] = ascent.columns.value[first + a, k]
+        for k in range(column_block.shape[0]):
+            x[k, a] = state.columns.value[first + a, k]
     for i in active:
-        hands.is_active[i] = True
-    gram = np.zeros((here.shape[0], 0, 0), np.float32)  # as W is: that of a hub has a hundred million numbers
-    slot = np.zeros((here.shape[0], 0), np.int64)
-    done = 0
-    for _ in range(_JOINS):
-        slot = _slots(active, here, stack)
-        x = _widened(x, slot.shape[1])
-        before = _widened(x[:, :done], slot.shape[1])
-        gram = _grown_gram(gram, slot, stack, hands, W)
-        _descend(penalty, gram, slot, stack, tolerance, x, hands)
-        for k in range(here.shape[0]):
-            if here[k] >= 0:
+        workspace.is_active[i] = True
+    gram = np.zeros((column_block.shape[0], 0, 0), np.float32)  # as W is: that of a hub has a hundred million numbers
+    slot = np.zeros((column_block.shape[0], 0), np.int64)
+    n_solved = 0
+    for _ in range(_MAX_JOINS):
+        slot = _active_slots(active, column_block, blocks)
+        x = _pad_columns(x, slot.shape[1])
+        before = _pad_columns(x[:, :n_solved], slot.shape[1])
+        gram = _extend_gram(gram, slot, blocks, workspace, W)
+        _descend(penalty, gram, slot, blocks, tolerance, x, workspace)
+        for k in range(column_block.shape[0]):
+            if column_block[k] >= 0:
                 if scale[k] != 1.0:
-                    _multiply(scale[k], before[k])
-                    _multiply(scale[k], y[k])
-                block = W[stack.offset[here[k]] : stack.offset[here[k] + 1]]
-                _add_rows(slot[k], x[k], before[k], stack.size[here[k]], block, y[k])
-        done = slot.shape[1]
-        n_joined = _violators(penalty, max(_FEWEST, done), stack, hands)
+                    _scale(scale[k], before[k])
+                    _scale(scale[k], y[k])
+                block = W[blocks.offset[column_block[k]] : blocks.offset[column_block[k] + 1]]
+                _add_rows(slot[k], x[k], before[k], blocks.size[column_block[k]], block, y[k])
+        n_solved = slot.shape[1]
+        n_joined = _kkt_violations(penalty, max(_MIN_JOIN, n_solved), blocks, workspace)
         if n_joined == 0:
             break
-        more = np.empty(active.shape[0] + n_joined, np.int64)
-        copy_row(active, more)
-        sort(hands.found[:n_joined])
-        copy_row(hands.found[:n_joined], more[active.shape[0] :])
-        active = more
+        extended = np.empty(active.shape[0] + n_joined, np.int64)
+        copy_row(active, extended)
+        sort(workspace.found[:n_joined])
+        copy_row(workspace.found[:n_joined], extended[active.shape[0] :])
+        active = extended
     for i in active:
-        hands.is_active[i] = False
+        workspace.is_active[i] = False
     return active, slot, x
 
 
 @leaf
-def _leave(
-    penalty: Penalty, c: int, active: IntArray, slot: IntArray, x: FloatArray, hands: Hands, visited: Visited
+def _store_column(
+    penalty: Penalty, c: int, active: IntArray, slot: IntArray, x: FloatArray, workspace: Hands, updates: Visited
 ) -> None:
     """Give the column its diagonal entry, and note its non-zero pairs."""
-    here, own = hands.here, hands.own
-    scale, square = hands.scale, hands.square
+    column_block, diagonal = workspace.here, workspace.own
+    scale, square = workspace.scale, workspace.square
     n_classes, n = slot.shape
     for k in range(n_classes):
         square[k] = 0.0
         for a in range(n):
             if slot[k, a] >= 0:
-                square[k] += x[k, a] * hands.y[k, slot[k, a]]
+                square[k] += x[k, a] * workspace.y[k, slot[k, a]]
     scale[:] = 1.0
     if pair_apart(penalty):  # otherwise the descent has seen to it
-        rescale(penalty, here, own, square, scale)
-    visited.n_pairs[c] = 0
+        rescale(penalty, column_block, diagonal, square, scale)
+    updates.n_pairs[c] = 0
     for k in range(n_classes):
-        if here[k] >= 0:
-            visited.tau[c, k] = own_step(own.variance[k], scale[k] * scale[k] * square[k])
-            if not visited.tau[c, k] > 0.0:
-                visited.n_pairs[c] = -1
+        if column_block[k] >= 0:
+            updates.tau[c, k] = own_step(diagonal.variance[k], scale[k] * scale[k] * square[k])
+            if not updates.tau[c, k] > 0.0:
+                updates.n_pairs[c] = -1
                 return
     m = 0
     for a in range(n):
         nonzero = False
         for k in range(n_classes):
-            visited.value[c, m, k] = scale[k] * x[k, a]
+            updates.value[c, m, k] = scale[k] * x[k, a]
             nonzero = nonzero or x[k, a] != 0.0
         if nonzero:
-            visited.other[c, m] = active[a]
+            updates.other[c, m] = active[a]
             m += 1
-    visited.n_pairs[c] = m
+    updates.n_pairs[c] = m
 
 
 @leaf
-def _store(c: int, stack: Stack, batch: Batch, ascent: Ascent, hands: Hands, visited: Visited) -> None:
+def _write_row(c: int, blocks: Stack, batch: Batch, state: Ascent, workspace: Hands, updates: Visited) -> None:
     """Write a column into its row, and sum up the change."""
-    visited.sums[c, :] = 0.0
-    for k in range(hands.here.shape[0]):
-        block = hands.here[k]
+    updates.sums[c, :] = 0.0
+    for k in range(workspace.here.shape[0]):
+        block = workspace.here[k]
         if block >= 0:
-            members = ascent.precision[stack.member_start[block] : stack.member_start[block + 1]]
-            row = ascent.W[hands.base[k] : hands.base[k] + stack.size[block]]
-            tau = visited.tau[c, k]
+            members = state.precision[blocks.member_start[block] : blocks.member_start[block + 1]]
+            row = state.W[workspace.base[k] : workspace.base[k] + blocks.size[block]]
+            tau = updates.tau[c, k]
             for side in range(2):
-                first, last = (0, batch.lo[block]) if side == 0 else (batch.hi[block], stack.size[block])
-                changed, total, squares = _store_part(
-                    -hands.scale[k] / tau, hands.y[k, first:last], members[first:last], row[first:last]
+                first, last = (0, batch.lo[block]) if side == 0 else (batch.hi[block], blocks.size[block])
+                changed, total, squares = _write_row_part(
+                    -workspace.scale[k] / tau, workspace.y[k, first:last], members[first:last], row[first:last]
                 )
-                visited.sums[c, 0] += changed
-                visited.sums[c, 1] += total
-                visited.sums[c, 2] += 0.5 * hands.own.weight[k] * squares * tau
+                updates.sums[c, 0] += changed
+                updates.sums[c, 1] += total
+                updates.sums[c, 2] += 0.5 * workspace.own.weight[k] * squares * tau
 
 
 @leaf(fastmath={"contract", "reassoc"})
-def _store_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatArray) -> tuple[float, float, float]:
+def _write_row_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatArray) -> tuple[float, float, float]:
     """Write ``factor * y``; the sums of the changes, of the sizes, and of the squared changes times `precision`."""
     changed = 0.0
     total = 0.0
@@ -265,71 +276,77 @@ def _store_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatA
 
 
 @leaf
-def _violators(penalty: Penalty, most: int, stack: Stack, hands: Hands) -> int:
+def _kkt_violations(penalty: Penalty, max_count: int, blocks: Stack, workspace: Hands) -> int:
     """List the variables whose pair with the column lies outside the dual ball although it is zero, and mark them.
 
-    Of more than `most` those that lie farthest outside: of many that seem to violate when a column is begun few do when
+    Of more than `max_count` those that lie farthest outside: of many that seem to violate when a column is begun few do when
     the strongest are in it.
     """
-    own, here, y = hands.own, hands.here, hands.y
-    found, excess, room = hands.found, hands.excess, hands.room
-    weighted = stack.factor.shape[0] > 0
-    touched = 0
-    for k in range(here.shape[0]):
-        if here[k] >= 0:
-            b = stack.size[here[k]]
-            members = stack.variable[stack.member_start[here[k]] : stack.member_start[here[k]] + b]
-            covariance = stack.S[hands.base[k] : hands.base[k] + b]
+    diagonal, column_block, y = workspace.own, workspace.here, workspace.y
+    candidates, violation, pair_workspace = workspace.found, workspace.excess, workspace.room
+    weighted = blocks.factor.shape[0] > 0
+    n_candidates = 0
+    for k in range(column_block.shape[0]):
+        if column_block[k] >= 0:
+            b = blocks.size[column_block[k]]
+            members = blocks.variable[blocks.member_start[column_block[k]] : blocks.member_start[column_block[k]] + b]
+            covariance = blocks.S[workspace.base[k] : workspace.base[k] + b]
             product = y[k, :b]
-            inverse = 1.0 / own.tau[k]
-            least = pair_threshold(penalty, k)
+            inverse = 1.0 / diagonal.tau[k]
+            threshold = pair_threshold(penalty, k)
             for i in range(b):
-                excess[i] = own.weight[k] * abs(covariance[i] + inverse * product[i]) - least
+                violation[i] = diagonal.weight[k] * abs(covariance[i] + inverse * product[i]) - threshold
             if weighted:
                 for i in range(b):
-                    excess[i] += least - stack.factor[hands.base[k] + i] * least
+                    violation[i] += threshold - blocks.factor[workspace.base[k] + i] * threshold
             for i in range(b):
-                if excess[i] > 0.0 and not hands.is_active[members[i]]:
-                    hands.is_active[members[i]] = True
-                    found[touched] = members[i]
-                    touched += 1
+                if violation[i] > 0.0 and not workspace.is_active[members[i]]:
+                    workspace.is_active[members[i]] = True
+                    candidates[n_candidates] = members[i]
+                    n_candidates += 1
     n = 0
-    for m in range(touched):
-        i = found[m]
-        held = 0
+    for m in range(n_candidates):
+        i = candidates[m]
+        n_present = 0
         v = 1.0
-        for k in range(here.shape[0]):
-            if here[k] >= 0 and stack.block_of[k, i] == here[k]:
-                at = stack.slot_of[k, i]
-                room.a[held] = own.weight[k] * (stack.S[hands.base[k] + at] + y[k, at] / own.tau[k])
-                room.cls[held] = k
+        for k in range(column_block.shape[0]):
+            if column_block[k] >= 0 and blocks.block_of[k, i] == column_block[k]:
+                slot = blocks.slot_of[k, i]
+                pair_workspace.a[n_present] = diagonal.weight[k] * (
+                    blocks.S[workspace.base[k] + slot] + y[k, slot] / diagonal.tau[k]
+                )
+                pair_workspace.cls[n_present] = k
                 if weighted:
-                    v = stack.factor[hands.base[k] + at]
-                held += 1
-        if v < np.inf and not pair_inside(penalty, room.a, Held(room.cls, held, v), room.work):
-            found[n] = i
-            excess[n] = 0.0
-            for e in range(held):
-                excess[n] = max(excess[n], abs(room.a[e]) - v * pair_threshold(penalty, room.cls[e]))
+                    v = blocks.factor[workspace.base[k] + slot]
+                n_present += 1
+        if v < np.inf and not pair_inside(
+            penalty, pair_workspace.a, Held(pair_workspace.cls, n_present, v), pair_workspace.work
+        ):
+            candidates[n] = i
+            violation[n] = 0.0
+            for e in range(n_present):
+                violation[n] = max(
+                    violation[n], abs(pair_workspace.a[e]) - v * pair_threshold(penalty, pair_workspace.cls[e])
+                )
             n += 1
         else:
-            hands.is_active[i] = False
-    if n > most:
-        _put_largest_first(most, excess[:n], found)
-        for m in range(most, n):
-            hands.is_active[found[m]] = False
-    return min(n, most)
+            workspace.is_active[i] = False
+    if n > max_count:
+        _partition_largest(max_count, violation[:n], candidates)
+        for m in range(max_count, n):
+            workspace.is_active[candidates[m]] = False
+    return min(n, max_count)
 
 
 @helper
-def _slots(active: IntArray, here: IntArray, stack: Stack) -> IntArray:
+def _active_slots(active: IntArray, column_block: IntArray, blocks: Stack) -> IntArray:
     """Place of each active variable in the block that the column has in each class; -1 where it is not there."""
-    slot = np.full((here.shape[0], active.shape[0]), -1)
-    for k in range(here.shape[0]):
-        if here[k] >= 0:
+    slot = np.full((column_block.shape[0], active.shape[0]), -1)
+    for k in range(column_block.shape[0]):
+        if column_block[k] >= 0:
             for a in range(active.shape[0]):
-                if stack.block_of[k, active[a]] == here[k]:
-                    slot[k, a] = stack.slot_of[k, active[a]]
+                if blocks.block_of[k, active[a]] == column_block[k]:
+                    slot[k, a] = blocks.slot_of[k, active[a]]
     return slot
 
 
@@ -338,18 +355,18 @@ def sort(numbers: IntArray) -> None:
     """Sort in place, by insertion at ever smaller distances: NumPy's sort would take a second to compile."""
     distance = numbers.shape[0] // 2
     while distance > 0:
-        for place in range(distance, numbers.shape[0]):
-            number = numbers[place]
-            at = place
-            while at >= distance and numbers[at - distance] > number:
-                numbers[at] = numbers[at - distance]
-                at -= distance
-            numbers[at] = number
+        for start in range(distance, numbers.shape[0]):
+            number = numbers[start]
+            position = start
+            while position >= distance and numbers[position - distance] > number:
+                numbers[position] = numbers[position - distance]
+                position -= distance
+            numbers[position] = number
         distance = 1 if distance == 2 else distance * 5 // 11
 
 
 @leaf
-def _put_largest_first(count: int, numbers: FloatArray, items: IntArray) -> None:
+def _partition_largest(count: int, numbers: FloatArray, items: IntArray) -> None:
     """Put so many of the largest numbers first, in any order, and what goes with them (Hoare's partition)."""
     first, last = 0, numbers.shape[0] - 1
     while first < last:
@@ -372,13 +389,13 @@ def _put_largest_first(count: int, numbers: FloatArray, items: IntArray) -> None
 
 
 @leaf
-def _multiply(factor: float, row: FloatArray) -> None:
+def _scale(factor: float, row: FloatArray) -> None:
     for i in range(row.shape[0]):
         row[i] *= factor
 
 
 @helper
-def _widened(x: FloatArray, width: int) -> FloatArray:
+def _pad_columns(x: FloatArray, width: int) -> FloatArray:
     """With zeros for the pairs that are new."""
     out = np.zeros((x.shape[0], width))
     for k in range(x.shape[0]):
@@ -388,19 +405,19 @@ def _widened(x: FloatArray, width: int) -> FloatArray:
 
 
 @helper
-def _grown_gram(known: Gram, slot: IntArray, stack: Stack, hands: Hands, W: FloatArray) -> Gram:
+def _extend_gram(gram_before: Gram, slot: IntArray, blocks: Stack, workspace: Hands, W: FloatArray) -> Gram:
     """The active part of W in each class, given its first rows and columns; zero where a class lacks a variable."""
     n_classes, n = slot.shape
-    first = known.shape[1]
+    first = gram_before.shape[1]
     gram = np.zeros((n_classes, n, n), np.float32)
     for k in range(n_classes):
         for a in range(first):
-            copy_row(known[k, a], gram[k, a])
-        block = hands.here[k]
+            copy_row(gram_before[k, a], gram[k, a])
+        block = workspace.here[k]
         for a in range(first, n):
             if slot[k, a] >= 0:
-                base = stack.offset[block] + slot[k, a] * stack.size[block]
-                row = W[base : base + stack.size[block]]
+                base = blocks.offset[block] + slot[k, a] * blocks.size[block]
+                row = W[base : base + blocks.size[block]]
                 for e in range(a + 1):
                     if slot[k, e] >= 0:
                         gram[k, a, e] = row[slot[k, e]]
@@ -433,7 +450,7 @@ def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, bloc
 
 @helper
 def _descend(
-    penalty: Penalty, gram: Gram, slot: IntArray, stack: Stack, tolerance: float, x: FloatArray, hands: Hands
+    penalty: Penalty, gram: Gram, slot: IntArray, blocks: Stack, tolerance: float, x: FloatArray, workspace: Hands
 ) -> None:
     """Coordinate descent on the active pairs of a column, on their own part of W, until x settles.
 
@@ -441,33 +458,33 @@ def _descend(
     pass, and what x was multiplied by on the way goes into `scale`; elsewhere tau is left to the end.
     """
     n_classes, n = slot.shape
-    own, room = hands.own, hands.room
+    diagonal, pair_workspace = workspace.own, workspace.room
     product, covariance = np.zeros((n_classes, n)), np.zeros((n_classes, n))
-    at, variance = np.full((n, n_classes), -1), np.zeros((n, n_classes))
+    slots, variance = np.full((n, n_classes), -1), np.zeros((n, n_classes))
     v, place = np.ones(n), np.full((3, n_classes), n)
-    hands.scale[:] = 1.0
+    workspace.scale[:] = 1.0
     for k in range(n_classes):
         place[0, k], place[1, k] = k * n * n, k * n
         for a in range(n):
             if slot[k, a] >= 0:
-                at[a, k] = a
+                slots[a, k] = a
                 add_multiple(x[k, a], gram[k, a], product[k])
                 variance[a, k] = gram[k, a, a]
-                covariance[k, a] = stack.S[hands.base[k] + slot[k, a]]
-                if stack.factor.shape[0] > 0:
-                    v[a] = stack.factor[hands.base[k] + slot[k, a]]
-    pairs = ActivePairs(gram, covariance, at, v)
+                covariance[k, a] = blocks.S[workspace.base[k] + slot[k, a]]
+                if blocks.factor.shape[0] > 0:
+                    v[a] = blocks.factor[workspace.base[k] + slot[k, a]]
+    pairs = ActivePairs(gram, covariance, slots, v)
     column = Column(
-        x, product, own, hands.here, hands.square, np.ones(n_classes), gram.reshape(n_classes * n * n),
-        covariance.reshape(n_classes * n), place[0], place[2], place[1], at, variance, v,
+        x, product, diagonal, workspace.here, workspace.square, np.ones(n_classes), gram.reshape(n_classes * n * n),
+        covariance.reshape(n_classes * n), place[0], place[2], place[1], slots, variance, v,
     )  # fmt: skip
-    for number in range(1, _PASSES + 1):
-        biggest = descend_once(penalty, n, column, room)
+    for number in range(1, _MAX_PASSES + 1):
+        max_change = descend_once(penalty, n, column, pair_workspace)
         if not pair_apart(penalty):
-            biggest = max(biggest, move_own(penalty, n, biggest <= 10.0 * tolerance, column))
+            max_change = max(max_change, move_own(penalty, n, max_change <= 10.0 * tolerance, column))
             for k in range(n_classes):
-                hands.scale[k] *= column.ray[k]
-        if biggest <= tolerance:
+                workspace.scale[k] *= column.ray[k]
+        if max_change <= tolerance:
             break
         if number >= _PLAIN_PASSES:
-            step_on_face(penalty, pairs, own, tolerance, x, product, room)
+            step_on_face(penalty, pairs, diagonal, tolerance, x, product, pair_workspace)

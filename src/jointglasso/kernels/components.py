@@ -127,12 +127,12 @@ def hybrid_closure(
             member = small
             for _ in range(size[k, small]):
                 for slot in range(start[member], start[member + 1]):
-                    waiting = incident[slot]
-                    if not activated[waiting]:
-                        other = rows[waiting] + columns[waiting] - member
+                    deferred = incident[slot]
+                    if not activated[deferred]:
+                        other = rows[deferred] + columns[deferred] - member
                         if _find(parent[k], other) == large:
-                            activated[waiting] = True
-                            stack[top] = waiting
+                            activated[deferred] = True
+                            stack[top] = deferred
                             top += 1
                 member = next_member[k, member]
             parent[k, small] = large

@@ -33,16 +33,18 @@ class Reach(NamedTuple):
 
 
 @njit
-def count_inside(penalty: Penalty, rows: Rows, stack: Stack, W: Any, reach: Reach, n_room: int, mark: BoolArray) -> int:
+def count_inside(
+    penalty: Penalty, rows: Rows, stack: Stack, W: Any, gap_radius: Reach, n_room: int, mark: BoolArray
+) -> int:
     """Number of entries that are zero wherever the dual point is within its reach, of pairs not in `mark` (m, U).
 
     Those are the entries of pairs inside their dual ball, and those below the threshold of their class; the other pairs
     are added to `mark`. The ball of the group penalty holds with a point all that are smaller in every class.
     """
     n_classes = stack.block_of.shape[0]
-    room = make_room(n_classes, n_room)
-    u, cls = room.a, room.cls
-    padded = 1.0 + (1.0 + n_classes) * reach.rounding
+    workspace = make_room(n_classes, n_room)
+    u, cls = workspace.a, workspace.cls
+    padded = 1.0 + (1.0 + n_classes) * gap_radius.rounding
     base = np.zeros(n_classes, np.int64)
     count = 0
     for r in range(mark.shape[0]):
@@ -54,21 +56,23 @@ def count_inside(penalty: Penalty, rows: Rows, stack: Stack, W: Any, reach: Reac
         for j in range(i + 1, mark.shape[1]):
             if mark[r, j]:
                 continue
-            held = 0
-            below = 0
+            n_present = 0
+            n_below = 0
             for k in range(n_classes):
                 block = stack.block_of[k, i]
                 if block >= 0 and stack.block_of[k, j] == block:
                     w, s = W[base[k] + stack.slot_of[k, j]], stack.S[rows.at[k, r] + stack.slot_of[k, j]]
-                    far = reach.radius[k] * reach.root[k, i] * reach.root[k, j] + reach.rounding * (abs(w) + abs(s))
-                    u[held] = padded * stack.weight[block] * (abs(w - s) + far)
-                    cls[held] = k
-                    below += u[held] <= pair_threshold(penalty, k)
-                    held += 1
-            counts = reach.everywhere or held == n_classes
-            if below == held or pair_inside(penalty, u, Held(cls, held, 1.0), room.work):
-                count += held if counts else 0
+                    entry_radius = gap_radius.radius[k] * gap_radius.root[k, i] * gap_radius.root[
+                        k, j
+                    ] + gap_radius.rounding * (abs(w) + abs(s))
+                    u[n_present] = padded * stack.weight[block] * (abs(w - s) + entry_radius)
+                    cls[n_present] = k
+                    n_below += u[n_present] <= pair_threshold(penalty, k)
+                    n_present += 1
+            counted = gap_radius.everywhere or n_present == n_classes
+            if n_below == n_present or pair_inside(penalty, u, Held(cls, n_present, 1.0), workspace.work):
+                count += n_present if counted else 0
             else:
                 mark[r, j] = True
-                count += below if counts else 0
+                count += n_below if counted else 0
     return count

@@ -59,12 +59,12 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
 def nearest_subgradient(
     penalty: Penalty,
     theta: FloatArray,
-    wanted: FloatArray,
+    target: FloatArray,
     entries: Entries,
     work: Work,
     out: FloatArray,
 ) -> None:
-    """Write the subgradient of the penalty at `theta` nearest to `wanted`, pair by pair."""
+    """Write the subgradient of the penalty at `theta` nearest to `target`, pair by pair."""
     ones, t, g, u = (
         np.ones(entries.n_classes),
         np.empty(entries.n_classes),
@@ -76,13 +76,13 @@ def nearest_subgradient(
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
         v = of_pair(entries.factor, pair)
-        plain = True  # zero, and below its thresholds: inside the dual ball
+        inside_ball = True  # zero, and below its thresholds: inside the dual ball
         for k in range(n):
             t[k] = theta[first + k]
-            g[k] = wanted[first + k]
-            own = entries.cls[first + k] if entries.cls.shape[0] > 0 else 0
-            plain = plain and t[k] == 0.0 and abs(g[k]) <= v * pair_threshold(penalty, own)
-        if plain:
+            g[k] = target[first + k]
+            class_index = entries.cls[first + k] if entries.cls.shape[0] > 0 else 0
+            inside_ball = inside_ball and t[k] == 0.0 and abs(g[k]) <= v * pair_threshold(penalty, class_index)
+        if inside_ball:
             for k in range(n):
                 out[first + k] = g[k]
         else:
@@ -151,7 +151,7 @@ def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, ou
 
 
 @njit
-def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArray, slope: FloatArray) -> None:
+def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArray, gradient: FloatArray) -> None:
     """Write the number of the cluster of each entry, counted through all pairs, -1 at zeros, and the slope there."""
     K = entries.n_classes
     t, g, cls, number = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64)
@@ -162,10 +162,10 @@ def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArr
         for k in range(n):
             t[k] = theta[first + k]
         _copy_classes(entries, first, n, cls)
-        held = Held(cls, n, of_pair(entries.factor, pair))
-        pair_slope(penalty, t, held, g)
-        found = pair_clusters(penalty, t, held, number)
+        pair_classes = Held(cls, n, of_pair(entries.factor, pair))
+        pair_slope(penalty, t, pair_classes, g)
+        n_clusters = pair_clusters(penalty, t, pair_classes, number)
         for k in range(n):
             variable[first + k] = number[k] + count if number[k] >= 0 else -1
-            slope[first + k] = g[k]
-        count += found
+            gradient[first + k] = g[k]
+        count += n_clusters

@@ -42,10 +42,10 @@ def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: f
     if m * (1.0 + a / (product - m * m)) <= c:
         return m
     for _ in range(100):
-        rest = product - m * m
-        value = m * (1.0 + a / rest) - c
-        slope = 1.0 + a / rest + 2.0 * a * m * m / (rest * rest)
-        step = value / slope
+        determinant = product - m * m
+        value = m * (1.0 + a / determinant) - c
+        derivative = 1.0 + a / determinant + 2.0 * a * m * m / (determinant * determinant)
+        step = value / derivative
         m -= step
         if abs(step) <= 1e-15 * c:  # a few units of the last place, which it may never get below
             break
@@ -78,41 +78,41 @@ def pair_covariance(
     n = S.shape[0]
     c = np.empty(n)
     m = np.zeros(n)
-    reach = 0.0
+    squared_norm = 0.0
     low = 0.0
     for k in range(n):
         c[k] = abs(S[k]) - lambda1 / weight[k]
-        reach += (weight[k] * c[k]) ** 2
+        squared_norm += (weight[k] * c[k]) ** 2
         low += (c[k] / product[k]) ** 2
-    if reach <= lambda2 * lambda2:
+    if squared_norm <= lambda2 * lambda2:
         return m
     if n == 1 or lambda2 == 0.0:
         for k in range(n):
             m[k] = np.sign(S[k]) * (c[k] - lambda2 / weight[k])
         return m
     low = high = np.sqrt(low)
-    at_low = at_high = _norm_ratio(low, c, weight, product, lambda2, m)
-    while at_low < 0.0:
-        high, at_high = low, at_low
+    value_low = value_high = _norm_ratio(low, c, weight, product, lambda2, m)
+    while value_low < 0.0:
+        high, value_high = low, value_low
         low *= 0.25
-        at_low = _norm_ratio(low, c, weight, product, lambda2, m)
-    while at_high >= 0.0:
-        low, at_low = high, at_high
+        value_low = _norm_ratio(low, c, weight, product, lambda2, m)
+    while value_high >= 0.0:
+        low, value_low = high, value_high
         high *= 4.0
-        at_high = _norm_ratio(high, c, weight, product, lambda2, m)
-    moved = 0
+        value_high = _norm_ratio(high, c, weight, product, lambda2, m)
+    last_side = 0
     for _ in range(200):
-        r = low - at_low * (high - low) / (at_high - at_low) if at_high != at_low else low
+        r = low - value_low * (high - low) / (value_high - value_low) if value_high != value_low else low
         value = _norm_ratio(r, c, weight, product, lambda2, m)
         # Illinois: halve the value at an end that stays where it is twice running, so that both ends close in.
         if value > 0.0:
-            low, at_low = r, value
-            at_high *= 0.5 if moved == 1 else 1.0
-            moved = 1
+            low, value_low = r, value
+            value_high *= 0.5 if last_side == 1 else 1.0
+            last_side = 1
         else:
-            high, at_high = r, value
-            at_low *= 0.5 if moved == -1 else 1.0
-            moved = -1
+            high, value_high = r, value
+            value_low *= 0.5 if last_side == -1 else 1.0
+            last_side = -1
         if abs(value) <= 4e-16 or high - low <= 4e-16 * high:
             break
     for k in range(n):
@@ -127,12 +127,12 @@ def forest_covariances(
     start: IntArray,
     factor: FloatArray,
     taken: BoolArray,
-    given: tuple[FloatArray, FloatArray, FloatArray],
+    entry_data: tuple[FloatArray, FloatArray, FloatArray],
     penalty: GroupPair,
     W: FloatArray,
 ) -> None:
     """W_ij of every taken entry of the pairs first..last-1, given S_ij, weight and W_ii W_jj of all entries."""
-    S, weight, product = given
+    S, weight, product = entry_data
     for pair in range(first, last):
         n = 0
         for entry in range(start[pair], start[pair + 1]):
@@ -147,9 +147,9 @@ def forest_covariances(
                 s[n], w[n], d[n] = S[entry], weight[entry], product[entry]
                 n += 1
         l1, l2 = of_pair(penalty, factor, pair)
-        found = pair_covariance(s, w, d, l1, l2)
+        covariances = pair_covariance(s, w, d, l1, l2)
         n = 0
         for entry in range(start[pair], start[pair + 1]):
             if taken[entry]:
-                W[entry] = found[n]
+                W[entry] = covariances[n]
                 n += 1

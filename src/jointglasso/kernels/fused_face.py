@@ -15,14 +15,14 @@ from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, Held, Work
 
 
-class Guess(NamedTuple):
+class FaceCandidate(NamedTuple):
     """A guess at the face of a pair, class by class."""
 
     x: FloatArray
     """Values that have its signs and clusters."""
     level: FloatArray
     """Mean of the cluster of each class: what the minimiser on the face is."""
-    rest: FloatArray
+    residual: FloatArray
     """What wants to leave the cluster."""
     l1: FloatArray
     """What holds a class at zero besides."""
@@ -42,59 +42,61 @@ def stays_on_face(
 
     In graphs that are neither complete nor forests, clusters of several classes are not looked into: no answer.
     """
-    K, (cls, n, v), (room, iroom) = penalty.l1.shape[0], pair, work
-    rest, l1, level = room[:n], room[K : K + n], room[2 * K : 2 * K + n]
-    weight, total = room[3 * K : 3 * K + n], room[4 * K : 4 * K + n]
-    root, place = iroom[:n], iroom[K : 2 * K]
-    for at in range(n):
-        l1[at] = v * held_l1(penalty, cls, n, at)
-        rest[at] = b[at] - (l1[at] if x[at] > 0.0 else -l1[at] if x[at] < 0.0 else 0.0)
-        weight[at] = 0.0
-        total[at] = 0.0
-        root[at] = at
+    K, (cls, n, v), (reals, integers) = penalty.l1.shape[0], pair, work
+    residual, l1, level = reals[:n], reals[K : K + n], reals[2 * K : 2 * K + n]
+    weight, total = reals[3 * K : 3 * K + n], reals[4 * K : 4 * K + n]
+    root, position = integers[:n], integers[K : 2 * K]
+    for i in range(n):
+        l1[i] = v * held_l1(penalty, cls, n, i)
+        residual[i] = b[i] - (l1[i] if x[i] > 0.0 else -l1[i] if x[i] < 0.0 else 0.0)
+        weight[i] = 0.0
+        total[i] = 0.0
+        root[i] = i
     if penalty.shape == FOREST:
-        _find_places(cls, n, place)
-        _pull_in_forest(penalty, v, x, place, rest, root)
+        _class_positions(cls, n, position)
+        _subtract_differences_forest(penalty, v, x, position, residual, root)
     else:
-        _pull_in_graph(penalty, pair, x, rest, root)
-    for at in range(n):
-        weight[root[at]] += a[at]
-        total[root[at]] += rest[at]
-    for at in range(n):
-        level[at] = total[root[at]] / weight[root[at]] if x[at] != 0.0 else 0.0
-        if level[at] * x[at] <= 0.0 and x[at] != 0.0:
+        _subtract_differences_general(penalty, pair, x, residual, root)
+    for i in range(n):
+        weight[root[i]] += a[i]
+        total[root[i]] += residual[i]
+    for i in range(n):
+        level[i] = total[root[i]] / weight[root[i]] if x[i] != 0.0 else 0.0
+        if level[i] * x[i] <= 0.0 and x[i] != 0.0:
             return False
-        rest[at] -= a[at] * level[at]
+        residual[i] -= a[i] * level[i]
     if penalty.shape == FOREST:
-        held = _held_in_forest(penalty, v, slack, Guess(x, level, rest, l1), place, room[5 * K :])
+        optimal = _is_optimal_forest(penalty, v, slack, FaceCandidate(x, level, residual, l1), position, reals[5 * K :])
     else:
-        held = _held_in_graph(penalty, pair, slack, Guess(x, level, rest, l1), root, iroom[2 * K :])
-    if held:
-        for at in range(n):
-            x[at] = level[at]
-    return held
+        optimal = _is_optimal_general(
+            penalty, pair, slack, FaceCandidate(x, level, residual, l1), root, integers[2 * K :]
+        )
+    if optimal:
+        for i in range(n):
+            x[i] = level[i]
+    return optimal
 
 
 @leaf
 def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, slack: float, work: Work) -> bool:
     """Whether no set Q has ``|u(Q)| > l1(Q) + cut(Q) + slack``, for weights l1 >= 0 kept at the end of `work`."""
-    K, (cls, n, v), (room, iroom) = penalty.l1.shape[0], pair, work
+    K, (cls, n, v), (reals, integers) = penalty.l1.shape[0], pair, work
     if penalty.shape == GENERAL:
         graph = graph_of(penalty, pair, work)
-        for at in range(n):
-            graph.l1[at] = l1[at]
+        for i in range(n):
+            graph.l1[i] = l1[i]
         return not outside(graph, u, 1.0, slack)
     if penalty.shape == FOREST:
-        zero, place = room[:n], iroom[:K]
-        for at in range(n):
-            zero[at] = 0.0
-        _find_places(cls, n, place)
-        return _held_in_forest(penalty, v, slack, Guess(zero, zero, u, l1), place, room[K:])
-    order = iroom[:n]
-    for half in range(2):
-        for at in range(n):
-            order[at] = at
-        if not _beginnings_held(penalty, pair, slack, 1.0 - 2.0 * half, True, u, l1, order):
+        zero, position = reals[:n], integers[:K]
+        for i in range(n):
+            zero[i] = 0.0
+        _class_positions(cls, n, position)
+        return _is_optimal_forest(penalty, v, slack, FaceCandidate(zero, zero, u, l1), position, reals[K:])
+    order = integers[:n]
+    for side in range(2):
+        for i in range(n):
+            order[i] = i
+        if not _prefix_sets_feasible(penalty, pair, slack, 1.0 - 2.0 * side, True, u, l1, order):
             return False
     return True
 
@@ -103,165 +105,169 @@ def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, sl
 def held_weights(penalty: FusedPair, pair: Held, l1: FloatArray) -> None:
     """Write the l1 weights of the classes that hold the pair, the pull of the others included."""
     cls, n, v = pair
-    for at in range(n):
-        l1[at] = v * held_l1(penalty, cls, n, at)
+    for i in range(n):
+        l1[i] = v * held_l1(penalty, cls, n, i)
 
 
 @leaf
 def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
     """Whether some set has ``factor * |u(Q)| > l1(Q) + cut(Q)``; the worst one found is then chosen."""
-    for half in range(2):
-        sign = (1.0 - 2.0 * half) * factor
-        for at in range(graph.n):
-            graph.label[at] = 1
-            graph.gain[at] = sign * u[at] - graph.l1[at]
+    for side in range(2):
+        sign = (1.0 - 2.0 * side) * factor
+        for i in range(graph.n):
+            graph.label[i] = 1
+            graph.gain[i] = sign * u[i] - graph.l1[i]
         if best(graph, graph.gain, 1, slack) > slack:
             return True
     return False
 
 
 @leaf
-def _find_places(cls: IntArray, n: int, place: IntArray) -> None:
+def _class_positions(cls: IntArray, n: int, position: IntArray) -> None:
     """Where each class is among those that hold the pair, or -1."""
-    place[:] = -1
-    for at in range(n):
-        place[cls[at]] = at
+    position[:] = -1
+    for i in range(n):
+        position[cls[i]] = i
 
 
 @leaf
-def _pull_in_forest(
-    penalty: FusedPair, v: float, x: FloatArray, place: IntArray, rest: FloatArray, root: IntArray
+def _subtract_differences_forest(
+    penalty: FusedPair, v: float, x: FloatArray, position: IntArray, residual: FloatArray, root: IntArray
 ) -> None:
-    """Take from `rest` the pull between different values, and give equal neighbours one root."""
+    """Take from `residual` the pull between different values, and give equal neighbours one root."""
     for k in penalty.order:
-        at = place[k]
-        up = place[penalty.parent[k]] if penalty.parent[k] >= 0 else -1
-        if at >= 0 and up >= 0:
-            if x[at] == x[up]:
-                root[at] = root[up]
+        i = position[k]
+        parent = position[penalty.parent[k]] if penalty.parent[k] >= 0 else -1
+        if i >= 0 and parent >= 0:
+            if x[i] == x[parent]:
+                root[i] = root[parent]
             else:
-                pull = v * penalty.ties[k, penalty.parent[k]]
-                pull = pull if x[at] > x[up] else -pull
-                rest[at] -= pull
-                rest[up] += pull
+                derivative = v * penalty.ties[k, penalty.parent[k]]
+                derivative = derivative if x[i] > x[parent] else -derivative
+                residual[i] -= derivative
+                residual[parent] += derivative
 
 
 @leaf
-def _held_in_forest(
-    penalty: FusedPair, v: float, slack: float, guess: Guess, place: IntArray, room: FloatArray
+def _is_optimal_forest(
+    penalty: FusedPair, v: float, slack: float, candidate: FaceCandidate, position: IntArray, reals: FloatArray
 ) -> bool:
     """Whether the order of the levels is that of x, and the ties inside the clusters can carry what is left.
 
     From the leaves up, each class may hand on an interval of flow: one number, unless its l1 weight takes some at zero.
     """
-    x, level, rest, l1 = guess
+    x, level, residual, l1 = candidate
     n = l1.shape[0]
-    low, high = room[:n], room[n : 2 * n]
-    for at in range(n):
-        free = l1[at] if x[at] == 0.0 else 0.0
-        low[at] = rest[at] - free
-        high[at] = rest[at] + free
+    low, high = reals[:n], reals[n : 2 * n]
+    for i in range(n):
+        free = l1[i] if x[i] == 0.0 else 0.0
+        low[i] = residual[i] - free
+        high[i] = residual[i] + free
     for step in range(penalty.order.shape[0] - 1, -1, -1):
         k = penalty.order[step]
-        at = place[k]
-        if at < 0:
+        i = position[k]
+        if i < 0:
             continue
-        up = place[penalty.parent[k]] if penalty.parent[k] >= 0 else -1
-        tie = 0.0
-        if up >= 0:
-            if x[at] == x[up]:
-                tie = v * penalty.ties[k, penalty.parent[k]]
-            elif (level[at] - level[up]) * (x[at] - x[up]) <= 0.0:
+        parent = position[penalty.parent[k]] if penalty.parent[k] >= 0 else -1
+        edge_weight = 0.0
+        if parent >= 0:
+            if x[i] == x[parent]:
+                edge_weight = v * penalty.ties[k, penalty.parent[k]]
+            elif (level[i] - level[parent]) * (x[i] - x[parent]) <= 0.0:
                 return False
-        if low[at] > tie + slack or high[at] < -tie - slack:
+        if low[i] > edge_weight + slack or high[i] < -edge_weight - slack:
             return False
-        if tie > 0.0:
-            low[up] += max(low[at], -tie)
-            high[up] += min(high[at], tie)
+        if edge_weight > 0.0:
+            low[parent] += max(low[i], -edge_weight)
+            high[parent] += min(high[i], edge_weight)
     return True
 
 
 @leaf
-def _pull_in_graph(penalty: FusedPair, pair: Held, x: FloatArray, rest: FloatArray, root: IntArray) -> None:
-    """As `_pull_in_forest`, for any graph."""
+def _subtract_differences_general(
+    penalty: FusedPair, pair: Held, x: FloatArray, residual: FloatArray, root: IntArray
+) -> None:
+    """As `_subtract_differences_forest`, for any graph."""
     cls, n, v = pair
-    for at in range(1, n):
-        for other in range(at):
-            if x[at] == x[other]:
-                root[at] = min(root[at], root[other])
+    for i in range(1, n):
+        for j in range(i):
+            if x[i] == x[j]:
+                root[i] = min(root[i], root[j])
             else:
-                pull = v * penalty.ties[cls[at], cls[other]]
-                pull = pull if x[at] > x[other] else -pull
-                rest[at] -= pull
-                rest[other] += pull
+                derivative = v * penalty.ties[cls[i], cls[j]]
+                derivative = derivative if x[i] > x[j] else -derivative
+                residual[i] -= derivative
+                residual[j] += derivative
 
 
 @leaf
-def _held_in_graph(penalty: FusedPair, pair: Held, slack: float, guess: Guess, root: IntArray, order: IntArray) -> bool:
-    """As `_held_in_forest`, where all classes are tied, and in other graphs for clusters of a few classes."""
+def _is_optimal_general(
+    penalty: FusedPair, pair: Held, slack: float, candidate: FaceCandidate, root: IntArray, order: IntArray
+) -> bool:
+    """As `_is_optimal_forest`, where all classes are tied, and in other graphs for clusters of a few classes."""
     cls, n = pair.cls, pair.n
-    x, level, rest, l1 = guess
-    for at in range(1, n):
-        for other in range(at):
-            turned = x[at] != x[other] and (level[at] - level[other]) * (x[at] - x[other]) <= 0.0
-            if turned and penalty.ties[cls[at], cls[other]] > 0.0:
+    x, level, residual, l1 = candidate
+    for i in range(1, n):
+        for j in range(i):
+            order_reversed = x[i] != x[j] and (level[i] - level[j]) * (x[i] - x[j]) <= 0.0
+            if order_reversed and penalty.ties[cls[i], cls[j]] > 0.0:
                 return False
     for first in range(n):
         if root[first] != first:
             continue
         size = 0
-        loose = x[first] == 0.0
-        for at in range(first, n):
-            if root[at] == first:
-                order[size] = at
+        within_l1 = x[first] == 0.0
+        for i in range(first, n):
+            if root[i] == first:
+                order[size] = i
                 size += 1
-                loose = loose and abs(rest[at]) <= l1[at]
-        if loose or (size == 1 and x[first] != 0.0):
+                within_l1 = within_l1 and abs(residual[i]) <= l1[i]
+        if within_l1 or (size == 1 and x[first] != 0.0):
             continue
         if penalty.shape != COMPLETE:
             return False
         signs = 2 if x[first] == 0.0 else 1
-        for half in range(signs):
-            sign = 1.0 - 2.0 * half
-            if not _beginnings_held(penalty, pair, slack, sign, signs == 2, rest, l1, order[:size]):
+        for side in range(signs):
+            sign = 1.0 - 2.0 * side
+            if not _prefix_sets_feasible(penalty, pair, slack, sign, signs == 2, residual, l1, order[:size]):
                 return False
     return True
 
 
 @leaf
-def _beginnings_held(
+def _prefix_sets_feasible(
     penalty: FusedPair,
     pair: Held,
     slack: float,
     sign: float,
     at_zero: bool,
-    rest: FloatArray,
+    residual: FloatArray,
     l1: FloatArray,
     order: IntArray,
 ) -> bool:
     """Complete graph: whether no set of a cluster wants to leave upwards; the worst are beginnings by gain per mass."""
     size, cls, v = order.shape[0], pair.cls, pair.v
-    whole = 0.0
+    total_mass = 0.0
     for slot in range(size):
-        at = order[slot]
-        mass = penalty.mass[cls[at]]
-        whole += mass
-        gain = sign * rest[at] - (l1[at] if at_zero else 0.0)
-        before = slot
-        while before > 0:
-            other = order[before - 1]
-            its = sign * rest[other] - (l1[other] if at_zero else 0.0)
-            if its * mass >= gain * penalty.mass[cls[other]]:
+        i = order[slot]
+        mass = penalty.mass[cls[i]]
+        total_mass += mass
+        gain = sign * residual[i] - (l1[i] if at_zero else 0.0)
+        insert_slot = slot
+        while insert_slot > 0:
+            j = order[insert_slot - 1]
+            gain_j = sign * residual[j] - (l1[j] if at_zero else 0.0)
+            if gain_j * mass >= gain * penalty.mass[cls[j]]:
                 break
-            order[before] = other
-            before -= 1
-        order[before] = at
+            order[insert_slot] = j
+            insert_slot -= 1
+        order[insert_slot] = i
     gained = 0.0
     mass = 0.0
     for slot in range(size):
-        at = order[slot]
-        gained += sign * rest[at] - (l1[at] if at_zero else 0.0)
-        mass += penalty.mass[cls[at]]
-        if gained > v * mass * max(whole - mass, 0.0) + slack:
+        i = order[slot]
+        gained += sign * residual[i] - (l1[i] if at_zero else 0.0)
+        mass += penalty.mass[cls[i]]
+        if gained > v * mass * max(total_mass - mass, 0.0) + slack:
             return False
     return True

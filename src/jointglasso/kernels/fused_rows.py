@@ -19,7 +19,7 @@ _MARGIN = 1e-12
 
 
 @leaf
-def _size(row: FloatArray) -> float:
+def _l1_norm(row: FloatArray) -> float:
     total = 0.0
     for k in range(row.shape[0]):
         total += abs(row[k])
@@ -37,25 +37,25 @@ def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Work
     classes = np.arange(K)
     l1 = np.empty(K)
     for q in range(m):
-        _pattern(penalty, rows[q], Held(classes, K, factor[q] if factor.shape[0] else 1.0), l1, work, out[q])
+        _pair_signs(penalty, rows[q], Held(classes, K, factor[q] if factor.shape[0] else 1.0), l1, work, out[q])
     return out
 
 
 @leaf
-def _pattern(penalty: FusedPair, row: FloatArray, pair: Held, l1: FloatArray, work: Work, out: IntArray) -> None:
+def _pair_signs(penalty: FusedPair, row: FloatArray, pair: Held, l1: FloatArray, work: Work, out: IntArray) -> None:
     """Write the signs of one pair; `out` is zero, and l1 room."""
-    K, scale = pair.n, _size(row)
-    least = np.inf
+    K, scale = pair.n, _l1_norm(row)
+    min_l1 = np.inf
     below = True
     for k in range(K):
         l1[k] = pair.v * penalty.l1[k] - _MARGIN * scale
-        least = min(least, l1[k])
+        min_l1 = min(min_l1, l1[k])
         below = below and abs(row[k]) <= l1[k]
-    if below or (least >= 0.0 and stays_zero(penalty, row, l1, pair, SLACK * scale, work)):
+    if below or (min_l1 >= 0.0 and stays_zero(penalty, row, l1, pair, SLACK * scale, work)):
         return
     graph = graph_of(penalty, pair, work)
-    for half in range(2):
-        sign = 1 - 2 * half
+    for side in range(2):
+        sign = 1 - 2 * side
         for k in range(K):
             graph.label[k] = 1
             graph.gain[k] = -sign * row[k] - graph.l1[k] + _MARGIN * scale
@@ -76,26 +76,26 @@ def closure(penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: Flo
     out = joined.copy()
     classes = np.arange(K)
     for q in range(m):
-        _close(penalty, rows[q], Held(classes, K, factor[q] if factor.shape[0] else 1.0), work, out[q])
+        _pair_closure(penalty, rows[q], Held(classes, K, factor[q] if factor.shape[0] else 1.0), work, out[q])
     return out
 
 
 @leaf
-def _close(penalty: FusedPair, row: FloatArray, pair: Held, work: Work, out: BoolArray) -> None:
+def _pair_closure(penalty: FusedPair, row: FloatArray, pair: Held, work: Work, out: BoolArray) -> None:
     """Add to the classes of one pair those that may not be cut."""
-    K, scale = pair.n, _size(row)
+    K, scale = pair.n, _l1_norm(row)
     graph = graph_of(penalty, pair, work)
     grown = True
     while grown:
         grown = False
-        for half in range(2):
-            sign = 1.0 - 2.0 * half
+        for side in range(2):
+            sign = 1.0 - 2.0 * side
             for k in range(K):
                 graph.label[k] = 0 if out[k] else 1
                 graph.gain[k] = sign * row[k] - graph.l1[k] + _MARGIN * scale
-                for other in range(K):
-                    if out[other]:
-                        graph.gain[k] += pair.v * penalty.ties[k, other]
+                for j in range(K):
+                    if out[j]:
+                        graph.gain[k] += pair.v * penalty.ties[k, j]
             best(graph, graph.gain, 1, SLACK * scale)
             for k in range(K):
                 if graph.chosen[k] == 1:
@@ -108,81 +108,81 @@ def proves(
     penalty: FusedPair,
     theta: FloatArray,
     u: FloatArray,
-    reach: FloatArray,
+    radius: FloatArray,
     entries: Entries,
-    tied: IntArray,
+    class_pairs: IntArray,
     work: Work,
 ) -> tuple[BoolArray, BoolArray]:
-    """Zeros of `theta`, and its equalities (P, ties), in all points whose dual is within `reach` of `u`.
+    """Zeros of `theta`, and its equalities (P, ties), in all points whose dual is within `radius` of `u`.
 
     At the optimum every level set is tight: ``|u(Q)| = l1(Q) + cut(Q)``. A class in no set that may be tight is zero,
-    and two classes that no such set separates are equal. `tied` (ties, 2) holds the classes to compare; those that do
+    and two classes that no such set separates are equal. `class_pairs` (ties, 2) holds the classes to compare; those that do
     not hold a pair are zero there. What is neither zero nor equal at `theta` is not asked about.
     """
     n_pairs = entries.start.shape[0] - 1
     zero = np.zeros(u.shape[0], dtype=np.bool_)
-    equal = np.zeros((n_pairs, tied.shape[0]), dtype=np.bool_)
-    place = np.empty(penalty.l1.shape[0], dtype=np.int64)
-    _prove(penalty, (theta, u, reach), entries, tied, (work, place), (zero, equal))
+    equal = np.zeros((n_pairs, class_pairs.shape[0]), dtype=np.bool_)
+    position = np.empty(penalty.l1.shape[0], dtype=np.int64)
+    _certify_pairs(penalty, (theta, u, radius), entries, class_pairs, (work, position), (zero, equal))
     return zero, equal
 
 
 @leaf
-def _prove(
+def _certify_pairs(
     penalty: FusedPair,
-    found: tuple[FloatArray, FloatArray, FloatArray],
+    dual_point: tuple[FloatArray, FloatArray, FloatArray],
     entries: Entries,
-    tied: IntArray,
-    room: tuple[Work, IntArray],
+    class_pairs: IntArray,
+    scratch: tuple[Work, IntArray],
     out: tuple[BoolArray, BoolArray],
 ) -> None:
     """Write zeros and equalities."""
-    (theta, u, reach), (work, place), (zero, equal) = found, room, out
+    (theta, u, radius), (work, position), (zero, equal) = dual_point, scratch, out
     for q in range(entries.start.shape[0] - 1):
         first, last = entries.start[q], entries.start[q + 1]
         v = entries.factor[q] if entries.factor.shape[0] else 1.0
-        loose = True
-        for at in range(first, last):  # nearly all are below the thresholds of their classes by far
-            loose = loose and abs(u[at]) + reach[at] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[at]]
-        here, near, pair = u[first:last], reach[first:last], Held(entries.cls[first:last], last - first, v)
-        if loose or _all_loose(penalty, here, near, pair, work):
+        all_below = True
+        for i in range(first, last):  # nearly all are below the thresholds of their classes by far
+            all_below = all_below and abs(u[i]) + radius[i] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[i]]
+        u_pair, radius_pair, pair = u[first:last], radius[first:last], Held(entries.cls[first:last], last - first, v)
+        if all_below or _no_tight_set(penalty, u_pair, radius_pair, pair, work):
             zero[first:last] = True
             equal[q] = True
             continue
         graph = graph_of(penalty, pair, work)
-        margin = _MARGIN * (_size(here) + _size(graph.l1))
-        place[:] = -1
-        for at in range(pair.n):
-            place[pair.cls[at]] = at
-            if theta[first + at] == 0.0:
-                zero[first + at] = not _may_be_tight(graph, here, near, margin, at, -1)
-        for t in range(tied.shape[0]):
-            one, two = place[tied[t, 0]], place[tied[t, 1]]
-            if one < 0 or two < 0:
-                equal[q, t] = max(one, two) < 0 or zero[first + max(one, two)]
-            elif theta[first + one] == theta[first + two]:
+        margin = _MARGIN * (_l1_norm(u_pair) + _l1_norm(graph.l1))
+        position[:] = -1
+        for i in range(pair.n):
+            position[pair.cls[i]] = i
+            if theta[first + i] == 0.0:
+                zero[first + i] = not _may_be_tight(graph, u_pair, radius_pair, margin, i, -1)
+        for t in range(class_pairs.shape[0]):
+            first_class, second_class = position[class_pairs[t, 0]], position[class_pairs[t, 1]]
+            if first_class < 0 or second_class < 0:
+                equal[q, t] = max(first_class, second_class) < 0 or zero[first + max(first_class, second_class)]
+            elif theta[first + first_class] == theta[first + second_class]:
                 equal[q, t] = not (
-                    _may_be_tight(graph, here, near, margin, one, two)
-                    or _may_be_tight(graph, here, near, margin, two, one)
+                    _may_be_tight(graph, u_pair, radius_pair, margin, first_class, second_class)
+                    or _may_be_tight(graph, u_pair, radius_pair, margin, second_class, first_class)
                 )
 
 
 @leaf
-def _all_loose(penalty: FusedPair, u: FloatArray, reach: FloatArray, pair: Held, work: Work) -> bool:
+def _no_tight_set(penalty: FusedPair, u: FloatArray, radius: FloatArray, pair: Held, work: Work) -> bool:
     """Whether no set at all may be tight."""
     n = pair.n
     l1 = work.real[work.real.shape[0] - n :]
     held_weights(penalty, pair, l1)
-    margin = _MARGIN * (_size(u) + _size(l1))
-    surely = True
-    least = np.inf
+    margin = _MARGIN * (_l1_norm(u) + _l1_norm(l1))
+    all_below = True
+    min_l1 = np.inf
     for k in range(n):
-        l1[k] -= reach[k] + margin
-        least = min(least, l1[k])
-        surely = surely and abs(u[k]) <= l1[k]
-    if surely:
+        l1[k] -= radius[k] + margin
+        min_l1 = min(min_l1, l1[k])
+        all_below = all_below and abs(u[k]) <= l1[k]
+    if all_below:
         return True
-    if least >= 0.0:
+    if min_l1 >= 0.0:
         return stays_zero(penalty, u, l1, pair, 0.0, work)
     graph = graph_of(penalty, pair, work)
     for k in range(n):
@@ -191,37 +191,37 @@ def _all_loose(penalty: FusedPair, u: FloatArray, reach: FloatArray, pair: Held,
 
 
 @leaf
-def _may_be_tight(graph: Graph, u: FloatArray, reach: FloatArray, margin: float, member: int, stranger: int) -> bool:
-    """Whether a set with `member`, but without `stranger` (if not negative), may be tight."""
-    for half in range(2):
-        sign = 1.0 - 2.0 * half
-        enough = 1.0
-        most = 0.0
+def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float, included: int, excluded: int) -> bool:
+    """Whether a set with `included`, but without `excluded` (if not negative), may be tight."""
+    for side in range(2):
+        sign = 1.0 - 2.0 * side
+        big_m = 1.0
+        max_gain = 0.0
         for k in range(graph.n):
             graph.label[k] = 1
-            graph.gain[k] = sign * u[k] + reach[k] - graph.l1[k] + margin
-            enough += abs(graph.gain[k])
-            most += graph.gain[k] if k == member else max(graph.gain[k], 0.0)
+            graph.gain[k] = sign * u[k] + radius[k] - graph.l1[k] + margin
+            big_m += abs(graph.gain[k])
+            max_gain += graph.gain[k] if k == included else max(graph.gain[k], 0.0)
         # More than all other gains and ties could be worth decides about one class.
-        enough += _total_ties(graph)
-        if most < -1e-12 * enough:  # no set is worth more, whatever the ties
+        big_m += _class_graph_bound(graph)
+        if max_gain < -1e-12 * big_m:  # no set is worth more, whatever the ties
             continue
-        graph.gain[member] += enough
-        if stranger >= 0:
-            graph.gain[stranger] -= enough
-        if best(graph, graph.gain, 1, 0.0) - enough > -1e-13 * enough:
+        graph.gain[included] += big_m
+        if excluded >= 0:
+            graph.gain[excluded] -= big_m
+        if best(graph, graph.gain, 1, 0.0) - big_m > -1e-13 * big_m:
             return True
     return False
 
 
 @leaf
-def _total_ties(graph: Graph) -> float:
+def _class_graph_bound(graph: Graph) -> float:
     """At least the sum of all ties."""
     total = 0.0
     if graph.shape == GENERAL:
         for k in range(graph.n):
-            for other in range(k):
-                total += graph.ties[k, other]
+            for j in range(k):
+                total += graph.ties[k, j]
     elif graph.shape == COMPLETE:
         for k in range(graph.n):
             total += graph.mass[k]

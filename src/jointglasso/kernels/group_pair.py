@@ -68,12 +68,12 @@ def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2
     squares = 0.0
-    steepest = 0.0
+    max_curvature = 0.0
     for k in range(n):
         out[k] = soft(b[k], lambda1)
         squares += out[k] * out[k]
         if out[k] != 0.0:
-            steepest = max(steepest, a[k])
+            max_curvature = max(max_curvature, a[k])
     if squares <= lambda2 * lambda2:
         for k in range(n):
             out[k] = 0.0
@@ -82,15 +82,15 @@ def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
         for k in range(n):
             out[k] /= a[k]
         return
-    r = (np.sqrt(squares) - lambda2) / steepest
+    r = (np.sqrt(squares) - lambda2) / max_curvature
     for _ in range(50):
         total = 0.0
         slope = 0.0
         for k in range(n):
             scale = a[k] * r + lambda2
-            part = (out[k] / scale) ** 2
-            total += part
-            slope += part * a[k] / scale
+            term = (out[k] / scale) ** 2
+            total += term
+            slope += term * a[k] / scale
         step = total * (np.sqrt(total) - 1.0) / slope
         r += step
         if abs(step) <= 1e-8 * r:  # the next one would be the square of that
@@ -105,18 +105,18 @@ def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
     n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2
-    used = 0.0
+    squares = 0.0
     for k in range(n):
-        over = max(abs(u[k]) - lambda1, 0.0)
-        used += over * over
-    return used <= lambda2 * lambda2
+        violation = max(abs(u[k]) - lambda1, 0.0)
+        squares += violation * violation
+    return squares <= lambda2 * lambda2
 
 
 @leaf(forceinline=True)
 def subgradient(
-    penalty: GroupPair, theta: FloatArray, wanted: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
+    penalty: GroupPair, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
-    """Subgradient of the penalty at `theta` nearest to `wanted`, in the plain metric, into `out`."""
+    """Subgradient of the penalty at `theta` nearest to `target`, in the plain metric, into `out`."""
     n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2
@@ -129,15 +129,15 @@ def subgradient(
             if theta[k] != 0.0:
                 out[k] = lambda1 * np.sign(theta[k]) + lambda2 * theta[k] / norm
             else:
-                out[k] = min(max(wanted[k], -lambda1), lambda1)
+                out[k] = min(max(target[k], -lambda1), lambda1)
         return
     for k in range(n):
-        excess = soft(wanted[k], lambda1)
-        squares += excess * excess
+        shrunk = soft(target[k], lambda1)
+        squares += shrunk * shrunk
     norm = np.sqrt(squares)
-    outside = 1.0 - lambda2 / norm if norm > lambda2 else 0.0
+    reduction = 1.0 - lambda2 / norm if norm > lambda2 else 0.0
     for k in range(n):
-        out[k] = wanted[k] - outside * soft(wanted[k], lambda1)
+        out[k] = target[k] - reduction * soft(target[k], lambda1)
 
 
 @leaf(forceinline=True)
@@ -148,14 +148,14 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
     (m lambda1^2 - lambda2^2) g^2 - 2 lambda1 A g + Q = 0, A and Q their sum and sum of squares; the smaller root is the
     one with every excess positive.
     """
-    n, v, room = pair.n, pair.v, work.real
+    n, v, magnitudes = pair.n, pair.v, work.real
     for k in range(n):  # sorted, the largest first
-        at = k
-        while at > 0 and room[at - 1] < abs(u[k]):
-            room[at] = room[at - 1]
-            at -= 1
-        room[at] = abs(u[k])
-    if n == 0 or room[0] == 0.0:
+        slot = k
+        while slot > 0 and magnitudes[slot - 1] < abs(u[k]):
+            magnitudes[slot] = magnitudes[slot - 1]
+            slot -= 1
+        magnitudes[slot] = abs(u[k])
+    if n == 0 or magnitudes[0] == 0.0:
         return 0.0
     l1 = v * penalty.lambda1
     l2 = v * penalty.lambda2
@@ -165,13 +165,13 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
     squares = 0.0
     root = 0.0
     for m in range(1, n + 1):
-        total += room[m - 1]
-        squares += room[m - 1] * room[m - 1]
+        total += magnitudes[m - 1]
+        squares += magnitudes[m - 1] * magnitudes[m - 1]
         quadratic = m * l1 * l1 - l2 * l2
         discriminant = (l1 * total) ** 2 - quadratic * squares
         # The stable form of the smaller root never divides by a vanishing leading coefficient.
         root = squares / (l1 * total + np.sqrt(max(discriminant, 0.0)))
-        if m == n or root * l1 >= room[m]:
+        if m == n or root * l1 >= magnitudes[m]:
             break
     return root
 

@@ -55,13 +55,13 @@ def pack_tiles(
         c = tiles.component[tile]
         begin = tiles.start[c]
         size = tiles.start[c + 1] - begin
-        left = tiles.number[tile] * TILE
-        width = min(TILE, size - left)
+        first_column = tiles.number[tile] * TILE
+        width = min(TILE, size - first_column)
         out = tiles.offset[c] + tiles.number[tile] * size * TILE
         for i in range(size):
-            at = base[c] + slot[begin + i] * block_size[c]
+            row_start = base[c] + slot[begin + i] * block_size[c]
             for j in range(width):
-                value = W[at + slot[begin + left + j]] / scale
+                value = W[row_start + slot[begin + first_column + j]] / scale
                 packed[out + i * TILE + j] = value if abs(value) > 1e-15 else 0.0
             for j in range(width, TILE):
                 packed[out + i * TILE + j] = 0.0
@@ -71,21 +71,21 @@ def pack_tiles(
 def multiply_tiles(first: int, last: int, tiles: Tiles, start: IntArray, column: IntArray, values: FloatArray) -> None:
     """``D W`` by the tiles first..last-1, transposed within tiles for `sample_tiles`."""
     packed, product, entries = tiles.packed, tiles.product, (column, values)
-    room = np.zeros(TILE * TILE + 16, np.float32)
-    square = room[-room.ctypes.data % 64 // 4 :]
+    buffer = np.zeros(TILE * TILE + 16, np.float32)
+    square = buffer[-buffer.ctypes.data % 64 // 4 :]
     for tile in range(first, last):
         c = tiles.component[tile]
         size = tiles.start[c + 1] - tiles.start[c]
-        left = tiles.number[tile] * TILE
-        width = min(TILE, size - left)
+        first_column = tiles.number[tile] * TILE
+        width = min(TILE, size - first_column)
         begin = tiles.offset[c] + tiles.number[tile] * size * TILE
-        for top in range(0, size, TILE):
-            rows = min(TILE, size - top)
-            node = tiles.start[c] + top
+        for first_row in range(0, size, TILE):
+            rows = min(TILE, size - first_row)
+            node = tiles.start[c] + first_row
             for m in range(rows):
                 add_rows(square, m * TILE, packed, begin, entries, start[node + m], start[node + m + 1])
             square[rows * TILE : TILE * TILE] = 0.0
-            out = tiles.offset[c] + (top // TILE) * size * TILE + left * TILE
+            out = tiles.offset[c] + (first_row // TILE) * size * TILE + first_column * TILE
             if width == TILE:
                 transpose_square(square, product, out)
             else:
@@ -110,8 +110,8 @@ def sample_tiles(
     taken two at a time: their number must be even, the last one zero where there is nothing to fill it.
     """
     start, column, unknown = pattern
-    for place in range(start[first], start[last]):
-        out[unknown[place]] = 0.0
+    for position in range(start[first], start[last]):
+        out[unknown[position]] = 0.0
     top = first
     while top < last:
         c = component[top]
@@ -119,18 +119,18 @@ def sample_tiles(
         size = tiles.start[c + 1] - begin
         bottom = min(last, tiles.start[c + 1])
         dots = Dots(tiles.packed, tiles.product, size * TILE, column, unknown, out)
-        for left in range(0, size, 2 * TILE):
-            at = tiles.offset[c] + left * size
+        for first_column in range(0, size, 2 * TILE):
+            tile_start = tiles.offset[c] + first_column * size
             for node in range(top, bottom):
-                mine = at + (node - begin) * TILE
-                place = start[node]
+                row_start = tile_start + (node - begin) * TILE
+                position = start[node]
                 end = start[node + 1]
-                while place + 4 <= end:
-                    add_four_dots(dots, mine, at, place)
-                    place += 4
-                while place < end:
-                    add_one_dot(dots, mine, at, place)
-                    place += 1
+                while position + 4 <= end:
+                    add_four_dots(dots, row_start, tile_start, position)
+                    position += 4
+                while position < end:
+                    add_one_dot(dots, row_start, tile_start, position)
+                    position += 1
         top = bottom
-    for place in range(start[first], start[last]):
-        out[unknown[place]] *= weight[unknown[place]]
+    for position in range(start[first], start[last]):
+        out[unknown[position]] *= weight[unknown[position]]

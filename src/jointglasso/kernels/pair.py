@@ -26,7 +26,7 @@ _MODULES: dict[type, list[ModuleType]] = {GroupPair: [group_pair], FusedPair: [f
 
 #: lambda2 of the group penalty, in units of lambda1, up to which it ties the classes weakly. Were hubs of 500 pairs
 #: rescaled class by class at five times lambda1, they would be overshot from sweep to sweep, and never settle.
-_WEAK = 0.5
+_WEAK_COUPLING = 0.5
 
 #: Functions of one pair make no arrays, so that no references need be counted (see `cache.leaf`).
 _INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
@@ -72,9 +72,9 @@ def pair_inside(penalty: Penalty, u: FloatArray, pair: Held, work: Work) -> bool
 
 
 def pair_subgradient(
-    penalty: Penalty, theta: FloatArray, wanted: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
+    penalty: Penalty, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
-    """A subgradient of the penalty at `theta`, the nearest to `wanted`, into `out`; a: curvatures that may serve."""
+    """A subgradient of the penalty at `theta`, the nearest to `target`, into `out`; a: curvatures that may serve."""
     raise NotImplementedError
 
 
@@ -100,34 +100,36 @@ def pair_bend(penalty: Penalty, theta: FloatArray, pair: Held, step: FloatArray,
 
 @overload(pair_homogeneous, strict=False, jit_options=_INLINE)
 def _homogeneous(penalty: Any) -> Any:
-    answer, *others = (module.HOMOGENEOUS for module in _MODULES[penalty.instance_class])
-    if not others:
-        return lambda penalty: answer
-    other = others[0]
-    return lambda penalty: other if penalty.shape == LAPLACIAN else answer
+    default, *rest = (module.HOMOGENEOUS for module in _MODULES[penalty.instance_class])
+    if not rest:
+        return lambda penalty: default
+    laplacian = rest[0]
+    return lambda penalty: laplacian if penalty.shape == LAPLACIAN else default
 
 
 @overload(pair_apart, strict=False, jit_options=_INLINE)
-def _apart(penalty: Any) -> Any:
+def _weakly_coupled(penalty: Any) -> Any:
     if penalty.instance_class is GroupPair:
-        return lambda penalty: penalty.lambda2 <= _WEAK * penalty.lambda1
+        return lambda penalty: penalty.lambda2 <= _WEAK_COUPLING * penalty.lambda1
     return lambda penalty: False
 
 
-def _offer(asked: Callable[..., Any], name: str) -> None:
-    """Let compiled code that calls `asked` call the function of this name, of the module that goes with a penalty."""
+def _dispatch(stub: Callable[..., Any], name: str) -> None:
+    """Let compiled code that calls `stub` call the function of this name, of the module that goes with a penalty."""
 
-    @overload(asked, strict=False, jit_options=_INLINE)
-    def choose(penalty: Any, *given: Any) -> Any:
-        one, *others = (getattr(module, name) for module in _MODULES[penalty.instance_class])
-        if not others:
-            return lambda penalty, *given: one(penalty, *given)
-        other = others[0]
-        return lambda penalty, *given: other(penalty, *given) if penalty.shape == LAPLACIAN else one(penalty, *given)
+    @overload(stub, strict=False, jit_options=_INLINE)
+    def choose(penalty: Any, *arguments: Any) -> Any:
+        default, *rest = (getattr(module, name) for module in _MODULES[penalty.instance_class])
+        if not rest:
+            return lambda penalty, *arguments: default(penalty, *arguments)
+        laplacian = rest[0]
+        return lambda penalty, *arguments: (
+            laplacian(penalty, *arguments) if penalty.shape == LAPLACIAN else default(penalty, *arguments)
+        )
 
 
-for _asked in (
+for _stub in (
     pair_threshold, pair_value, pair_update, pair_inside, pair_subgradient, pair_gauge, pair_slope, pair_clusters,
     pair_bend,
 ):  # fmt: skip
-    _offer(_asked, _asked.__name__.removeprefix("pair_"))
+    _dispatch(_stub, _stub.__name__.removeprefix("pair_"))

@@ -46,25 +46,29 @@ def index_pairs(
     pair_start, upper, lower, entry_block = index
     size = start[1:] - start[:-1]
     pair_start[0] = 0
-    held, cursor, row = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    open_blocks, cursor, row = (
+        np.empty(n_classes, np.int64),
+        np.empty(n_classes, np.int64),
+        np.empty(n_classes, np.int64),
+    )
     n_pairs = 0
     n_entries = 0
     for i in range(p):
-        n_held = 0
+        n_open = 0
         for k in range(n_classes):
             block = block_of[k, i]
             if block >= 0 and slot_of[k, i] + 1 < size[block]:
-                held[n_held] = block
-                row[n_held] = slot_of[k, i]
-                cursor[n_held] = start[block] + slot_of[k, i] + 1
-                n_held += 1
-        while n_held > 0:
+                open_blocks[n_open] = block
+                row[n_open] = slot_of[k, i]
+                cursor[n_open] = start[block] + slot_of[k, i] + 1
+                n_open += 1
+        while n_open > 0:
             j = members[cursor[0]]
-            for h in range(1, n_held):
+            for h in range(1, n_open):
                 j = min(j, members[cursor[h]])
-            left = 0
-            for h in range(n_held):
-                block = held[h]
+            n_remaining = 0
+            for h in range(n_open):
+                block = open_blocks[h]
                 if members[cursor[h]] == j:
                     column = cursor[h] - start[block]
                     upper[n_entries] = offset[block] + row[h] * size[block] + column
@@ -73,9 +77,9 @@ def index_pairs(
                     n_entries += 1
                     cursor[h] += 1
                 if cursor[h] < start[block + 1]:  # blocks that are through drop out
-                    held[left], row[left], cursor[left] = block, row[h], cursor[h]
-                    left += 1
-            n_held = left
+                    open_blocks[n_remaining], row[n_remaining], cursor[n_remaining] = block, row[h], cursor[h]
+                    n_remaining += 1
+            n_open = n_remaining
             n_pairs += 1
             pair_start[n_pairs] = n_entries
     return n_pairs
@@ -140,7 +144,7 @@ def find_pairs(
 ) -> IntArray:
     """Numbers of the pairs of variables i < j, by bisection of their order; -1 where there is none."""
     pair_start, upper, _, entry_block = index
-    found = np.full(i.shape[0], -1)
+    pair_number = np.full(i.shape[0], -1)
     for n in range(i.shape[0]):
         low, high = 0, pair_start.shape[0] - 1
         while low < high:
@@ -152,13 +156,13 @@ def find_pairs(
             first = members[member_start[b] + row]
             second = members[member_start[b] + within - row * size[b]]
             if first == i[n] and second == j[n]:
-                found[n] = middle
+                pair_number[n] = middle
                 break
             if first < i[n] or (first == i[n] and second < j[n]):
                 low = middle + 1
             else:
                 high = middle
-    return found
+    return pair_number
 
 
 @njit
@@ -173,8 +177,8 @@ def mirror_upper(matrix: FloatArray) -> None:
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile, in place."""
     n = matrix.shape[0]
     side = 64
-    for top in range(0, n, side):
-        for left in range(top, n, side):
-            for i in range(top, min(top + side, n)):
-                for j in range(max(left, i + 1), min(left + side, n)):
+    for first_row in range(0, n, side):
+        for first_column in range(first_row, n, side):
+            for i in range(first_row, min(first_row + side, n)):
+                for j in range(max(first_column, i + 1), min(first_column + side, n)):
                     matrix[j, i] = matrix[i, j]

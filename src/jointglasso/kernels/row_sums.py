@@ -18,13 +18,13 @@ def scaled_row_sums(
     for block in range(size.shape[0]):
         matrix = block_of(flat, offset, size, block)
         first = member_start[block]
-        here = scale[first : first + size[block]]
+        block_scale = scale[first : first + size[block]]
         for i in range(size[block]):
             row = matrix[i]
             total = 0.0
             for j in range(size[block]):
-                total += abs(row[j]) * here[j]
-            total *= here[i]
+                total += abs(row[j]) * block_scale[j]
+            total *= block_scale[i]
             largest[block] = max(largest[block], total)
             sums[block] += total
         if np.isnan(sums[block]):  # of which the comparisons know nothing
@@ -34,12 +34,12 @@ def scaled_row_sums(
 
 @njit
 def product_row_sums(
-    left: FloatArray, right: FloatArray, offset: IntArray, size: IntArray
+    a_flat: FloatArray, b_flat: FloatArray, offset: IntArray, size: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """``sum_ij a_ij b_ij`` of each block, row by row, and the same sum of absolute values."""
     sums, absolute = np.zeros(size.shape[0]), np.zeros(size.shape[0])
     for block in range(size.shape[0]):
-        A, B = block_of(left, offset, size, block), block_of(right, offset, size, block)
+        A, B = block_of(a_flat, offset, size, block), block_of(b_flat, offset, size, block)
         for i in range(size[block]):
             a, b = A[i], B[i]
             total, largest = 0.0, 0.0

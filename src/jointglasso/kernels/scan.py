@@ -66,28 +66,28 @@ def mark_possibly_above(
     """
     n_rows, n_columns = tile.shape
     row_scale, column_scale = scale
-    least = np.empty(n_columns, np.float32)
+    column_threshold = np.empty(n_columns, np.float32)
     for column in range(n_columns):
-        least[column] = threshold / column_scale[column] if column_scale[column] > 0.0 else np.inf
+        column_threshold[column] = threshold / column_scale[column] if column_scale[column] > 0.0 else np.inf
     slack = np.float32(error * (1.0 + 1e-6))
     for row in range(n_rows):
         values = tile[row]
-        of_row = row_scale[row] * (1.0 + 1e-12)
-        if of_row <= 0.0:
+        scale_of_row = row_scale[row] * (1.0 + 1e-12)
+        if scale_of_row <= 0.0:
             continue
-        inverse = np.float32((1.0 - 1e-6) / of_row)
+        inverse = np.float32((1.0 - 1e-6) / scale_of_row)
         for first in range(row + 1 if upper_only else 0, n_columns, _RUN):
             run = values[first : min(first + _RUN, n_columns)]
             run_scale = column_scale[first : first + run.shape[0]]
-            run_least = least[first : first + run.shape[0]]
+            run_threshold = column_threshold[first : first + run.shape[0]]
             count = np.int32(0)  # as wide as the numbers compared: twice as many in one instruction
             for slot in range(run.shape[0]):
-                count += np.int32(abs(run[slot]) + slack > inverse * run_least[slot])
+                count += np.int32(abs(run[slot]) + slack > inverse * run_threshold[slot])
             if count == 0:
                 continue
             for slot in range(run.shape[0]):
                 position = row * n_columns + first + slot
-                largest = of_row * run_scale[slot] * (abs(np.float64(run[slot])) + error)
+                largest = scale_of_row * run_scale[slot] * (abs(np.float64(run[slot])) + error)
                 if largest > threshold and not seen[position]:
                     seen[position] = True
                     hits[n_hits] = position
@@ -112,33 +112,33 @@ def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, in
     mirror, so that both are read along their rows and the comparison vectorises.
     """
     p = matrix.shape[0]
-    turned = np.empty((_SIDE, _SIDE + 8))  # rows that would not meet in the same lines of the cache
-    for top in range(0, p, _SIDE):
-        height = min(_SIDE, p - top)
-        for left in range(top, p, _SIDE):
-            width = min(_SIDE, p - left)
+    transposed = np.empty((_SIDE, _SIDE + 8))  # rows that would not meet in the same lines of the cache
+    for first_row in range(0, p, _SIDE):
+        height = min(_SIDE, p - first_row)
+        for first_column in range(first_row, p, _SIDE):
+            width = min(_SIDE, p - first_column)
             for j in range(width):
-                values = matrix[left + j, top : top + height]
+                values = matrix[first_column + j, first_row : first_row + height]
                 for i in range(height):
-                    turned[i, j] = values[i]
+                    transposed[i, j] = values[i]
             count = 0
             for i in range(height):
-                values, mirrored = matrix[top + i, left : left + width], turned[i, :width]
-                allowed = scale[left : left + width]
+                values, mirrored = matrix[first_row + i, first_column : first_column + width], transposed[i, :width]
+                allowed = scale[first_column : first_column + width]
                 for j in range(width):
                     # A NaN fails every comparison, so one test, written to be true for good entries, finds both faults.
-                    count += not abs(values[j] - mirrored[j]) <= scale[top + i] * allowed[j]
+                    count += not abs(values[j] - mirrored[j]) <= scale[first_row + i] * allowed[j]
             if count > 0:
-                return _first_fault(matrix, scale, top, left)
+                return _first_fault(matrix, scale, first_row, first_column)
     return 0, 0, 0
 
 
 @helper
-def _first_fault(matrix: FloatArray, scale: FloatArray, top: int, left: int) -> tuple[int, int, int]:
+def _first_fault(matrix: FloatArray, scale: FloatArray, first_row: int, first_column: int) -> tuple[int, int, int]:
     """The first fault of a tile that has one."""
     p = matrix.shape[0]
-    for i in range(top, min(top + _SIDE, p)):
-        for j in range(max(left, i), min(left + _SIDE, p)):
+    for i in range(first_row, min(first_row + _SIDE, p)):
+        for j in range(max(first_column, i), min(first_column + _SIDE, p)):
             a, b = matrix[i, j], matrix[j, i]
             if not abs(a - b) <= scale[i] * scale[j]:
                 if not np.isfinite(a):

@@ -25,26 +25,26 @@ def factor_and_invert(
     flat: FloatArray,
     offset: IntArray,
     size: IntArray,
-    wanted: BoolArray,
+    selected: BoolArray,
     inverse: FloatArray,
     logdet: FloatArray,
     definite: BoolArray,
 ) -> None:
-    """Write the inverses and log-determinants of the first blocks, as far as `wanted`, and which are definite.
+    """Write the inverses and log-determinants of the first blocks, as far as `selected`, and which are definite.
 
     Where a block is not positive definite its inverse is left as it is.
     """
     b = 0
-    for block in range(wanted.shape[0]):
-        if not wanted[block]:
+    for block in range(selected.shape[0]):
+        if not selected[block]:
             continue
         if size[block] != b:  # they come sorted by size
             b = size[block]
             L, scratch = np.zeros((b, b)), np.zeros((b, b))
-        found = cholesky(block_of(flat, offset, size, block), L)
-        definite[block] = found < np.inf
+        log_determinant = cholesky(block_of(flat, offset, size, block), L)
+        definite[block] = log_determinant < np.inf
         if definite[block]:
-            logdet[block] = found
+            logdet[block] = log_determinant
             invert(L, block_of(inverse, offset, size, block), scratch)
 
 
@@ -70,19 +70,19 @@ def trace_and_squares(
     R: FloatArray, Theta: FloatArray, offset: IntArray, size: IntArray, trace: FloatArray, squares: FloatArray
 ) -> None:
     """Write ``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block; the zeros of R cost nothing."""
-    room = np.empty(size[-1] * size[-1] if size.shape[0] else 0)  # they come sorted by size
+    buffer = np.empty(size[-1] * size[-1] if size.shape[0] else 0)  # they come sorted by size
     for block in range(size.shape[0]):
         b = size[block]
-        left, right = block_of(R, offset, size, block), block_of(Theta, offset, size, block)
-        product = room[: b * b].reshape((b, b))
+        R_block, Theta_block = block_of(R, offset, size, block), block_of(Theta, offset, size, block)
+        product = buffer[: b * b].reshape((b, b))
         product[:] = 0.0
         for i in range(b):
             row = product[i]
             for j in range(b):
-                if left[i, j] != 0.0:
-                    other = right[j]
+                if R_block[i, j] != 0.0:
+                    other = Theta_block[j]
                     for t in range(b):
-                        row[t] += left[i, j] * other[t]
+                        row[t] += R_block[i, j] * other[t]
         trace[block] = 0.0
         squares[block] = 0.0
         for i in range(b):

@@ -19,16 +19,16 @@ from jointglasso.kernels.pair_types import GroupPair, Held, Work
 from jointglasso.kernels.support import sweep_support
 
 #: Most passes over the pairs of a column in one visit.
-_PASSES = 50
+_MAX_PASSES = 50
 
 #: Most sweeps over the columns, of the support step and of the refit.
-_SWEEPS, _REFIT_SWEEPS = 100, 400
+_MAX_SWEEPS, _MAX_REFIT_SWEEPS = 100, 400
 
 #: Precision, on the scale of correlations, beyond which an estimate is taken for a diverging one.
 _DIVERGED = 1e6
 
 
-class Visit(NamedTuple):
+class PairBuffers(NamedTuple):
     """What the visit of a column works on: (K, p) slopes, and room for the numbers of one pair."""
 
     slope: FloatArray
@@ -45,7 +45,7 @@ def fit_supports(
     lambda2: float,
     tolerance: float,
     theta: FloatArray,
-    settled: BoolArray,
+    converged: BoolArray,
 ) -> None:
     """Fit every problem: the joint graphical lasso with a free diagonal, then maximum likelihood on its support.
 
@@ -67,9 +67,9 @@ def fit_supports(
     beta = np.empty((n_classes, p, p))
     precision = np.empty((n_classes, p))
     for problem in range(n_problems):
-        settled[problem] = _penalised(
+        converged[problem] = _solve_penalised(
             S[problem], weight, GroupPair(lambda1, lambda2), tolerance, W, beta, precision
-        ) and _refitted(S[problem], tolerance, W, beta, theta[problem])
+        ) and _refit(S[problem], tolerance, W, beta, theta[problem])
         for k in range(n_classes):
             for i in range(p):
                 for j in range(i):
@@ -78,7 +78,7 @@ def fit_supports(
 
 
 @helper
-def _penalised(
+def _solve_penalised(
     S: FloatArray,
     weight: FloatArray,
     penalty: GroupPair,
@@ -89,24 +89,24 @@ def _penalised(
 ) -> bool:
     """Block coordinate ascent on the dual, one column of all classes at a time, as in `kernels.small_columns`."""
     n_classes, p, _ = S.shape
-    _begin(S, weight, penalty.lambda1 + penalty.lambda2 / np.sqrt(n_classes), W)
+    _initial_covariance(S, weight, penalty.lambda1 + penalty.lambda2 / np.sqrt(n_classes), W)
     beta[:] = 0.0
     for k in range(n_classes):
         for i in range(p):
             precision[k, i] = 1.0 / S[k, i, i]
-    slope, room = np.empty((n_classes, p)), np.empty((3, n_classes))
-    visit = Visit(slope, room[0], room[1], room[2])
-    for _ in range(_SWEEPS):
+    gradient, numbers = np.empty((n_classes, p)), np.empty((3, n_classes))
+    buffers = PairBuffers(gradient, numbers[0], numbers[1], numbers[2])
+    for _ in range(_MAX_SWEEPS):
         change = 0.0
         for j in range(p):
             for k in range(n_classes):
-                slope[k] = S[k, j]
+                gradient[k] = S[k, j]
                 for t in range(p):
                     if beta[k, j, t] != 0.0:
-                        slope[k] += beta[k, j, t] * W[k, t]
-            _solve_column(j, weight, penalty, 0.1 * tolerance, W, beta, precision, visit)
+                        gradient[k] += beta[k, j, t] * W[k, t]
+            _solve_column(j, weight, penalty, 0.1 * tolerance, W, beta, precision, buffers)
             for k in range(n_classes):
-                step = _store(j, S[k, j], slope[k], W[k], beta[k, j], precision[k])
+                step = _store(j, S[k, j], gradient[k], W[k], beta[k, j], precision[k])
                 if step < 0.0:
                     return False
                 change = max(change, step)
@@ -116,7 +116,7 @@ def _penalised(
 
 
 @helper
-def _begin(S: FloatArray, weight: FloatArray, reach: float, W: FloatArray) -> None:
+def _initial_covariance(S: FloatArray, weight: FloatArray, box_radius: float, W: FloatArray) -> None:
     """W from S, shrunk towards its diagonal as far as the penalty allows."""
     n_classes, p, _ = S.shape
     largest = 0.0
@@ -124,7 +124,7 @@ def _begin(S: FloatArray, weight: FloatArray, reach: float, W: FloatArray) -> No
         for i in range(p):
             for j in range(i):
                 largest = max(largest, weight[k] * abs(S[k, i, j]))
-    shrink = 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
+    shrink = 1.0 - min(1.0, box_radius / largest) if largest > 0.0 else 1.0
     for k in range(n_classes):
         for i in range(p):
             for j in range(p):
@@ -140,70 +140,70 @@ def _solve_column(
     W: FloatArray,
     beta: FloatArray,
     precision: FloatArray,
-    visit: Visit,
+    buffers: PairBuffers,
 ) -> None:
     """Coordinate descent on the pairs of column j: all of them, then those that are not zero, until it settles."""
     n_classes, p, _ = W.shape
-    slope, linear, curvature, new = visit
+    gradient, linear, curvature, new = buffers
     classes = np.empty(0, np.int64)
     pair, work = Held(classes, n_classes, 1.0), Work(new, classes)
-    every = True
-    for _ in range(_PASSES):
-        biggest = 0.0
+    all_pairs = True
+    for _ in range(_MAX_PASSES):
+        max_change = 0.0
         for i in range(p):
-            if i == j or not _concerned(i, j, weight, penalty, beta, slope, every):
+            if i == j or not _is_active(i, j, weight, penalty, beta, gradient, all_pairs):
                 continue
             for k in range(n_classes):
                 curvature[k] = weight[k] * W[k, i, i] / precision[k, j]
-                linear[k] = curvature[k] * precision[k, j] * beta[k, j, i] - weight[k] * slope[k, i]
+                linear[k] = curvature[k] * precision[k, j] * beta[k, j, i] - weight[k] * gradient[k, i]
             update(penalty, curvature, linear, pair, new, work)
             for k in range(n_classes):
                 step = new[k] / precision[k, j] - beta[k, j, i]
                 if step != 0.0:
                     beta[k, j, i] += step
-                    slope[k] += step * W[k, i]
-                    biggest = max(biggest, abs(step) * W[k, i, i])
-        if biggest <= tolerance and every:
+                    gradient[k] += step * W[k, i]
+                    max_change = max(max_change, abs(step) * W[k, i, i])
+        if max_change <= tolerance and all_pairs:
             return
-        every = biggest <= tolerance
+        all_pairs = max_change <= tolerance
 
 
 @helper
-def _concerned(
-    i: int, j: int, weight: FloatArray, penalty: GroupPair, beta: FloatArray, slope: FloatArray, every: bool
+def _is_active(
+    i: int, j: int, weight: FloatArray, penalty: GroupPair, beta: FloatArray, gradient: FloatArray, all_pairs: bool
 ) -> bool:
     """Whether a pair is not zero, or would not stay so."""
     total = 0.0
     for k in range(weight.shape[0]):
         if beta[k, j, i] != 0.0:
             return True
-        excess = weight[k] * abs(slope[k, i]) - penalty.lambda1
-        total += excess * excess if excess > 0.0 else 0.0
-    return every and total > penalty.lambda2 * penalty.lambda2
+        violation = weight[k] * abs(gradient[k, i]) - penalty.lambda1
+        total += violation * violation if violation > 0.0 else 0.0
+    return all_pairs and total > penalty.lambda2 * penalty.lambda2
 
 
 @helper
 def _store(
-    j: int, covariance: FloatArray, slope: FloatArray, W: FloatArray, x: FloatArray, precision: FloatArray
+    j: int, covariance: FloatArray, gradient: FloatArray, W: FloatArray, x: FloatArray, precision: FloatArray
 ) -> float:
     """Write the column ``covariance - slope`` into W; its largest change, or -1 if W is no longer definite."""
-    rest = W[j, j]
+    residual_variance = W[j, j]
     change = 0.0
     for t in range(x.shape[0]):
         if t != j:
-            value = covariance[t] - slope[t]
-            rest += x[t] * value
+            value = covariance[t] - gradient[t]
+            residual_variance += x[t] * value
             change = max(change, abs(value - W[j, t]))
             W[j, t] = value
             W[t, j] = value
-    if not rest > 0.0:
+    if not residual_variance > 0.0:
         return -1.0
-    precision[j] = 1.0 / rest
+    precision[j] = 1.0 / residual_variance
     return change
 
 
 @helper
-def _refitted(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, theta: FloatArray) -> bool:
+def _refit(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, theta: FloatArray) -> bool:
     """Maximum likelihood on the support of beta, class by class.
 
     From the penalised W it takes few sweeps, but may lose definiteness; from S, where that is definite, it cannot.
@@ -219,9 +219,11 @@ def _refitted(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, 
                     neighbours[n] = i
                     n += 1
             first[j + 1] = n
-        if not sweep_support(S[k], first, neighbours, 0.01 * tolerance, _REFIT_SWEEPS, _DIVERGED, W[k], theta[k]):
+        if not sweep_support(S[k], first, neighbours, 0.01 * tolerance, _MAX_REFIT_SWEEPS, _DIVERGED, W[k], theta[k]):
             for j in range(p):
                 copy_row(S[k, j], W[k, j])
-            if not sweep_support(S[k], first, neighbours, 0.01 * tolerance, _REFIT_SWEEPS, _DIVERGED, W[k], theta[k]):
+            if not sweep_support(
+                S[k], first, neighbours, 0.01 * tolerance, _MAX_REFIT_SWEEPS, _DIVERGED, W[k], theta[k]
+            ):
                 return False
     return True

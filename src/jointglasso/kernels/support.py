@@ -49,30 +49,30 @@ def sweep_support(
         Whether W has settled.
     """
     b = S.shape[0]
-    most = 0
+    max_degree = 0
     for j in range(b):
-        most = max(most, first[j + 1] - first[j])
-    factor, x, column = np.empty((most, most)), np.empty(most), np.empty(b)
+        max_degree = max(max_degree, first[j + 1] - first[j])
+    factor, x, column = np.empty((max_degree, max_degree)), np.empty(max_degree), np.empty(b)
     for _ in range(n_sweeps):
         change = 0.0
         for j in range(b):
-            mine = neighbours[first[j] : first[j + 1]]
-            if not _regress(mine, S[j], W, factor, x):
+            adjacent = neighbours[first[j] : first[j + 1]]
+            if not _regress(adjacent, S[j], W, factor, x):
                 return False
             column[:] = 0.0
-            rest = S[j, j]
-            for e in range(len(mine)):
-                _add(column, x[e], W[mine[e]])
-                rest -= x[e] * S[j, mine[e]]
-            if not rest * diverged > 1.0:
+            residual_variance = S[j, j]
+            for e in range(len(adjacent)):
+                _add(column, x[e], W[adjacent[e]])
+                residual_variance -= x[e] * S[j, adjacent[e]]
+            if not residual_variance * diverged > 1.0:
                 return False
             for i in range(b):
                 if i != j:
                     change = max(change, abs(column[i] - W[j, i]))
                     W[i, j] = W[j, i] = column[i]
-            Theta[j, j] = 1.0 / rest
-            for e in range(len(mine)):
-                Theta[j, mine[e]] = -x[e] / rest
+            Theta[j, j] = 1.0 / residual_variance
+            for e in range(len(adjacent)):
+                Theta[j, adjacent[e]] = -x[e] / residual_variance
         if change <= tolerance:
             return True
     return False
@@ -118,27 +118,27 @@ def newton_direction(
     """
     n = len(rows)
     D = np.zeros(n)
-    rest = np.zeros(n)
+    residual = np.zeros(n)
     for e in range(n):
-        rest[e] = -gradient[e]
-    scaled, product, half = np.empty(n), np.empty(n), np.empty_like(W)
-    _on_support(rows, columns, Theta, rest, half, scaled)
-    search = scaled.copy()
-    size = _inner(rows, columns, rest, scaled)
+        residual[e] = -gradient[e]
+    preconditioned, product, half = np.empty(n), np.empty(n), np.empty_like(W)
+    _on_support(rows, columns, Theta, residual, half, preconditioned)
+    search = preconditioned.copy()
+    size = _inner(rows, columns, residual, preconditioned)
     # Forcing term: few iterations far out, quadratic convergence at the end.
-    enough = size * min(1e-2, size)
+    threshold = size * min(1e-2, size)
     for _ in range(n_steps):
-        if size <= enough:
+        if size <= threshold:
             break
         _on_support(rows, columns, W, search, half, product)
         length = size / _inner(rows, columns, search, product)
         for e in range(n):
             D[e] += length * search[e]
-            rest[e] -= length * product[e]
-        _on_support(rows, columns, Theta, rest, half, scaled)
-        before, size = size, _inner(rows, columns, rest, scaled)
+            residual[e] -= length * product[e]
+        _on_support(rows, columns, Theta, residual, half, preconditioned)
+        before, size = size, _inner(rows, columns, residual, preconditioned)
         for e in range(n):
-            search[e] = scaled[e] + size / before * search[e]
+            search[e] = preconditioned[e] + size / before * search[e]
     return D
 
 
@@ -160,9 +160,9 @@ def _on_support(
         D = np.zeros((b, b))
         for e in range(n):
             D[rows[e], columns[e]] = D[columns[e], rows[e]] = entries[e]
-        whole = np.dot(np.dot(W, D), W)
+        dense_product = np.dot(np.dot(W, D), W)
         for e in range(n):
-            product[e] = whole[rows[e], columns[e]]
+            product[e] = dense_product[rows[e], columns[e]]
         return
     half[:] = 0.0
     for e in range(n):
@@ -170,9 +170,9 @@ def _on_support(
         _add(half[i], d, W[j])
         if i != j:
             _add(half[j], d, W[i])
-    turned = half.T.copy()
+    transposed = half.T.copy()
     for e in range(n):
-        product[e] = np.dot(W[rows[e]], turned[columns[e]])
+        product[e] = np.dot(W[rows[e]], transposed[columns[e]])
 
 
 @helper

@@ -38,7 +38,7 @@ class Team(NamedTuple):
     """Places of the present batch in each block."""
 
 
-def _atomic(build: Callable[..., Any], *given: Any) -> Any:
+def _atomic(build: Callable[..., Any], *operands: Any) -> Any:
     """An operation on one number of an array that other threads see at once, and in order."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -47,44 +47,44 @@ def _atomic(build: Callable[..., Any], *given: Any) -> Any:
         place = cgutils.get_item_pointer(context, builder, array_type, array, [arguments[1]])
         return build(builder, place, *arguments[2:])
 
-    return types.int64(given[0], types.intp, *([types.int64] * (len(given) - 2))), generate
+    return types.int64(operands[0], types.intp, *([types.int64] * (len(operands) - 2))), generate
 
 
 @intrinsic
-def _load(context: Any, array: Any, at: Any) -> Any:
-    return _atomic(lambda builder, place: builder.load_atomic(place, "seq_cst", 8), array, at)
+def _load(context: Any, array: Any, index: Any) -> Any:
+    return _atomic(lambda builder, place: builder.load_atomic(place, "seq_cst", 8), array, index)
 
 
 @intrinsic
-def _add(context: Any, array: Any, at: Any, number: Any) -> Any:
-    return _atomic(lambda builder, place, n: builder.atomic_rmw("add", place, n, "seq_cst"), array, at, number)
+def _add(context: Any, array: Any, index: Any, number: Any) -> Any:
+    return _atomic(lambda builder, place, n: builder.atomic_rmw("add", place, n, "seq_cst"), array, index, number)
 
 
 @intrinsic
-def _exchange(context: Any, array: Any, at: Any, old: Any, new: Any) -> Any:
+def _exchange(context: Any, array: Any, index: Any, old: Any, new: Any) -> Any:
     """Replace `old`, if it is there, by `new`; what was there."""
 
     def build(builder: Any, place: Any, old: Any, new: Any) -> Any:
         return builder.extract_value(builder.cmpxchg(place, old, new, "seq_cst", "seq_cst"), 0)
 
-    return _atomic(build, array, at, old, new)
+    return _atomic(build, array, index, old, new)
 
 
 if hasattr(os, "sched_yield"):
-    _offer_core = types.ExternalFunction("sched_yield", types.int32())
+    _yield_core = types.ExternalFunction("sched_yield", types.int32())
     _sleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
     @helper
-    def _wait(looks: int) -> None:
-        if looks > _WAIT:
+    def _wait(n_polls: int) -> None:
+        if n_polls > _WAIT:
             _sleep(_NAP)
-        elif looks > _PATIENCE:
-            _offer_core()
+        elif n_polls > _PATIENCE:
+            _yield_core()
 
 else:
 
     @helper
-    def _wait(looks: int) -> None:
+    def _wait(n_polls: int) -> None:
         pass
 
 
@@ -127,12 +127,12 @@ def await_job(team: Team) -> bool:
 @helper
 def _wait_until(team: Team, counter: int, below: bool) -> bool:
     """Wait until a counter is below the limit, or no longer is; False if that will never be."""
-    looks = 0
+    n_polls = 0
     while (_load(team.counters, counter) < _load(team.counters, LIMIT)) != below:
         if _load(team.counters, ENDED) != 0:
             return False
-        looks += 1
-        _wait(looks)
+        n_polls += 1
+        _wait(n_polls)
     return True
 
 

@@ -45,16 +45,16 @@ def mark_active(first: int, last: int, point: Point, penalty: GroupPair, mark: B
         if weighted:
             l1, l2 = of_pair(penalty, factor, pair)
         nonzero = False
-        used = 0.0
+        squares = 0.0
         for entry in range(start[pair], start[pair + 1]):
-            at = upper[entry]
-            if theta[at] != 0.0:
+            position = upper[entry]
+            if theta[position] != 0.0:
                 nonzero = True
                 break
-            excess = weight[entry_block[entry]] * abs(S[at] - W[at]) - l1
-            if excess > 0.0:
-                used += excess * excess
-        mark[pair] = nonzero or used > l2 * l2
+            violation = weight[entry_block[entry]] * abs(S[position] - W[position]) - l1
+            if violation > 0.0:
+                squares += violation * violation
+        mark[pair] = nonzero or squares > l2 * l2
 
 
 @njit
@@ -70,21 +70,21 @@ def active_entries(mark: BoolArray, point: Point, penalty: GroupPair) -> tuple[I
         if mark[pair]:
             n_pairs += 1
             n_entries += start[pair + 1] - start[pair]
-    kept_start = np.zeros(n_pairs + 1, np.int64)
-    kept = np.empty(n_entries, np.int64)
+    entry_start = np.zeros(n_pairs + 1, np.int64)
+    entries = np.empty(n_entries, np.int64)
     n = 0
     m = 0
     for pair in range(mark.shape[0]):
         if mark[pair]:
             l1, _ = of_pair(penalty, factor, pair)
             for entry in range(start[pair], start[pair + 1]):
-                at = upper[entry]
-                if theta[at] != 0.0 or weight[entry_block[entry]] * abs(S[at] - W[at]) > l1:
-                    kept[n] = entry
+                position = upper[entry]
+                if theta[position] != 0.0 or weight[entry_block[entry]] * abs(S[position] - W[position]) > l1:
+                    entries[n] = entry
                     n += 1
             m += 1
-            kept_start[m] = n
-    return kept_start, kept[:n].copy()
+            entry_start[m] = n
+    return entry_start, entries[:n].copy()
 
 
 @njit
@@ -169,18 +169,18 @@ def restrict_pattern(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Only the marked places of a pattern."""
     n_nodes = start.shape[0] - 1
-    kept_start = np.zeros(n_nodes + 1, np.int64)
-    kept_column = np.empty(column.shape[0], np.int32)
-    kept_unknown = np.empty(column.shape[0], np.int64)
+    new_start = np.zeros(n_nodes + 1, np.int64)
+    new_column = np.empty(column.shape[0], np.int32)
+    new_unknown = np.empty(column.shape[0], np.int64)
     n = 0
     for node in range(n_nodes):
-        for place in range(start[node], start[node + 1]):
-            if keep[place]:
-                kept_column[n] = column[place]
-                kept_unknown[n] = unknown[place]
+        for position in range(start[node], start[node + 1]):
+            if keep[position]:
+                new_column[n] = column[position]
+                new_unknown[n] = unknown[position]
                 n += 1
-        kept_start[node + 1] = n
-    return kept_start, kept_column[:n].copy(), kept_unknown[:n].copy()
+        new_start[node + 1] = n
+    return new_start, new_column[:n].copy(), new_unknown[:n].copy()
 
 
 @njit
@@ -200,8 +200,8 @@ def fill_components(
             base = area[c] + i * size
             dense[base : base + size] = 0.0
             node = component_start[c] + i
-            for place in range(start[node], start[node + 1]):
-                dense[base + column[place]] = x[unknown[place]]
+            for position in range(start[node], start[node + 1]):
+                dense[base + column[position]] = x[unknown[position]]
 
 
 @njit
@@ -209,16 +209,16 @@ def scatter_component(matrix: FloatArray, slots: IntArray, base: int, block_size
     """Copy the upper triangle of a component's matrix into both triangles of its block, in cache-sized squares."""
     n = matrix.shape[0]
     side = 64
-    for top in range(0, n, side):
-        for left in range(top, n, side):
-            for i in range(top, min(top + side, n)):
-                at = base + slots[i] * block_size
-                for j in range(max(left, i), min(left + side, n)):
-                    W[at + slots[j]] = matrix[i, j]
-            for j in range(left, min(left + side, n)):
-                at = base + slots[j] * block_size
-                for i in range(top, min(min(top + side, n), j)):
-                    W[at + slots[i]] = matrix[i, j]
+    for first_row in range(0, n, side):
+        for first_column in range(first_row, n, side):
+            for i in range(first_row, min(first_row + side, n)):
+                row_start = base + slots[i] * block_size
+                for j in range(max(first_column, i), min(first_column + side, n)):
+                    W[row_start + slots[j]] = matrix[i, j]
+            for j in range(first_column, min(first_column + side, n)):
+                row_start = base + slots[j] * block_size
+                for i in range(first_row, min(min(first_row + side, n), j)):
+                    W[row_start + slots[i]] = matrix[i, j]
 
 
 @njit
@@ -253,11 +253,11 @@ def invert_components(
     widest = 0
     for c in which:
         widest = max(widest, component_start[c + 1] - component_start[c])
-    flat, room = np.empty(widest * widest), np.empty(widest * widest)
+    flat, buffer = np.empty(widest * widest), np.empty(widest * widest)
     for c in which:
         first, last = component_start[c], component_start[c + 1]
         size = last - first
         inverse = flat[: size * size].reshape(size, size)
         L = dense[area[c] : area[c + 1]].reshape(size, size)
-        invert(L, inverse, room[: size * size].reshape(size, size))
+        invert(L, inverse, buffer[: size * size].reshape(size, size))
         scatter_component(inverse, slot[first:last], base[c], block_size[c], W)
