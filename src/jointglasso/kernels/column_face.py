@@ -52,7 +52,7 @@ class Face(NamedTuple):
     """(K, n): first class of the cluster of each entry, -1 at zeros."""
     merged: bool
     """Whether a cluster has several classes."""
-    left: FloatArray
+    residual: FloatArray
     """(K, n): steepest descent, and then what is left of it."""
     inverse: FloatArray
     """(K, n): one over the diagonal of the second derivative, zero off the face."""
@@ -99,7 +99,7 @@ def _face_of(
     """The face of x."""
     n_classes, n = x.shape
     leader = np.full((n_classes, n), -1)
-    left, inverse = np.zeros((n_classes, n)), np.zeros((n_classes, n))
+    residual, inverse = np.zeros((n_classes, n)), np.zeros((n_classes, n))
     gradient, number, unit = np.empty(n_classes), np.empty(n_classes, np.int64), np.zeros(n_classes)
     merged = False
     for a in range(n):
@@ -117,7 +117,7 @@ def _face_of(
                 if number[other] == number[e]:
                     leader[k, a] = workspace.cls[other]
             w = diagonal.weight[k]
-            left[k, a] = -w * (product[k, a] / diagonal.tau[k] + pairs.covariance[k, a]) - gradient[e]
+            residual[k, a] = -w * (product[k, a] / diagonal.tau[k] + pairs.covariance[k, a]) - gradient[e]
             unit[:] = 0.0
             unit[e] = 1.0
             workspace.b[:] = 0.0
@@ -125,12 +125,12 @@ def _face_of(
             inverse[k, a] = w * pairs.gram[k, a, a] / diagonal.tau[k] + workspace.b[e]
         merged = merged or n_clusters < nonzero
     if merged:
-        _average(leader, left)
+        _average(leader, residual)
         _average(leader, inverse)
     for k in range(n_classes):
         for a in range(n):
             inverse[k, a] = 1.0 / inverse[k, a] if leader[k, a] >= 0 else 0.0
-    return Face(leader, merged, left, inverse)
+    return Face(leader, merged, residual, inverse)
 
 
 @helper
@@ -138,9 +138,9 @@ def _conjugate_gradients(
     penalty: Penalty, pairs: ActivePairs, diagonal: Own, tolerance: float, x: FloatArray, face: Face, workspace: Room
 ) -> FloatArray:
     """The step on the face that the second derivative takes to the steepest descent, or near it."""
-    left, inverse = face.left, face.inverse
+    residual, inverse = face.residual, face.inverse
     step, hvp, direction = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-    squared = first = _update_direction(0.0, inverse, left, direction)
+    squared = first = _update_direction(0.0, inverse, residual, direction)
     for _ in range(_MAX_STEPS):
         _hvp(penalty, pairs, diagonal, x, face, direction, hvp, workspace)
         curvature = 0.0
@@ -154,15 +154,15 @@ def _conjugate_gradients(
         for k in range(x.shape[0]):
             for a in range(x.shape[1]):
                 step[k, a] += length * direction[k, a]
-                left[k, a] -= length * hvp[k, a]
-                largest = max(largest, abs(left[k, a]) / diagonal.weight[k])
+                residual[k, a] -= length * hvp[k, a]
+                largest = max(largest, abs(residual[k, a]) / diagonal.weight[k])
         before, squared = squared, 0.0
         for k in range(x.shape[0]):
             for a in range(x.shape[1]):
-                squared += left[k, a] * inverse[k, a] * left[k, a]
+                squared += residual[k, a] * inverse[k, a] * residual[k, a]
         if largest <= _TOLERANCE_FRACTION * tolerance or squared <= _REDUCTION * first:
             break
-        _update_direction(squared / before, inverse, left, direction)
+        _update_direction(squared / before, inverse, residual, direction)
     return step
 
 
@@ -243,11 +243,11 @@ def _average(leader: IntArray, values: FloatArray) -> None:
 
 
 @leaf
-def _update_direction(beta: float, inverse: FloatArray, left: FloatArray, direction: FloatArray) -> float:
-    """Make the direction ``inverse * left`` plus a part of itself; its product with `left`."""
+def _update_direction(beta: float, inverse: FloatArray, residual: FloatArray, direction: FloatArray) -> float:
+    """Make the direction ``inverse * left`` plus a part of itself; its product with `residual`."""
     along = 0.0
-    for k in range(left.shape[0]):
-        for a in range(left.shape[1]):
-            direction[k, a] = inverse[k, a] * left[k, a] + beta * direction[k, a]
-            along += left[k, a] * direction[k, a]
+    for k in range(residual.shape[0]):
+        for a in range(residual.shape[1]):
+            direction[k, a] = inverse[k, a] * residual[k, a] + beta * direction[k, a]
+            along += residual[k, a] * direction[k, a]
     return along

@@ -110,7 +110,7 @@ class Hands(NamedTuple):
 def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Hands:
     """Room for columns of `n_variables` pairs in blocks of at most `widest` variables."""
     diagonal = Own(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
-    integers = np.empty((2, n_classes), np.int64)
+    ints = np.empty((2, n_classes), np.int64)
     reals = np.ones((2, n_classes))
     y, is_active = np.zeros((n_classes, widest)), np.zeros(n_variables, np.bool_)
     candidates, violation = np.empty(n_variables, np.int64), np.empty(n_variables)
@@ -121,8 +121,8 @@ def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Ha
         violation,
         diagonal,
         make_room(n_classes, n_room),
-        integers[0],
-        integers[1],
+        ints[0],
+        ints[1],
         reals[0],
         reals[1],
     )
@@ -283,7 +283,7 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: Stack, workspace: 
     the strongest are in it.
     """
     diagonal, column_block, y = workspace.own, workspace.here, workspace.y
-    candidates, violation, pair_workspace = workspace.found, workspace.excess, workspace.room
+    candidates, violation, scratch = workspace.found, workspace.excess, workspace.room
     weighted = blocks.factor.shape[0] > 0
     n_candidates = 0
     for k in range(column_block.shape[0]):
@@ -312,22 +312,18 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: Stack, workspace: 
         for k in range(column_block.shape[0]):
             if column_block[k] >= 0 and blocks.block_of[k, i] == column_block[k]:
                 slot = blocks.slot_of[k, i]
-                pair_workspace.a[n_present] = diagonal.weight[k] * (
+                scratch.a[n_present] = diagonal.weight[k] * (
                     blocks.S[workspace.base[k] + slot] + y[k, slot] / diagonal.tau[k]
                 )
-                pair_workspace.cls[n_present] = k
+                scratch.cls[n_present] = k
                 if weighted:
                     v = blocks.factor[workspace.base[k] + slot]
                 n_present += 1
-        if v < np.inf and not pair_inside(
-            penalty, pair_workspace.a, Held(pair_workspace.cls, n_present, v), pair_workspace.work
-        ):
+        if v < np.inf and not pair_inside(penalty, scratch.a, Held(scratch.cls, n_present, v), scratch.work):
             candidates[n] = i
             violation[n] = 0.0
             for e in range(n_present):
-                violation[n] = max(
-                    violation[n], abs(pair_workspace.a[e]) - v * pair_threshold(penalty, pair_workspace.cls[e])
-                )
+                violation[n] = max(violation[n], abs(scratch.a[e]) - v * pair_threshold(penalty, scratch.cls[e]))
             n += 1
         else:
             workspace.is_active[i] = False
@@ -458,7 +454,7 @@ def _descend(
     pass, and what x was multiplied by on the way goes into `scale`; elsewhere tau is left to the end.
     """
     n_classes, n = slot.shape
-    diagonal, pair_workspace = workspace.own, workspace.room
+    diagonal, scratch = workspace.own, workspace.room
     product, covariance = np.zeros((n_classes, n)), np.zeros((n_classes, n))
     slots, variance = np.full((n, n_classes), -1), np.zeros((n, n_classes))
     v, place = np.ones(n), np.full((3, n_classes), n)
@@ -479,7 +475,7 @@ def _descend(
         covariance.reshape(n_classes * n), place[0], place[2], place[1], slots, variance, v,
     )  # fmt: skip
     for number in range(1, _MAX_PASSES + 1):
-        max_change = descend_once(penalty, n, column, pair_workspace)
+        max_change = descend_once(penalty, n, column, scratch)
         if not pair_apart(penalty):
             max_change = max(max_change, move_own(penalty, n, max_change <= 10.0 * tolerance, column))
             for k in range(n_classes):
@@ -487,4 +483,4 @@ def _descend(
         if max_change <= tolerance:
             break
         if number >= _PLAIN_PASSES:
-            step_on_face(penalty, pairs, diagonal, tolerance, x, product, pair_workspace)
+            step_on_face(penalty, pairs, diagonal, tolerance, x, product, scratch)

@@ -20,7 +20,7 @@ _SWEEPS, _MAX_ROUNDS = 4, 500
 HOMOGENEOUS = False
 
 
-def reals(n_classes: int) -> int:
+def room(n_classes: int) -> int:
     """Length of each of the two work arrays."""
     return n_classes * n_classes + 3 * n_classes
 
