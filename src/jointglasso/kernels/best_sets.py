@@ -1,9 +1,12 @@
-"""Best sets of classes: what every question about a fused penalty comes down to.
+"""Maximisers of a modular function minus a cut function: the set problem behind the fused penalty.
 
-For gains m_k on some classes C the best set is the smallest Q that maximises ``m(Q) - cut_C(Q)``, cut_C(Q) being the
-ties between Q and the rest of C. Level sets of the minimiser of a separable convex function plus the penalty are such
-sets, and so are the tests of its dual ball. A sort finds them where all classes are tied, a recursion over two states
-where the ties form a chain, tree or forest, and a maximal flow in any other graph.
+For gains m (n,) on a set C of classes and the class graph with edge weights g_kl >= 0, find the smallest Q that
+maximises ``m(Q) - cut_C(Q)``, where cut_C(Q) is the sum of g_kl over k in Q and l in C outside Q: minus a submodular
+function. The level sets of the minimiser of a separable convex function plus ``sum g_kl |t_k - t_l|`` are such sets,
+and membership in the dual ball is decided by them. Algorithms: a sort on complete graphs with product weights, dynamic
+programming on chains, trees and forests, and a maximum flow on general graphs.
+
+Indices i, j = 0..n-1 count the classes that contain the pair.
 """
 
 from __future__ import annotations
@@ -18,30 +21,43 @@ from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair,
 
 
 class Graph(NamedTuple):
-    """The graph of the classes that hold one pair, numbered as there, and room to find best sets in it."""
+    """Class graph restricted to the n classes that contain one pair, and workspace for its maximising sets."""
 
     shape: int
+    """COMPLETE, FOREST or GENERAL: the algorithm."""
     n: int
+    """Number of classes that contain the pair."""
     l1: FloatArray
-    """l1 weight, the pull of the cut classes included."""
+    """(n,): weight of |t_i|, including the edges to the classes in which the pair is screened out."""
     ties: FloatArray
+    """(n, n): edge weights g_ij; filled for GENERAL."""
     mass: FloatArray
+    """(n,): COMPLETE: g_ij = mass_i mass_j; FOREST: weight of the edge to the parent."""
     parent: IntArray
+    """(n,): FOREST: parent of each class, -1 at a root."""
     order: IntArray
+    """(n,): FOREST: classes in topological order, parents first."""
     flow: FloatArray
+    """(n, n): GENERAL: residual capacities."""
     first: FloatArray
     second: FloatArray
+    """(n,): `first` and `second` are scratch: sort keys, values of subtrees, or residual supply and demand."""
     queue: IntArray
     previous: IntArray
+    """(n,): GENERAL: `queue` and predecessor of the breadth-first search."""
     gain: FloatArray
+    """(n,): gains m."""
     shifted: FloatArray
+    """(n,): linear coefficients, reduced by the derivative of the penalty between different levels."""
     label: IntArray
+    """(n,): the subset of classes that a set problem is restricted to: those with one label."""
     chosen: IntArray
+    """(n,): 1 in the maximising set Q, 0 outside."""
 
 
 @leaf
 def graph_of(penalty: FusedPair, pair: Held, work: Work) -> Graph:
-    """The graph of the classes that hold a pair."""
+    """Class graph of one pair, in the arrays of `work`."""
     n, reals, integers = pair.n, work.real, work.whole
     K = penalty.l1.shape[0]
     full = K * K
@@ -69,6 +85,7 @@ def graph_of(penalty: FusedPair, pair: Held, work: Work) -> Graph:
 
 @leaf
 def _restrict_to_pair(penalty: FusedPair, pair: Held, graph: Graph, position: IntArray) -> None:
+    """Fill weights and edges of the classes that contain the pair; `position` (K,) is scratch: their inverse index."""
     cls, n, v = pair
     K = penalty.l1.shape[0]
     for k in range(K):
@@ -93,13 +110,13 @@ def _restrict_to_pair(penalty: FusedPair, pair: Held, graph: Graph, position: In
                 count += 1
                 parent = penalty.parent[cls[i]]
                 graph.parent[i] = position[parent] if parent >= 0 else -1
-                # `mass` holds the tie to the parent.
+                # `mass` holds the weight of the edge to the parent.
                 graph.mass[i] = v * penalty.ties[cls[i], parent] if parent >= 0 else 0.0
 
 
 @leaf
 def held_l1(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
-    """Weight of |t| in the class ``cls[at]``: its own, and its ties to the classes that are cut."""
+    """Weight of |t| in class ``cls[i]``: its l1 weight plus its edges to classes in which the pair is screened out."""
     k = cls[i]
     total = penalty.l1[k]
     if n < penalty.l1.shape[0]:
@@ -114,9 +131,9 @@ def held_l1(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
 
 @leaf
 def best(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
-    """Mark in ``graph.chosen`` the smallest set of the classes labelled `label` that maximises its gain less its cut.
+    """Value of ``max_Q gain(Q) - cut(Q)`` over the classes with this label; the smallest maximiser is ``graph.chosen``.
 
-    Sets that gain no more than `slack` count as empty.
+    Sets with a value of at most `slack` count as empty.
     """
     for i in range(graph.n):
         graph.chosen[i] = 0
@@ -129,7 +146,7 @@ def best(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
 
 @leaf
 def _max_cut_set_complete(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
-    """All classes tied by products of masses: the best set is a beginning of the order by gain per mass."""
+    """Complete graph with product weights: Q is a prefix of the classes in decreasing order of gain per mass."""
     count = 0
     total = 0.0
     for i in range(graph.n):
@@ -138,7 +155,7 @@ def _max_cut_set_complete(graph: Graph, gain: FloatArray, label: int, slack: flo
         total += graph.mass[i]
         if graph.mass[i] > 0.0:
             graph.first[i] = gain[i] / graph.mass[i]
-        else:  # tied to nothing, as all classes of an unpenalised pair are
+        else:  # no edges, as in an unpenalised pair
             graph.first[i] = np.inf if gain[i] > 0.0 else -np.inf
         slot = count
         while slot > 0 and graph.first[graph.queue[slot - 1]] < graph.first[i]:
@@ -165,7 +182,7 @@ def _max_cut_set_complete(graph: Graph, gain: FloatArray, label: int, slack: flo
 
 @leaf
 def _max_cut_set_forest(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
-    """Forests: the best value of each subtree without and with its root, from the leaves up; then the choice down."""
+    """Forest: dynamic programming over the best value of each subtree without and with its root; then backtracking."""
     without_root = graph.first
     with_root = graph.second
     for i in range(graph.n):
@@ -194,7 +211,7 @@ def _max_cut_set_forest(graph: Graph, gain: FloatArray, label: int, slack: float
 
 @leaf
 def _max_cut_set_general(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
-    """Any graph: the classes that a maximal flow from positive to negative gains leaves within reach of a source."""
+    """General graph: Q is the source side of a minimum cut, from positive gains (sources) to negative ones (sinks)."""
     supply = graph.first
     demand = graph.second
     tiny = slack / (4 * graph.n * graph.n)
@@ -226,7 +243,7 @@ def _max_cut_set_general(graph: Graph, gain: FloatArray, label: int, slack: floa
 
 @leaf
 def _augmenting_path(graph: Graph, label: int, tiny: float) -> int:
-    """First class in reach of a source that wants flow, or -1; ``previous`` is -2 out of reach and -1 at a source."""
+    """Sink at the end of a shortest augmenting path, or -1. Writes ``previous``: -1 at sources, -2 if not reachable."""
     head = 0
     tail = 0
     for i in range(graph.n):
@@ -250,7 +267,7 @@ def _augmenting_path(graph: Graph, label: int, tiny: float) -> int:
 
 @leaf
 def _augment(graph: Graph, end: int) -> None:
-    """Send as much as the path that `_augmenting_path` found to `end` takes."""
+    """Push the bottleneck capacity along the augmenting path to `end`."""
     amount = graph.second[end]
     i = end
     while graph.previous[i] >= 0:
@@ -268,7 +285,10 @@ def _augment(graph: Graph, end: int) -> None:
 
 @leaf
 def part(graph: Graph, label: int, values: FloatArray) -> None:
-    """Add to `values` the pull of the ties between the chosen classes of a piece, which lie higher, and its others."""
+    """Subtract from `values` the derivative of the cut between the chosen classes, the higher level, and the others.
+
+    Only classes with this label count.
+    """
     if graph.shape == COMPLETE:
         high = 0.0
         low = 0.0

@@ -1,8 +1,9 @@
-"""Which face of the fused penalty the minimiser of a pair lies on: a guess is far cheaper to check than to find.
+"""Optimality of a candidate face of the fused penalty for one pair: cheaper to check than to find the face.
 
-On a face the signs of the values and of their differences are fixed: the minimiser is a mean in each cluster of equal
-values. It is the minimiser over all if signs and order come out as assumed, and if in no cluster a set of classes wants
-to leave: ``rest(Q) <= cut(Q)`` for all of its sets Q, where a cluster at zero has its l1 weight besides to hold it.
+On a face the signs of the values t_k and of their differences are fixed, and the minimiser is a weighted mean in each
+cluster of equal values. It is the global minimiser if the signs and the order are those assumed and no subset leaves
+its cluster: ``residual(Q) <= cut(Q)`` for all subsets Q of a cluster, plus ``l1(Q)`` on the right in the cluster at
+zero.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair,
 
 
 class FaceCandidate(NamedTuple):
-    """A guess at the face of a pair, class by class."""
+    """Candidate face of a pair, (n,) each: one number for each class that contains it."""
 
     x: FloatArray
-    """Values that have its signs and clusters."""
+    """Values with the signs and clusters of the face."""
     level: FloatArray
-    """Mean of the cluster of each class: what the minimiser on the face is."""
+    """Minimiser on the face: the mean of the cluster of each class, zero in the zero cluster."""
     residual: FloatArray
-    """What wants to leave the cluster."""
+    """Negative gradient at `level`, without the terms inside a cluster."""
     l1: FloatArray
-    """What holds a class at zero besides."""
+    """Weight of |t|: the bound on the subgradient at zero."""
 
 
 @leaf(forceinline=True)
@@ -38,9 +39,9 @@ def stays_on_face(
     x: FloatArray,
     work: Work,
 ) -> bool:
-    """Whether the minimiser of ``sum a x^2 / 2 - b x + v phi`` has the signs and clusters of x; then write it there.
+    """Whether the minimiser of ``sum a x^2 / 2 - b x + v phi(x)`` lies on the face of x; x is then replaced by it.
 
-    In graphs that are neither complete nor forests, clusters of several classes are not looked into: no answer.
+    False also where the check is not implemented: clusters of several classes in graphs neither complete nor forests.
     """
     K, (cls, n, v), (reals, integers) = penalty.l1.shape[0], pair, work
     residual, l1, level = reals[:n], reals[K : K + n], reals[2 * K : 2 * K + n]
@@ -79,7 +80,7 @@ def stays_on_face(
 
 @leaf
 def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, slack: float, work: Work) -> bool:
-    """Whether no set Q has ``|u(Q)| > l1(Q) + cut(Q) + slack``, for weights l1 >= 0 kept at the end of `work`."""
+    """Whether u is dual feasible: no set Q has ``|u(Q)| > l1(Q) + cut(Q) + slack``. `l1` lies at the end of `work`."""
     K, (cls, n, v), (reals, integers) = penalty.l1.shape[0], pair, work
     if penalty.shape == GENERAL:
         graph = graph_of(penalty, pair, work)
@@ -103,7 +104,7 @@ def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, sl
 
 @leaf
 def held_weights(penalty: FusedPair, pair: Held, l1: FloatArray) -> None:
-    """Write the l1 weights of the classes that hold the pair, the pull of the others included."""
+    """Write the l1 weights (n,) of the classes that contain the pair, edges to screened-out classes included, times v."""
     cls, n, v = pair
     for i in range(n):
         l1[i] = v * held_l1(penalty, cls, n, i)
@@ -111,7 +112,7 @@ def held_weights(penalty: FusedPair, pair: Held, l1: FloatArray) -> None:
 
 @leaf
 def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
-    """Whether some set has ``factor * |u(Q)| > l1(Q) + cut(Q)``; the worst one found is then chosen."""
+    """Whether a set has ``factor |u(Q)| > l1(Q) + cut(Q) + slack``; the most violated set of its sign is then chosen."""
     for side in range(2):
         sign = (1.0 - 2.0 * side) * factor
         for i in range(graph.n):
@@ -124,7 +125,7 @@ def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
 
 @leaf
 def _class_positions(cls: IntArray, n: int, position: IntArray) -> None:
-    """Where each class is among those that hold the pair, or -1."""
+    """Write the inverse index (K,) of ``cls[:n]``: position of each class, -1 where the pair is screened out."""
     position[:] = -1
     for i in range(n):
         position[cls[i]] = i
@@ -134,7 +135,7 @@ def _class_positions(cls: IntArray, n: int, position: IntArray) -> None:
 def _subtract_differences_forest(
     penalty: FusedPair, v: float, x: FloatArray, position: IntArray, residual: FloatArray, root: IntArray
 ) -> None:
-    """Take from `residual` the pull between different values, and give equal neighbours one root."""
+    """Subtract the derivative of ``g_kl |x_k - x_l|`` from `residual` where values differ; equal neighbours share a root."""
     for k in penalty.order:
         i = position[k]
         parent = position[penalty.parent[k]] if penalty.parent[k] >= 0 else -1
@@ -152,9 +153,10 @@ def _subtract_differences_forest(
 def _is_optimal_forest(
     penalty: FusedPair, v: float, slack: float, candidate: FaceCandidate, position: IntArray, reals: FloatArray
 ) -> bool:
-    """Whether the order of the levels is that of x, and the ties inside the clusters can carry what is left.
+    """Whether the levels have the order of x and a feasible flow within the clusters carries the residual.
 
-    From the leaves up, each class may hand on an interval of flow: one number, unless its l1 weight takes some at zero.
+    From the leaves to the root, each class passes on an interval of flows: a single number, or more at zero, where the
+    l1 weight absorbs a part.
     """
     x, level, residual, l1 = candidate
     n = l1.shape[0]
@@ -204,7 +206,7 @@ def _subtract_differences_general(
 def _is_optimal_general(
     penalty: FusedPair, pair: Held, slack: float, candidate: FaceCandidate, root: IntArray, order: IntArray
 ) -> bool:
-    """As `_is_optimal_forest`, where all classes are tied, and in other graphs for clusters of a few classes."""
+    """As `_is_optimal_forest`, on complete graphs; on others only for single classes or residuals within the l1 weights."""
     cls, n = pair.cls, pair.n
     x, level, residual, l1 = candidate
     for i in range(1, n):
@@ -245,7 +247,10 @@ def _prefix_sets_feasible(
     l1: FloatArray,
     order: IntArray,
 ) -> bool:
-    """Complete graph: whether no set of a cluster wants to leave upwards; the worst are beginnings by gain per mass."""
+    """Complete graph: whether no subset of a cluster has ``sign residual(Q) > l1(Q) + cut(Q)``; l1 counts at zero only.
+
+    The most violated sets are prefixes of the order by gain per mass, so that only these are tested.
+    """
     size, cls, v = order.shape[0], pair.cls, pair.v
     total_mass = 0.0
     for slot in range(size):

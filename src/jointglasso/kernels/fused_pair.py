@@ -1,8 +1,8 @@
-"""The fused penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + sum_{k<l} ties_kl |t_k - t_l|``, any graph of classes.
+"""Fused penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + sum_{k<l} g_kl |t_k - t_l|``, for any class graph g.
 
-One pair is given by the classes that hold it: ``cls[:n]``, ascending. The others are cut: their value is zero and they
-pull through their ties, which is more l1 weight for the classes that hold the pair. `v` multiplies the whole penalty.
-The two arrays of `Work` have `room(K)` numbers each.
+A pair is described by the n classes that contain it, ``cls[:n]``, in ascending order. In the other classes it is
+screened out: t_l = 0 there, and the edge g_kl adds to the l1 weight of class k. `v` multiplies the penalty of the pair.
+Both workspace arrays have `room(K)` elements.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.fused_face import held_weights, outside, stays_on_face, stays_zero
 from jointglasso.kernels.pair_types import FusedPair, Held, Work
 
-#: Gains below this share of the data are rounding: they neither move a class off zero nor away from its neighbours.
+#: Gains below this fraction of the data are rounding errors: they neither make a value non-zero nor split a cluster.
 SLACK = 1e-14
 
-#: The penalty of t times a positive number is that number times the penalty of t.
+#: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.
 HOMOGENEOUS = True
 
 
 def room(n_classes: int) -> int:
-    """Length of each of the two work arrays."""
+    """Length of each of the two workspace arrays for K classes."""
     return 2 * n_classes * n_classes + 9 * n_classes
 
 
 @leaf
 def _split_level_sets(graph: Graph, a: FloatArray, sign: float, slack: float, x: FloatArray) -> None:
-    """Minimise ``sum a x^2 / 2 - shifted x`` plus the ties over the classes labelled 1; write `sign` times that.
+    """Minimise ``sum a x^2 / 2 - shifted x`` plus the fused terms over the classes labelled 1; write `sign` times that.
 
-    A piece gets one value, unless a part of it wants a higher one: then it falls in two.
+    Divide and conquer over level sets: the classes of a label share their mean, unless a subset has a higher level;
+    then the label is split in two.
     """
     label = 1
     n_labels = 1
@@ -66,7 +67,7 @@ def _split_level_sets(graph: Graph, a: FloatArray, sign: float, slack: float, x:
 
 @leaf
 def _minimise_over_labelled(graph: Graph, a: FloatArray, b: FloatArray, slack: float, x: FloatArray) -> None:
-    """Minimise ``sum a x^2 / 2 - b x + phi`` over the classes labelled 1: those above zero, those below, the rest zero.
+    """Minimise ``sum a x^2 / 2 - b x + phi(x)`` over the classes labelled 1: positive values, negative ones, zeros.
 
     Labels are 0 and 1 before and afterwards.
     """
@@ -90,6 +91,7 @@ def _minimise_over_labelled(graph: Graph, a: FloatArray, b: FloatArray, slack: f
 
 @leaf
 def _soft(value: float, threshold: float) -> float:
+    """Soft-thresholding ``sign(value) (|value| - threshold)_+``."""
     if value > threshold:
         return value - threshold
     if value < -threshold:
@@ -99,7 +101,10 @@ def _soft(value: float, threshold: float) -> float:
 
 @leaf(forceinline=True)
 def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
-    """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at its face."""
+    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0.
+
+    `out` holds a warm start, whose face is tried first.
+    """
     cls, n, v = pair
     below_threshold = True
     scale = 0.0
@@ -128,7 +133,7 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
 def _update_two_classes(
     penalty: FusedPair, a: FloatArray, b: FloatArray, cls: IntArray, v: float, out: FloatArray
 ) -> None:
-    """Two classes: the first above, the second above, or both alike."""
+    """Two classes in closed form: x_0 > x_1, x_0 < x_1, or x_0 = x_1."""
     l1_first = v * held_l1(penalty, cls, 2, 0)
     l1_second = v * held_l1(penalty, cls, 2, 1)
     edge_weight = v * penalty.ties[cls[0], cls[1]]
@@ -149,7 +154,7 @@ def _update_two_classes(
 
 @leaf
 def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
-    """``v phi`` of the values in the classes that hold the pair, zero in the others."""
+    """``v phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
     cls, n, v = pair
     total = 0.0
     for i in range(n):
@@ -161,14 +166,17 @@ def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
 
 @leaf(forceinline=True)
 def threshold(penalty: FusedPair, k: int) -> float:
-    """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
+    """l1 weight of class k: a pair with ``|u_k| <= v l1_k`` in every class is in the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
 @leaf(forceinline=True)
 def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
-    """Whether `u` is a subgradient of ``v phi`` at zero: no set Q has ``|u(Q)| > l1(Q) + cut(Q)``."""
+    """Whether `u` (n,) is in the dual ball, the subdifferential of ``v phi`` at zero.
+
+    That is ``|u(Q)| <= l1(Q) + cut(Q)`` for all sets Q of classes.
+    """
     cls, n, v = pair
     below_threshold = True
     scale = 0.0
@@ -184,7 +192,7 @@ def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
 
 @leaf
 def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
-    """Largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method: on to the ratio of the set that exceeds most."""
+    """Gauge of the dual ball: the largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method over violated sets."""
     n = pair.n
     graph = graph_of(penalty, pair, work)
     scale = 0.0
@@ -211,7 +219,7 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
 
 @leaf
 def _set_ratio(graph: Graph, u: FloatArray) -> float:
-    """``|u(Q)| / (l1(Q) + cut(Q))`` of the chosen set."""
+    """``|u(Q)| / (l1(Q) + cut(Q))`` of the chosen set Q."""
     total = 0.0
     weight = 0.0
     for i in range(graph.n):
@@ -232,8 +240,8 @@ def subgradient(
 ) -> None:
     """Write the subgradient of ``v phi`` at `theta` nearest to `target` in the metric 1/a.
 
-    Between different values the ties pull with all they have. What is left of `target` is projected cluster by
-    cluster: the residual of the projection minimises a penalty of the cluster alone (Moreau).
+    Between different values the subgradient is fixed. The residual is projected cluster by cluster: by Moreau's
+    decomposition, target minus projection is a minimiser with the penalty restricted to the cluster.
     """
     n = pair.n
     nonzero = False
@@ -273,9 +281,9 @@ def subgradient(
 
 @leaf
 def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
-    """Write the part of the subgradients at `theta` that is the same in all: the signs of values and differences.
+    """Write the gradient (n,) of ``v phi`` on the face of `theta`, where zeros stay zero and equal values stay equal.
 
-    It is the slope of ``v phi`` on the face of `theta`, where zeros stay zero and equal values equal.
+    It is the part that all subgradients at `theta` share: the signs of values and of differences.
     """
     cls, n, v = pair
     for i in range(n):
@@ -287,7 +295,7 @@ def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) ->
 
 @leaf
 def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
-    """Number the non-zero clusters of a pair, tied classes of equal value, and return how many; -1 at zeros."""
+    """Write the cluster of each class, -1 at zeros; returns their number. Clusters: connected classes of equal value."""
     cls, n = pair.cls, pair.n
     count = 0
     for i in range(n):
@@ -312,4 +320,4 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -
 
 @leaf
 def bend(penalty: FusedPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
-    """Add nothing: the penalty is linear on a face."""
+    """Hessian-vector product on the face: adds nothing, since the penalty is linear there."""

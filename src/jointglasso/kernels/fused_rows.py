@@ -1,7 +1,7 @@
-"""Screening and proofs of the fused penalty, pair by pair: rows (m, K) with a number for every class.
+"""Screening and certificates of the fused penalty, pair by pair, for rows (m, K) with one number for each class.
 
-Where rounding could decide, sets count as better than they are, by a share `_MARGIN` of the row: classes are joined
-rather than cut, and nothing is proved.
+Where rounding could decide, the gains of sets are increased by the fraction `_MARGIN` of the row: classes are joined
+rather than screened out, and no zero or equality is certified.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _MARGIN = 1e-12
 
 @leaf
 def _l1_norm(row: FloatArray) -> float:
+    """``sum_k |row_k|``."""
     total = 0.0
     for k in range(row.shape[0]):
         total += abs(row[k])
@@ -28,9 +29,10 @@ def _l1_norm(row: FloatArray) -> float:
 
 @njit
 def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Work) -> IntArray:
-    """Signs of theta, were each pair of variables alone; `rows` are weighted covariances.
+    """Signs (m, K) of Theta if each pair were a problem of its own; `rows` are the weighted covariances w_k S_k,ij.
 
-    The classes above zero are the best set of the gains -wS - l1, those below that of wS - l1. Curvatures play no part.
+    The classes with Theta > 0 maximise the gains -wS - l1 less the cut, those with Theta < 0 the gains wS - l1. The
+    curvatures do not enter.
     """
     m, K = rows.shape
     out = np.zeros((m, K), dtype=np.int64)
@@ -43,7 +45,7 @@ def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Work
 
 @leaf
 def _pair_signs(penalty: FusedPair, row: FloatArray, pair: Held, l1: FloatArray, work: Work, out: IntArray) -> None:
-    """Write the signs of one pair; `out` is zero, and l1 room."""
+    """Write the signs (K,) of one pair into `out`, zero before; `l1` (K,) is scratch."""
     K, scale = pair.n, _l1_norm(row)
     min_l1 = np.inf
     below = True
@@ -67,10 +69,10 @@ def _pair_signs(penalty: FusedPair, row: FloatArray, pair: Held, l1: FloatArray,
 
 @njit
 def closure(penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: FloatArray, work: Work) -> BoolArray:
-    """Smallest set of classes, around those joined, outside of which each pair may be cut whatever the data inside.
+    """Smallest superset (m, K) of the `joined` classes outside of which the entry is zero for any data inside.
 
-    The other classes may be cut if each set Q of them has ``|wS(Q)| <= l1(Q) + cut(Q, others) - cut(Q, joined)``: what
-    keeps it at zero is stronger than its covariances and the pull of the joined classes together.
+    The other classes may be screened out if each set Q of them has ``|wS(Q)| <= l1(Q) + cut(Q, others) - cut(Q,
+    joined)``: the sufficient condition with the largest possible derivative from the joined classes.
     """
     m, K = rows.shape
     out = joined.copy()
@@ -82,7 +84,7 @@ def closure(penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: Flo
 
 @leaf
 def _pair_closure(penalty: FusedPair, row: FloatArray, pair: Held, work: Work, out: BoolArray) -> None:
-    """Add to the classes of one pair those that may not be cut."""
+    """Add to the joined classes (K,) of one pair those that may not be screened out."""
     K, scale = pair.n, _l1_norm(row)
     graph = graph_of(penalty, pair, work)
     grown = True
@@ -113,11 +115,12 @@ def proves(
     class_pairs: IntArray,
     work: Work,
 ) -> tuple[BoolArray, BoolArray]:
-    """Zeros of `theta`, and its equalities (P, ties), in all points whose dual is within `radius` of `u`.
+    """Certified zeros (E,) of `theta` and certified equalities (P, C), from a dual point `u` (E,) within `radius` (E,).
 
-    At the optimum every level set is tight: ``|u(Q)| = l1(Q) + cut(Q)``. A class in no set that may be tight is zero,
-    and two classes that no such set separates are equal. `class_pairs` (ties, 2) holds the classes to compare; those that do
-    not hold a pair are zero there. What is neither zero nor equal at `theta` is not asked about.
+    At the optimum every level set Q is tight: ``|u(Q)| = l1(Q) + cut(Q)``. A class in no set that may be tight has a
+    zero entry, and two classes that no such set separates have equal entries. `class_pairs` (C, 2) are the classes to
+    compare; a class in which the pair is screened out counts as zero. Only entries that are zero or equal at `theta`
+    are tested.
     """
     n_pairs = entries.start.shape[0] - 1
     zero = np.zeros(u.shape[0], dtype=np.bool_)
@@ -136,13 +139,13 @@ def _certify_pairs(
     scratch: tuple[Work, IntArray],
     out: tuple[BoolArray, BoolArray],
 ) -> None:
-    """Write zeros and equalities."""
+    """Write the zeros and equalities of all pairs."""
     (theta, u, radius), (work, position), (zero, equal) = dual_point, scratch, out
     for q in range(entries.start.shape[0] - 1):
         first, last = entries.start[q], entries.start[q + 1]
         v = entries.factor[q] if entries.factor.shape[0] else 1.0
         all_below = True
-        for i in range(first, last):  # nearly all are below the thresholds of their classes by far
+        for i in range(first, last):  # nearly all entries are far below the threshold of their class
             all_below = all_below and abs(u[i]) + radius[i] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[i]]
         u_pair, radius_pair, pair = u[first:last], radius[first:last], Held(entries.cls[first:last], last - first, v)
         if all_below or _no_tight_set(penalty, u_pair, radius_pair, pair, work):
@@ -169,7 +172,7 @@ def _certify_pairs(
 
 @leaf
 def _no_tight_set(penalty: FusedPair, u: FloatArray, radius: FloatArray, pair: Held, work: Work) -> bool:
-    """Whether no set at all may be tight."""
+    """Whether no set Q may be tight for any dual point within `radius` of u."""
     n = pair.n
     l1 = work.real[work.real.shape[0] - n :]
     held_weights(penalty, pair, l1)
@@ -192,7 +195,7 @@ def _no_tight_set(penalty: FusedPair, u: FloatArray, radius: FloatArray, pair: H
 
 @leaf
 def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float, included: int, excluded: int) -> bool:
-    """Whether a set with `included`, but without `excluded` (if not negative), may be tight."""
+    """Whether a set that contains `included`, and not `excluded` (unless negative), may be tight."""
     for side in range(2):
         sign = 1.0 - 2.0 * side
         big_m = 1.0
@@ -202,9 +205,9 @@ def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float
             graph.gain[k] = sign * u[k] + radius[k] - graph.l1[k] + margin
             big_m += abs(graph.gain[k])
             max_gain += graph.gain[k] if k == included else max(graph.gain[k], 0.0)
-        # More than all other gains and ties could be worth decides about one class.
+        # A gain above the sum of all other gains and edge weights forces one class into Q, or out of it.
         big_m += _class_graph_bound(graph)
-        if max_gain < -1e-12 * big_m:  # no set is worth more, whatever the ties
+        if max_gain < -1e-12 * big_m:  # an upper bound for every set, whatever the edge weights
             continue
         graph.gain[included] += big_m
         if excluded >= 0:
@@ -216,7 +219,7 @@ def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float
 
 @leaf
 def _class_graph_bound(graph: Graph) -> float:
-    """At least the sum of all ties."""
+    """Upper bound on the sum of all edge weights."""
     total = 0.0
     if graph.shape == GENERAL:
         for k in range(graph.n):

@@ -1,6 +1,6 @@
-"""The group penalty of one pair: ``v (lambda1 |t|_1 + lambda2 |t|_2)`` over the n classes that hold it.
+"""Group penalty of one pair: ``v (lambda1 |t|_1 + lambda2 |t|_2)``, t the n entries in the classes that contain it.
 
-The classes that do not hold a pair, and which ones do, make no difference: `Held.cls` is not looked at.
+All classes are alike, so that the class numbers of the pair are not used.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.pair_types import GroupPair, Held, Work
 
-#: Twice the argument costs twice as much.
+#: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.
 HOMOGENEOUS = True
 
 
 def room(n_classes: int) -> int:
-    """Numbers that the functions below need as room to work in."""
+    """Length of each workspace array for K classes."""
     return n_classes
 
 
 @leaf(forceinline=True)
 def soft(value: float, threshold: float) -> float:
-    """Soft-threshold one number."""
+    """Soft-thresholding ``sign(value) (|value| - threshold)_+``."""
     if value > threshold:
         return value - threshold
     if value < -threshold:
@@ -32,7 +32,7 @@ def soft(value: float, threshold: float) -> float:
 
 @leaf(forceinline=True)
 def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, float]:
-    """The two penalties of one pair; an empty `factor` stands for ones."""
+    """(lambda1, lambda2) times the weight of one pair; an empty `factor` stands for ones."""
     if factor.shape[0] == 0:
         return penalty.lambda1, penalty.lambda2
     return factor[pair] * penalty.lambda1, factor[pair] * penalty.lambda2
@@ -40,13 +40,13 @@ def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, f
 
 @leaf(forceinline=True)
 def threshold(penalty: GroupPair, k: int) -> float:
-    """A pair below this in every class is inside the dual ball."""
+    """lambda1: a pair with ``|u_k| <= v lambda1`` in every class is in the dual ball."""
     return penalty.lambda1
 
 
 @leaf(forceinline=True)
 def value(penalty: GroupPair, theta: FloatArray, pair: Held) -> float:
-    """Penalty of the pair."""
+    """Penalty of the n entries `theta` of the pair."""
     n, v = pair.n, pair.v
     absolute = 0.0
     squares = 0.0
@@ -58,11 +58,11 @@ def value(penalty: GroupPair, theta: FloatArray, pair: Held) -> float:
 
 @leaf(forceinline=True)
 def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
-    """Minimise ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, into `out`.
+    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, a > 0.
 
-    With s = soft(b, lambda1) the solution is x_k = s_k r / (a_k r + lambda2), r = |x| the root of
-    ``sum_k s_k^2 / (a_k r + lambda2)^2 = 1``; Newton on one over the root of that sum, which is concave and
-    increasing in r, climbs to it from the left end of its bracket.
+    With s = soft(b, lambda1) the solution is x_k = s_k r / (a_k r + lambda2), where r = |x|_2 is the root of
+    ``sum_k s_k^2 / (a_k r + lambda2)^2 = 1``. Newton's method on the reciprocal square root of that sum, concave and
+    increasing in r, converges monotonically from the left end of the bracket.
     """
     n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
@@ -93,7 +93,7 @@ def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
             slope += term * a[k] / scale
         step = total * (np.sqrt(total) - 1.0) / slope
         r += step
-        if abs(step) <= 1e-8 * r:  # the next one would be the square of that
+        if abs(step) <= 1e-8 * r:  # quadratic convergence: the next relative step would be about 1e-16
             break
     for k in range(n):
         out[k] *= r / (a[k] * r + lambda2)
@@ -101,7 +101,7 @@ def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
 
 @leaf(forceinline=True)
 def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
-    """Whether u is a subgradient of the penalty at zero: ``sum_k (|u_k| - lambda1)_+^2 <= lambda2^2``."""
+    """Whether u (n,) is in the dual ball, the subdifferential at zero: ``sum_k (|u_k| - lambda1)_+^2 <= lambda2^2``."""
     n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2
@@ -116,7 +116,7 @@ def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
 def subgradient(
     penalty: GroupPair, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
-    """Subgradient of the penalty at `theta` nearest to `target`, in the plain metric, into `out`."""
+    """Write the subgradient (n,) of the penalty at `theta` nearest to `target` in the Euclidean metric; `a` is unused."""
     n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2
@@ -142,14 +142,14 @@ def subgradient(
 
 @leaf(forceinline=True)
 def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
-    """Smallest g >= 0 with u in g times the dual ball ``{u : sum_k (|u_k| - lambda1)_+^2 <= lambda2^2}``.
+    """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g lambda1)_+^2 <= (g lambda2)^2``.
 
-    With the m largest |u_k| above g*lambda1 the boundary is the quadratic
+    With the m largest |u_k| above g lambda1 the boundary is the quadratic
     (m lambda1^2 - lambda2^2) g^2 - 2 lambda1 A g + Q = 0, A and Q their sum and sum of squares; the smaller root is the
-    one with every excess positive.
+    one at which every |u_k| - g lambda1 is positive.
     """
     n, v, magnitudes = pair.n, pair.v, work.real
-    for k in range(n):  # sorted, the largest first
+    for k in range(n):  # insertion sort, descending
         slot = k
         while slot > 0 and magnitudes[slot - 1] < abs(u[k]):
             magnitudes[slot] = magnitudes[slot - 1]
@@ -178,7 +178,7 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
 
 @leaf
 def slope(penalty: GroupPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
-    """Write the slope of the penalty on the face of `theta`; zero where that is."""
+    """Write the gradient (n,) of the penalty on the face of `theta`, where zeros stay zero; zero there."""
     n, v = pair.n, pair.v
     squares = 0.0
     for k in range(n):
@@ -192,7 +192,7 @@ def slope(penalty: GroupPair, theta: FloatArray, pair: Held, out: FloatArray) ->
 
 @leaf
 def clusters(penalty: GroupPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
-    """Number the non-zero entries of a pair and return how many; -1 at zeros. Nothing makes values equal."""
+    """Number the non-zero entries of a pair, -1 at zeros; returns their number. Equal values are not favoured."""
     n = pair.n
     count = 0
     for k in range(n):
@@ -205,7 +205,7 @@ def clusters(penalty: GroupPair, theta: FloatArray, pair: Held, out: IntArray) -
 
 @leaf
 def bend(penalty: GroupPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
-    """Add the change of the slope along a step: ``v lambda2 (step - t t' step / |t|^2) / |t|``."""
+    """Add the Hessian-vector product on the face: ``v lambda2 (step - t t' step / |t|^2) / |t|``."""
     n, v = pair.n, pair.v
     if penalty.lambda2 == 0.0:
         return

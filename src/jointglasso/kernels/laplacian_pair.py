@@ -1,7 +1,7 @@
-"""The Laplacian penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + sum_{k<l} ties_kl (t_k - t_l)^2``.
+"""Laplacian penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + sum_{k<l} g_kl (t_k - t_l)^2``.
 
-The arguments are those of `fused_pair`, of whose type this is one shape. A class that is cut pulls here as a ridge:
-``ties_kl t_k^2``.
+Arguments as in `fused_pair`, with the same penalty type and the shape LAPLACIAN. A class l in which the pair is
+screened out adds the ridge term ``g_kl t_k^2``.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.cache import leaf
 from jointglasso.kernels.pair_types import FusedPair, Held, Work
 
-#: Sweeps over the classes of a pair before its support is solved for directly, and how often that is tried.
+#: Coordinate descent sweeps over the classes of a pair before its support is solved directly; most rounds of both.
 _SWEEPS, _MAX_ROUNDS = 4, 500
 
 
-#: The squares of the ties grow faster than their argument.
+#: The squared differences are not positively homogeneous of degree one.
 HOMOGENEOUS = False
 
 
 def room(n_classes: int) -> int:
-    """Length of each of the two work arrays."""
+    """Length of each of the two workspace arrays for K classes."""
     return n_classes * n_classes + 3 * n_classes
 
 
 @leaf
 def _degree(penalty: FusedPair, k: int) -> float:
-    """Sum of the ties of a class, to cut classes too."""
+    """Degree ``sum_l g_kl`` of class k in the class graph, over all K classes."""
     total = 0.0
     for j in range(penalty.ties.shape[0]):
         total += penalty.ties[k, j]
@@ -36,7 +36,7 @@ def _degree(penalty: FusedPair, k: int) -> float:
 
 @leaf
 def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
-    """``v phi`` of the values in the classes that hold the pair, zero in the others."""
+    """``v phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
     cls, n, v = pair
     total = 0.0
     for i in range(n):
@@ -54,9 +54,10 @@ def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
 
 @leaf(forceinline=True)
 def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
-    """Write the minimiser of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a guess at it.
+    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a warm start.
 
-    Sweeps find the support; on it the equations are linear. Sweeps go on while their solution has other signs.
+    Coordinate descent identifies the support, on which the equations are linear. It continues where the solution of
+    these has other signs.
     """
     cls, n, v = pair
     degree = work.real[:n]
@@ -79,7 +80,7 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
 
 @leaf
 def _neighbour_term(penalty: FusedPair, x: FloatArray, pair: Held, i: int) -> float:
-    """``2 v sum_l ties_kl x_l`` over the classes that hold the pair."""
+    """``2 v sum_l g_kl x_l`` over the classes that contain the pair, k the class at position `i`."""
     cls, n, v = pair
     total = 0.0
     for j in range(n):
@@ -89,6 +90,7 @@ def _neighbour_term(penalty: FusedPair, x: FloatArray, pair: Held, i: int) -> fl
 
 @leaf
 def _soft(value: float, threshold: float) -> float:
+    """Soft-thresholding ``sign(value) (|value| - threshold)_+``."""
     if value > threshold:
         return value - threshold
     if value < -threshold:
@@ -98,7 +100,7 @@ def _soft(value: float, threshold: float) -> float:
 
 @leaf
 def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, x: FloatArray, work: Work) -> bool:
-    """Solve the linear equations on the support and signs of `x`; keep the solution if it is the minimiser."""
+    """Solve the linear equations on the support and signs of `x`; accept the solution if the KKT conditions hold."""
     cls, n, v = pair
     reals = work.real
     rhs = reals[n : 2 * n]
@@ -117,7 +119,7 @@ def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: He
         rhs[row] = b[i] - v * penalty.l1[cls[i]] * np.sign(x[i])
         matrix[row, row] = a[i]
         for j in range(free.shape[0]):
-            if free[j] == 0:  # what is zero pulls towards it
+            if free[j] == 0:  # g_kl (t_k - 0)^2 is a ridge term
                 matrix[row, row] += 2.0 * v * penalty.ties[cls[i], j]
         for column in range(size):
             if column != row:
@@ -126,7 +128,7 @@ def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: He
     for row in range(size):
         if rhs[row] * x[support[row]] <= 0.0:
             return False
-    # The conditions at the zeros, at the new values: scattered behind the matrix.
+    # KKT conditions at the zeros, for the new values, which are scattered behind the matrix.
     solution = reals[2 * n + n * n : 3 * n + n * n]
     for i in range(n):
         solution[i] = 0.0
@@ -142,10 +144,10 @@ def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: He
 
 @leaf
 def _solve_laplacian(matrix: FloatArray, rhs: FloatArray, size: int) -> None:
-    """Solve ``(e_i + sum_j t_ij) x_i - sum_j t_ij x_j = right_i`` in place; the diagonal of `matrix` is e > 0.
+    """Solve ``(e_i + sum_j g_ij) x_i - sum_j g_ij x_j = rhs_i`` in place; the diagonal of `matrix` is e > 0.
 
-    Eliminated without a difference: what is left has ties and e of its own, sums of positive numbers. With the diagonal
-    written out instead, ties in units far from those of e would leave nothing of e.
+    Gaussian elimination without subtractions: the Schur complement has the same form, with g and e that are sums of
+    positive numbers. With an explicit diagonal, an e much smaller than g would be lost to cancellation.
     """
     for row in range(size):
         pivot = matrix[row, row]
@@ -167,14 +169,14 @@ def _solve_laplacian(matrix: FloatArray, rhs: FloatArray, size: int) -> None:
 
 @leaf(forceinline=True)
 def threshold(penalty: FusedPair, k: int) -> float:
-    """A pair none of whose classes exceeds it, times the weight of the pair, is inside the dual ball."""
+    """l1 weight of class k: a pair with ``|u_k| <= v l1_k`` in every class is in the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
 @leaf(forceinline=True)
 def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
-    """Whether `u` is a subgradient of ``v phi`` at zero; the ties are smooth there and play no part."""
+    """Whether `u` (n,) is in the subdifferential of ``v phi`` at zero: ``|u_k| <= v l1_k``, as differences are smooth."""
     cls, n, v = pair
     below_threshold = True
     for i in range(n):
@@ -184,7 +186,7 @@ def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
 
 @leaf
 def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
-    """Largest ``|u_k| / l1_k``."""
+    """Gauge of the dual ball: the largest ``|u_k| / (v l1_k)``."""
     cls, n, v = pair
     ratio = 0.0
     for i in range(n):
@@ -198,7 +200,7 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
 def subgradient(
     penalty: FusedPair, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
-    """Write the subgradient of ``v phi`` at `theta` nearest to `target`: within l1 of the ties' where theta is zero."""
+    """Write the subgradient of ``v phi`` at `theta` nearest to `target`: at zeros, clipped to +-l1 around the smooth part."""
     cls, n, v = pair
     slope(penalty, theta, pair, out)
     for i in range(n):
@@ -209,7 +211,7 @@ def subgradient(
 
 @leaf
 def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
-    """Write the part of the subgradients at `theta` that is the same in all: the slope of ``v phi`` on its face."""
+    """Write the gradient (n,) of ``v phi`` on the face of `theta`: smooth part and signs of the l1 part."""
     cls, n, v = pair
     for i in range(n):
         smooth_term = v * 2.0 * _degree(penalty, cls[i]) * theta[i] - _neighbour_term(penalty, theta, pair, i)
@@ -218,7 +220,7 @@ def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) ->
 
 @leaf
 def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
-    """Number the non-zero entries of a pair and return how many; -1 at zeros. Values are equal by chance only."""
+    """Number the non-zero entries of a pair, -1 at zeros; returns their number. Equal values are not favoured."""
     n = pair.n
     count = 0
     for i in range(n):
@@ -231,7 +233,7 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -
 
 @leaf
 def bend(penalty: FusedPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
-    """Add the change of the slope along a step."""
+    """Add the Hessian-vector product of the smooth part with `step`."""
     cls, n, v = pair
     for i in range(n):
         out[i] += v * 2.0 * _degree(penalty, cls[i]) * step[i] - _neighbour_term(penalty, step, pair, i)

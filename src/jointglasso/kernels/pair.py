@@ -1,11 +1,11 @@
-"""The penalty of one pair in compiled code: functions chosen by the type of the penalty when a kernel is compiled.
+"""Functions of one pair in compiled code, dispatched on the type of the penalty when a kernel is compiled.
 
-A kernel that is given a `GroupPair` or a `FusedPair` calls ``pair_update(penalty, ...)`` and gets the function `update`
-of the module that goes with it. Each type has compiled kernels of its own, so that the group penalty pays for no other;
-the fused and the Laplacian penalty share theirs, since these take long to compile. What the functions compute is said
-in `group_pair`; all modules offer the same names and arguments.
+A kernel with a `GroupPair` or a `FusedPair` argument calls ``pair_update(penalty, ...)``, which is the function
+`update` of the corresponding module. Each type has separately compiled kernels, so that the group penalty does not pay
+for the others; the fused and the Laplacian penalty share theirs, because of the compile time, and are distinguished at
+run time. `group_pair` documents the functions; all modules define the same names with the same arguments.
 
-The bodies below say only what is asked for: Python never runs them, the overloads that follow take their place.
+The Python bodies below only document the signatures: compiled code uses the overloads that follow.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from jointglasso.kernels import fused_pair, group_pair, laplacian_pair
 from jointglasso.kernels.cache import HELPER
 from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, Held, Work
 
-#: Modules of each type; of two the second is meant where the `shape` is LAPLACIAN.
+#: Modules of each penalty type; of two, the second one applies where the `shape` is LAPLACIAN.
 _MODULES: dict[type, list[ModuleType]] = {GroupPair: [group_pair], FusedPair: [fused_pair, laplacian_pair]}
 
-#: lambda2 of the group penalty, in units of lambda1, up to which it ties the classes weakly. Were hubs of 500 pairs
-#: rescaled class by class at five times lambda1, they would be overshot from sweep to sweep, and never settle.
+#: Largest lambda2 / lambda1 of the group penalty at which the classes count as weakly coupled. At a ratio of 5, columns
+#: of 500 pairs that are rescaled class by class overshoot in every sweep and do not converge.
 _WEAK_COUPLING = 0.5
 
-#: Functions of one pair make no arrays, so that no references need be counted (see `cache.leaf`).
+#: Functions of one pair allocate no arrays, so that reference counting is switched off (see `cache.leaf`).
 _INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
 
 Penalty = Any
@@ -36,65 +36,65 @@ Penalty = Any
 
 
 def module_of(penalty: Penalty) -> ModuleType:
-    """Module with the functions of a penalty."""
+    """Module with the functions of one pair for a penalty."""
     modules = _MODULES[type(penalty)]
     return modules[1] if len(modules) > 1 and penalty.shape == LAPLACIAN else modules[0]
 
 
 def pair_homogeneous(penalty: Penalty) -> bool:
-    """Whether twice the argument costs twice as much."""
+    """Whether ``phi(c t) = c phi(t)`` for c > 0."""
     raise NotImplementedError
 
 
 def pair_apart(penalty: Penalty) -> bool:
-    """Whether a class may be rescaled by itself, because the penalty ties the classes weakly."""
+    """Whether each class may be rescaled separately, because the penalty couples the classes weakly."""
     raise NotImplementedError
 
 
 def pair_threshold(penalty: Penalty, k: int) -> float:
-    """Where a pair is below its weight times this in every class it is inside the dual ball."""
+    """Bound such that ``|u_k| <= v threshold_k`` in every class implies that u is in the dual ball."""
     raise NotImplementedError
 
 
 def pair_value(penalty: Penalty, theta: FloatArray, pair: Held) -> float:
-    """Penalty of a pair."""
+    """Penalty of the entries `theta` (n,) of a pair."""
     raise NotImplementedError
 
 
 def pair_update(penalty: Penalty, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
-    """Minimise ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, into `out`, which holds a guess at it."""
+    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty; `out` holds a warm start."""
     raise NotImplementedError
 
 
 def pair_inside(penalty: Penalty, u: FloatArray, pair: Held, work: Work) -> bool:
-    """Whether u is a subgradient of the penalty at zero."""
+    """Whether u (n,) is in the dual ball: the subdifferential of the penalty at zero."""
     raise NotImplementedError
 
 
 def pair_subgradient(
     penalty: Penalty, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
-    """A subgradient of the penalty at `theta`, the nearest to `target`, into `out`; a: curvatures that may serve."""
+    """Write the subgradient (n,) of the penalty at `theta` nearest to `target`, possibly in the metric 1/a (curvatures)."""
     raise NotImplementedError
 
 
 def pair_gauge(penalty: Penalty, u: FloatArray, pair: Held, work: Work) -> float:
-    """Smallest g >= 0 with u in g times the subdifferential at zero."""
+    """Gauge of the dual ball: the smallest g >= 0 with u in g times the subdifferential at zero."""
     raise NotImplementedError
 
 
 def pair_slope(penalty: Penalty, theta: FloatArray, pair: Held, out: FloatArray) -> None:
-    """Slope of the penalty at each entry, while zeros stay zero and clusters equal; what it is at zeros is not said."""
+    """Write the gradient (n,) of the penalty on the face of `theta`: zeros and equalities fixed. Undefined at zeros."""
     raise NotImplementedError
 
 
 def pair_clusters(penalty: Penalty, theta: FloatArray, pair: Held, out: IntArray) -> int:
-    """Number of the cluster of each entry, -1 at zeros, and how many there are."""
+    """Write the cluster number (n,) of each entry, -1 at zeros; returns the number of clusters."""
     raise NotImplementedError
 
 
 def pair_bend(penalty: Penalty, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
-    """Add to `out` by how much the slope changes along a step on the face, which is zero where `theta` is."""
+    """Add to `out` the Hessian-vector product of the penalty on the face with `step`, zero where `theta` is."""
     raise NotImplementedError
 
 
@@ -115,7 +115,7 @@ def _weakly_coupled(penalty: Any) -> Any:
 
 
 def _dispatch(stub: Callable[..., Any], name: str) -> None:
-    """Let compiled code that calls `stub` call the function of this name, of the module that goes with a penalty."""
+    """Overload `stub` in compiled code by the function `name` of the module of the penalty."""
 
     @overload(stub, strict=False, jit_options=_INLINE)
     def choose(penalty: Any, *arguments: Any) -> Any:
