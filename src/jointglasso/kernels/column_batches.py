@@ -1,11 +1,12 @@
-"""Batches of columns that are visited from the same W, and how they become one matrix again.
+"""Sweeps over batches of columns that are updated from the same W, and the coupling of a batch into one matrix.
 
-Let C be the variables of a batch and R the others. No two columns of C have a non-zero entry between them, so that the
-new columns are w_j = -W_RR b_j with b_j = t_j / tau_j on R, and the new W is definite if and only if the Schur
-complement of W_RR is. Its diagonal is 1 / tau_j. A pair i, j of C gets the value b_i' W_RR b_j that a visit one after
-the other would give it: then nothing is off the diagonal, and W is definite. Only where that value lies outside the
-dual ball it is drawn towards the nearest point inside, as far as the diagonal still outweighs what that puts beside it.
-Such a pair wants to be non-zero, and becomes an active pair of one of its columns: so the two are in one batch no more.
+Let C be the variables of a batch and R the others. Theta has no non-zero entries among the columns of C, so that the
+new columns are w_j = -W_RR b_j with b_j = t_j / tau_j on R, and the new W is positive definite if and only if the Schur
+complement of W_RR is. Its diagonal is 1 / tau_j. A pair i, j of C gets the value b_i' W_RR b_j that sequential updates
+would give it: the Schur complement is then diagonal and W positive definite. Where that value lies outside the dual
+ball it is moved towards its projection onto the ball, as far as the Schur complement stays diagonally dominant. Such a
+pair violates the KKT conditions at zero and becomes an active pair of one of its columns, so that the two are no longer
+in one batch.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from jointglasso.kernels.pair import Penalty, pair_inside, pair_subgradient, pai
 from jointglasso.kernels.pair_types import Held, SparseColumns, Stack
 from jointglasso.kernels.team import Team, all_done, await_job, done, end, post, take
 
-#: Most that the scaled sum of a row off the diagonal of the Schur complement may be, its diagonal being 1.
+#: Bound on the off-diagonal row sums of the Schur complement, scaled to a diagonal of 1: diagonal dominance.
 _MAX_ROW_SUM = 0.9
 
-#: The steps of a batch that are shared out; the pieces of the second.
+#: Parallel steps of a batch, and the number of tasks of the second.
 _UPDATE, _MIRROR, _COUPLE = range(3)
 _N_MIRROR_TASKS = 64
 
 
 @njit
 def colours(start: IntArray, other: IntArray, order: IntArray, max_size: int) -> IntArray:
-    """Colours of the variables of a symmetric graph, no two neighbours alike, at most `max_size` of each: first fit."""
+    """Greedy colouring (n,) of a symmetric graph (CSR) in the given order, at most `max_size` variables of a colour."""
     n = start.shape[0] - 1
     colour = np.full(n, -1)
     filled = np.zeros(n + 1, np.int64)
@@ -53,7 +54,7 @@ def colours(start: IntArray, other: IntArray, order: IntArray, max_size: int) ->
 
 @njit
 def cut_batches(start: IntArray, other: IntArray, max_size: int) -> IntArray:
-    """Where batches begin, and the end: at most `max_size` consecutive variables, no two of them tied."""
+    """Bounds of the batches: runs of at most `max_size` consecutive variables without an edge among them."""
     n = start.shape[0] - 1
     batch_bounds = np.empty(n + 1, np.int64)
     batch_bounds[0] = 0
@@ -76,7 +77,7 @@ def cut_batches(start: IntArray, other: IntArray, max_size: int) -> IntArray:
 
 @helper
 def _locate_batch(blocks: Stack, batch: Batch) -> None:
-    """Places lo..hi-1 of the variables of a batch in each block."""
+    """Write the rows lo..hi-1 of the variables of a batch in each block."""
     lo, hi = batch.lo, batch.hi
     lo[:] = 0
     hi[:] = 0
@@ -91,15 +92,15 @@ def _locate_batch(blocks: Stack, batch: Batch) -> None:
 
 @helper
 def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: Hands, sweep: Sweep) -> None:
-    """Give the pairs of column d of a batch with those before it their values, in both rows.
+    """Write the entries of W between column d of a batch and the earlier ones, in both rows.
 
-    The columns of the batch must be in all other rows.
+    The columns of the batch must have been mirrored into all other rows.
     """
     blocks, updates, W = sweep.stack, sweep.visited, sweep.ascent.W
     n_classes = blocks.block_of.shape[0]
     zero, one = np.zeros(n_classes), np.ones(n_classes)
     updates.shifted[d] = False
-    updates.shift[:, d, :d] = 0.0  # what an earlier batch left there is not of these pairs
+    updates.shift[:, d, :d] = 0.0  # values of an earlier batch
     if updates.n_pairs[d] < 0:
         return
     for k in range(n_classes):
@@ -119,6 +120,7 @@ def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: Hand
 
 @helper
 def _subtract(factor: float, row: FloatArray, out: FloatArray) -> None:
+    """``out -= factor * row``."""
     for i in range(out.shape[0]):
         out[i] -= factor * row[i]
 
@@ -127,7 +129,7 @@ def _subtract(factor: float, row: FloatArray, out: FloatArray) -> None:
 def _couple_batch_pair(
     penalty: Penalty, c: int, d: int, batch: Batch, scratch: tuple[Hands, FloatArray, FloatArray], sweep: Sweep
 ) -> None:
-    """Write a pair inside the batch into both of its rows, and note how far it was drawn."""
+    """Write the entries of W of a pair inside the batch, projected onto the dual ball, and note the shift."""
     i, j, (workspace, zero, one) = batch.begin + c, batch.begin + d, scratch
     blocks, updates, W = sweep.stack, sweep.visited, sweep.ascent.W
     u, new, cls = workspace.room.a, workspace.room.new, workspace.room.cls
@@ -150,7 +152,9 @@ def _couple_batch_pair(
     if outside:
         pair_subgradient(penalty, zero, u, one, Held(cls, n_present, v), new, workspace.room.work)
         updates.shifted[d] = True
-        updates.other[d, updates.n_pairs[d]] = i  # a zero that the next sweep is to look at: it ties the columns
+        updates.other[d, updates.n_pairs[d]] = (
+            i  # an explicit zero: active in the next sweep, and an edge between the two columns
+        )
         updates.value[d, updates.n_pairs[d]] = 0.0
         updates.n_pairs[d] += 1
     for e in range(n_present):
@@ -165,7 +169,7 @@ def _couple_batch_pair(
 
 @helper
 def _restore_diagonal_dominance(blocks: Stack, batch: Batch, W: FloatArray, updates: Visited) -> None:
-    """Take back a part of what pairs were drawn where it could outweigh the diagonal of the Schur complement."""
+    """Undo a part of the shifts where they could exceed the diagonal of the Schur complement."""
     n_classes, m = blocks.block_of.shape[0], batch.end - batch.begin
     row_sum = np.zeros((n_classes, m))
     for k in range(n_classes):
@@ -200,7 +204,7 @@ def _mirror_rows(first: int, last: int, blocks: Stack, batch: Batch, W: FloatArr
 
 @helper
 def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColumns:
-    """Make sure of W, give Theta its new diagonal, add up the changes; the columns with those of the batch."""
+    """Restore definiteness, update the diagonal of Theta, sum up the changes; the columns with those of the batch."""
     blocks, state, updates = sweep.stack, sweep.ascent, sweep.visited
     old = state.columns
     n = new.start[batch.begin]
@@ -230,7 +234,7 @@ def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColum
 
 @helper
 def _with_capacity(n_needed: int, n: int, columns: SparseColumns) -> SparseColumns:
-    """The first n pairs of the columns, with room for more than those wanted if there was too little."""
+    """The first n pairs of the columns, reallocated if the capacity is below `n_needed`."""
     if n_needed <= columns.other.shape[0]:
         return columns
     other, value = np.empty(2 * n_needed, np.int64), np.empty((2 * n_needed, columns.value.shape[1]))
@@ -249,7 +253,7 @@ def _append(other: IntArray, value: FloatArray, n: int, columns: SparseColumns) 
 
 @helper
 def _batch_pairs(batch: Batch, sweep: Sweep) -> int:
-    """Pairs of the columns of a batch."""
+    """Number of pairs in the columns of a batch."""
     old, n_pairs = sweep.ascent.columns, sweep.visited.n_pairs
     n = 0
     for c in range(batch.end - batch.begin):
@@ -268,9 +272,10 @@ def sweep_columns(
     sweep: Sweep,
     team: Team,
 ) -> SparseColumns:
-    """Visit the batches between the `batch_bounds`, as the leader of a team or as one who helps; the new columns.
+    """Columns of Theta after one sweep over the batches between `batch_bounds`; W and diagonal are updated in place.
 
-    `column_order` are the columns of each batch, by their numbers in it, in the order in which they are taken.
+    Called once by every thread of a team: the leader posts the steps of each batch, the others execute tasks.
+    `column_order` lists the columns of each batch, numbered within it, in the order of their execution.
     """
     blocks, new = sweep.stack, sweep.ascent.columns
     if not is_leader:
@@ -297,7 +302,7 @@ def sweep_columns(
 
 @helper
 def _run_tasks(penalty: Penalty, column_order: IntArray, workspace: Hands, sweep: Sweep, team: Team) -> None:
-    """Do what can be taken of the present step of a batch."""
+    """Execute tasks of the current step of a batch until none remains."""
     n_members = sweep.stack.variable.shape[0]
     while True:
         task = take(team)

@@ -1,11 +1,11 @@
-"""A step of one column on its face: support, signs and equal values stay, and the rest is a smooth problem.
+"""Conjugate gradient step of one column update on the current face: support, signs and equal values are fixed.
 
-Coordinate descent finds the face of a column in a few passes and then creeps: where all variables are correlated with
-one another, a hundred passes are not rare. Conjugate gradients on the face take one product with the active part of W
-for each of its few unlike eigenvalues, and coordinate descent goes on from there.
+Coordinate descent identifies the face of a column in a few passes and then converges slowly if all variables are
+correlated: a hundred passes are common. On the face the problem is smooth, and conjugate gradients need about one
+product with the active part of W for each of its distinct eigenvalues. Coordinate descent continues from there.
 
-All arrays have a row for each class and a column for each active pair; the gram matrix is zero where a class does not
-hold a pair, and so is x.
+Arrays have shape (K, n): a row for each class and a column for each active pair. The Gram matrix and x are zero where a
+class does not contain a pair.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_bend, pair_clusters, pair_slope, pair_value
 from jointglasso.kernels.pair_types import Held
 
-#: Most steps of conjugate gradients; the part of the squared residual at which they end, and the part of the tolerance.
+#: Most conjugate gradient steps; they end at this fraction of the squared residual, or this fraction of the tolerance.
 _MAX_STEPS, _REDUCTION, _TOLERANCE_FRACTION = 60, 1e-3, 0.3
 
-#: Lengths of the step that are tried.
+#: Step lengths of the backtracking line search.
 _LENGTHS = (1.0, 0.3, 0.1)
 
 
@@ -33,29 +33,29 @@ Gram = FloatArray | NDArray[np.float32]
 
 
 class ActivePairs(NamedTuple):
-    """The problem of a column on its active pairs, tau being fixed."""
+    """Problem of a column on its n active pairs, at fixed tau."""
 
     gram: Gram
-    """(K, n, n): the active part of W."""
+    """(K, n, n): principal submatrix of W on the active pairs."""
     covariance: FloatArray
-    """(K, n): of the column's own variable with the others."""
+    """(K, n): column of S on the active pairs."""
     at: IntArray
-    """(n, K): its place among them, -1 where a class does not hold it."""
+    """(n, K): index of each pair in the arrays of each class, -1 where a class does not contain it."""
     factor: FloatArray
     """(n,): weight of each pair in the penalty."""
 
 
 class Face(NamedTuple):
-    """Where a column may go: zeros stay zero, signs as they are, clusters equal."""
+    """Face of a column: zeros stay zero, signs are kept, clusters stay equal."""
 
     leader: IntArray
     """(K, n): first class of the cluster of each entry, -1 at zeros."""
     merged: bool
     """Whether a cluster has several classes."""
     residual: FloatArray
-    """(K, n): steepest descent, and then what is left of it."""
+    """(K, n): negative gradient on the face; updated to the residual of conjugate gradients."""
     inverse: FloatArray
-    """(K, n): one over the diagonal of the second derivative, zero off the face."""
+    """(K, n): inverse diagonal of the Hessian (Jacobi preconditioner), zero off the face."""
 
 
 @helper
@@ -68,9 +68,9 @@ def step_on_face(
     product: FloatArray,
     workspace: Room,
 ) -> bool:
-    """Move x, and its product with the gram matrix, to the minimum on its face if the objective falls on the way.
+    """Move x (K, n) and W x to the minimum on the face of x, if that decreases the objective; whether x moved.
 
-    What would change its sign becomes zero. Whether x moved.
+    Entries that would change their sign become zero.
     """
     n_classes, n = x.shape
     face = _face_of(penalty, pairs, diagonal, x, product, workspace)
@@ -96,7 +96,7 @@ def step_on_face(
 def _face_of(
     penalty: Penalty, pairs: ActivePairs, diagonal: Own, x: FloatArray, product: FloatArray, workspace: Room
 ) -> Face:
-    """The face of x."""
+    """Face of x, with the negative gradient and the preconditioner there."""
     n_classes, n = x.shape
     leader = np.full((n_classes, n), -1)
     residual, inverse = np.zeros((n_classes, n)), np.zeros((n_classes, n))
@@ -137,7 +137,7 @@ def _face_of(
 def _conjugate_gradients(
     penalty: Penalty, pairs: ActivePairs, diagonal: Own, tolerance: float, x: FloatArray, face: Face, workspace: Room
 ) -> FloatArray:
-    """The step on the face that the second derivative takes to the steepest descent, or near it."""
+    """Step (K, n) on the face: approximate solution of Hessian times step = negative gradient."""
     residual, inverse = face.residual, face.inverse
     step, hvp, direction = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
     squared = first = _update_direction(0.0, inverse, residual, direction)
@@ -177,7 +177,7 @@ def _hvp(
     out: FloatArray,
     workspace: Room,
 ) -> None:
-    """Product of the second derivative with a direction on the face."""
+    """Write the Hessian-vector product with a direction on the face."""
     n_classes, n = x.shape
     for k in range(n_classes):
         row = out[k]
@@ -202,7 +202,7 @@ def _hvp(
 def _value(
     penalty: Penalty, pairs: ActivePairs, diagonal: Own, x: FloatArray, product: FloatArray, workspace: Room
 ) -> float:
-    """Objective of the column for this tau, but for a constant."""
+    """Objective of the column at this tau, up to a constant."""
     total = 0.0
     for k in range(x.shape[0]):
         for a in range(x.shape[1]):
@@ -215,7 +215,7 @@ def _value(
 
 @leaf
 def _gather(slots: IntArray, a: int, values: FloatArray, out: FloatArray, cls: IntArray) -> int:
-    """Numbers of one pair in the classes that hold it, one after another, and these classes; how many."""
+    """Copy the values of pair a in the classes that contain it, and these classes; returns their number."""
     m = 0
     for k in range(values.shape[0]):
         if slots[a, k] >= 0:
@@ -227,7 +227,7 @@ def _gather(slots: IntArray, a: int, values: FloatArray, out: FloatArray, cls: I
 
 @helper
 def _average(leader: IntArray, values: FloatArray) -> None:
-    """Give all members of a cluster their mean."""
+    """Replace the values of each cluster by their mean: the projection onto the face."""
     n_classes, n = values.shape
     total, count = np.zeros(n_classes), np.zeros(n_classes)
     for a in range(n):
@@ -244,7 +244,7 @@ def _average(leader: IntArray, values: FloatArray) -> None:
 
 @leaf
 def _update_direction(beta: float, inverse: FloatArray, residual: FloatArray, direction: FloatArray) -> float:
-    """Make the direction ``inverse * left`` plus a part of itself; its product with `residual`."""
+    """``direction = inverse * residual + beta * direction``; returns its inner product with `residual`."""
     along = 0.0
     for k in range(residual.shape[0]):
         for a in range(residual.shape[1]):

@@ -1,4 +1,8 @@
-"""Parts that the sweeps over the columns of big and of small groups share."""
+"""Column update shared by the sweeps over large and small groups: coordinate descent, diagonal entry, rescaling.
+
+For column j, in every class: x = t the column of Theta off the diagonal, tau = Theta_jj, W_11 the other rows and
+columns of W (see `kernels.columns` for the problem).
+"""
 
 from __future__ import annotations
 
@@ -12,23 +16,26 @@ from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_homogeneous, pair_update
 from jointglasso.kernels.pair_types import Blocks, Columns, Held, Work
 
-#: One over the most by which a visit multiplies a column. Hubs begin at a twentieth of what they become, and less: left
-#: to `own_step` they would creep there, and Theta would not be definite before.
+#: Reciprocal of the largest factor by which one update rescales a column. Columns of hub variables may grow twentyfold
+#: or more; without rescaling they converge slowly, and Theta is not positive definite until then.
 _LEAST_REST = 0.05
 
 
 class Room(NamedTuple):
-    """Room for the numbers of one pair."""
+    """Scratch arrays for one pair in K classes."""
 
     a: FloatArray
     b: FloatArray
+    """(K,) both: curvature and linear coefficient of the pair problem."""
     new: FloatArray
+    """(K,): values of the pair."""
     cls: IntArray
+    """(K,): classes that contain the pair."""
     work: Work
 
 
 class Own(NamedTuple):
-    """What a column has of its own in each class: (K,) weight, variance and the diagonal entry of Theta."""
+    """Diagonal data of column j, (K,) each: class weight w_k, W_jj and tau = Theta_jj."""
 
     weight: FloatArray
     variance: FloatArray
@@ -36,36 +43,36 @@ class Own(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column on its way to its solution, in all classes, on what it is given of W and S: whole blocks or a part."""
+    """A column during its update, in all classes, with W and S as full blocks or restricted to the active pairs."""
 
     x: FloatArray
-    """(K, b): the column in each class."""
+    """(K, b): t, the column of Theta off the diagonal."""
     product: FloatArray
-    """(K, b): W_11 x."""
+    """(K, b): W_11 t."""
     own: Own
     here: IntArray
-    """(K,): block of the column; -1: none."""
+    """(K,): block of the column, -1 for none."""
     square: FloatArray
-    """(K,): x' W_11 x."""
+    """(K,): t' W_11 t."""
     ray: FloatArray
-    """(K,): what x and tau were multiplied by last."""
+    """(K,): last rescaling factor of t and tau."""
     W: Any
     S: Any
     base: IntArray
-    """(K,): where the matrix of each class begins in W, its side, where the covariances of the column begin in S."""
+    """(K,): start of the matrix of each class in W; then its side length, and the start of the column in S."""
     side: IntArray
     row: IntArray
     at: IntArray
-    """(n, K): place of each active pair in each class, -1: not held."""
+    """(n, K): row of each active pair in each class, -1 where a class does not contain it."""
     variance: FloatArray
-    """(n, K): the entry of W on the diagonal there."""
+    """(n, K): W_ii at that row."""
     factor: FloatArray
     """(n,): weight of each active pair in the penalty."""
 
 
 @helper
 def make_room(n_classes: int, n_room: int) -> Room:
-    """Room for the pairs of `n_classes` classes, with as much for the penalty as it asks for."""
+    """Allocate scratch arrays for one pair in `n_classes` classes; the penalty needs `n_room` elements."""
     reals, integers = np.empty(n_room), np.empty(n_room, np.int64)
     a, b, new, cls = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes, np.int64)
     return Room(a, b, new, cls, Work(reals, integers))
@@ -73,7 +80,7 @@ def make_room(n_classes: int, n_room: int) -> Room:
 
 @leaf
 def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: Room) -> float:
-    """Minimise over the active pairs of a column one after another, tau being fixed; the largest change of w_12."""
+    """One pass of coordinate descent over the active pairs of a column at fixed tau; the largest change of w_12."""
     x, product, diagonal = column.x, column.product, column.own
     W, S = column.W, column.S
     slots, variance = column.at, column.variance
@@ -106,9 +113,9 @@ def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: Roo
 
 @leaf
 def move_own(penalty: Penalty, n_active: int, converged: bool, column: Column) -> float:
-    """Bring tau of each class to where it belongs; the largest change of w_12 on the active pairs.
+    """Update the diagonal entry tau_k of the column (closed form); the largest change of w_12 on the active pairs.
 
-    If x has settled for the tau that there was, the best multiple of both is taken first.
+    If x has converged for the present tau, both are first rescaled to the minimum along their ray.
     """
     x, product, diagonal = column.x, column.product, column.own
     slots, square, ray = column.at, column.square, column.ray
@@ -141,16 +148,16 @@ def move_own(penalty: Penalty, n_active: int, converged: bool, column: Column) -
 
 @leaf
 def own_step(variance: float, square: float) -> float:
-    """The diagonal entry tau that goes with ``square = t' W_11 t``."""
+    """Diagonal entry ``tau = (1 + sqrt(1 + 4 c h)) / (2 c)`` for c = W_jj and ``h = t' W_11 t``."""
     return (1.0 + np.sqrt(1.0 + 4.0 * variance * square)) / (2.0 * variance)
 
 
 @leaf
 def rescale(penalty: Penalty, blocks: IntArray, diagonal: Own, square: FloatArray, scale: FloatArray) -> None:
-    """Numbers by which t and tau of each class are to be multiplied, t being solved for this tau.
+    """Write the factors (K,) that minimise the objective along the ray through (t, tau), t being optimal for this tau.
 
-    At such a t the derivative of the objective along the ray through (t, tau) is known without the penalty, so that the
-    best point of the ray is: in each class by itself where the penalty hardly sees it, else in all classes together.
+    At such a t the derivative along the ray is known without evaluating the penalty. The factor is one for each class
+    where the penalty couples the classes weakly, and a common one otherwise.
     """
     weight = 0.0
     total = 0.0
@@ -168,7 +175,7 @@ def rescale(penalty: Penalty, blocks: IntArray, diagonal: Own, square: FloatArra
 
 @leaf
 def add_multiple(factor: float, row: FloatArray, out: FloatArray) -> None:
-    """Add a multiple of a row."""
+    """``out += factor * row``."""
     if factor != 0.0:
         for c in range(row.shape[0]):
             out[c] += factor * row[c]
@@ -176,7 +183,7 @@ def add_multiple(factor: float, row: FloatArray, out: FloatArray) -> None:
 
 @helper
 def columns_of(blocks: Blocks, chosen: IntArray, theta: FloatArray, columns: Columns) -> None:
-    """Write the columns of theta of the chosen blocks, zero before, and its diagonal."""
+    """Write the off-diagonal columns of Theta for the chosen blocks, zero before, and its diagonal."""
     for block in chosen:
         Theta = block_of(theta, blocks.offset, blocks.size, block)
         out = block_of(columns.theta, blocks.offset, blocks.size, block)

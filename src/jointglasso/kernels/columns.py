@@ -1,19 +1,18 @@
-"""Block coordinate ascent on the dual problem, columns of all classes: the graphical lasso for K classes.
+"""Block coordinate ascent on the dual of the joint graphical lasso: one column of all K classes at a time.
 
 With W_11 of every class fixed and c = W_jj known, the column that maximises the dual objective is given by the
 minimiser (t, tau) of the jointly convex problem::
 
    sum_k w_k [ (c_k tau_k - log tau_k + t_k' W_11 t_k / tau_k) / 2 + s_k' t_k ] + penalty of all pairs (t_1i, ..., t_Ki)
 
-where t is the column of Theta off the diagonal, tau the diagonal entry and s the column of S: w_12 = -W_11 t / tau. The
-pairs are minimised one after another, all classes of a pair together, and tau = (1 + sqrt(1 + 4 c h)) / (2 c) with
-h = t' W_11 t. What then is left of the variance, c - h / tau^2, is 1 / tau > 0: W stays definite however roughly t was
-solved. Only the active pairs are solved for, on their own small matrix; one product with the whole of W_11 then gives
-the column and shows which other pairs must join.
+where t is column j of Theta off the diagonal, tau = Theta_jj and s the column of S: w_12 = -W_11 t / tau. Coordinate
+descent runs over the pairs, all classes of a pair jointly, and tau = (1 + sqrt(1 + 4 c h)) / (2 c) with h = t' W_11 t.
+The Schur complement c - h / tau^2 is then 1 / tau > 0: W stays positive definite however inexact t is. Only the active
+pairs are solved for, on the principal submatrix of W that they form; one product with W_11 then gives the column and
+the KKT violations among the other pairs.
 
-The columns of a batch, consecutive variables without a pair of non-zero entries among them, are visited from the same
-W, by as many threads as there are: each writes its own row and reads none of the others'. `kernels.column_batches`
-makes one matrix of them.
+The columns of a batch, consecutive variables without non-zero entries among them, are updated in parallel from the same
+W: each thread writes only its row and reads none of the others'. `kernels.column_batches` couples them into one matrix.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold
 from jointglasso.kernels.pair_types import Ascent, Held, Stack
 
-#: Most passes over the active pairs of a column, and most times that pairs may join them, in one visit.
+#: In one column update: most passes over the active pairs, and most extensions of the active set.
 _MAX_PASSES, _MAX_JOINS = 300, 20
 
-#: Pairs that may join the active ones of a column at a time, however few these are; else as many as there are.
+#: Pairs that may join the active set of a column at a time: this many, or as many as are in it.
 _MIN_JOIN = 32
 
-#: Passes after which a column that has not settled takes a step on its face after each.
+#: Passes of coordinate descent before each further pass is followed by a conjugate gradient step on the face.
 _PLAIN_PASSES = 2
 
 
 class Batch(NamedTuple):
-    """Variables begin..end-1, and the places lo..hi-1 that they have in each block."""
+    """Batch of columns: variables begin..end-1, which are the rows lo[b]..hi[b]-1 of block b."""
 
     begin: int
     end: int
@@ -60,55 +59,58 @@ class Batch(NamedTuple):
 
 
 class Visited(NamedTuple):
-    """What a visit found for each column of a batch."""
+    """Results of the column updates of a batch of m columns."""
 
     n_pairs: IntArray
-    """Non-zero pairs; -1 where the column is left as it was."""
+    """(m,): number of pairs of the new column; -1 where the update failed and the column is unchanged."""
     other: IntArray
     value: FloatArray
-    """(m, U) and (m, U, K): the pairs."""
+    """(m, U) and (m, U, K): variable and entries of each pair."""
     tau: FloatArray
     """(m, K): diagonal entry of Theta."""
     sums: FloatArray
-    """(m, 3): change of W, size of W, and the gap that goes with the change."""
+    """(m, 3): sum of |change of W|, sum of |W|, and the second-order estimate of the gap that the change closes."""
     shift: FloatArray
-    """(K, m, m): how far a pair inside the batch, its later column first, was drawn into the dual ball."""
+    """(K, m, m): change of a pair inside the batch, later column first, by the projection onto the dual ball."""
     shifted: BoolArray
-    """(m,): whether a pair of a column with one before it was."""
+    """(m,): whether a pair of the column with an earlier one was projected."""
 
 
 class Sweep(NamedTuple):
-    """What a sweep is over, and what it finds."""
+    """Problem, state and results of one sweep."""
 
     stack: Stack
     ascent: Ascent
     tolerance: float
-    """Change of x within a column at which it is left."""
+    """Change of w_12 within a column at which its coordinate descent stops."""
     visited: Visited
     sums: FloatArray
-    """(3,): of `Visited.sums`, over the batches that are done."""
+    """(3,): sum of the `sums` of the column updates over the finished batches."""
 
 
 class Hands(NamedTuple):
-    """Room in which one thread visits columns."""
+    """Workspace of one thread for column updates."""
 
     y: FloatArray
     """(K, b): W_11 t."""
     is_active: BoolArray
+    """(U,): variables in the active set, or excluded from it."""
     found: IntArray
     excess: FloatArray
+    """(U,) both: candidate variables, and their KKT violations."""
     own: Own
     room: Room
     here: IntArray
     base: IntArray
-    """(K,): block of the column, and where its row begins."""
+    """(K,) both: block of the column, -1 for none, and start of its row in flat storage."""
     scale: FloatArray
     square: FloatArray
+    """(K,) both: factor by which x was rescaled, and x' W_11 x."""
 
 
 @njit
 def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Hands:
-    """Room for columns of `n_variables` pairs in blocks of at most `widest` variables."""
+    """Allocate the workspace for columns of `n_variables` pairs in blocks of at most `widest` variables."""
     diagonal = Own(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
     ints = np.empty((2, n_classes), np.int64)
     reals = np.ones((2, n_classes))
@@ -130,9 +132,9 @@ def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Ha
 
 @helper
 def visit_column(penalty: Penalty, c: int, batch: Batch, workspace: Hands, sweep: Sweep) -> None:
-    """Solve a column of a batch, and write it into its own row outside the batch.
+    """Update column c of a batch and write it into its row of W outside the batch.
 
-    No pair inside the batch may join: it would tie two columns that do not see each other.
+    Pairs inside the batch may not join the active set: the columns of a batch are updated independently.
     """
     blocks, state, updates = sweep.stack, sweep.ascent, sweep.visited
     workspace.is_active[batch.begin : batch.end] = True
@@ -146,7 +148,7 @@ def visit_column(penalty: Penalty, c: int, batch: Batch, workspace: Hands, sweep
 
 @leaf
 def _load_column(j: int, blocks: Stack, state: Ascent, workspace: Hands) -> None:
-    """Look up what column j has of its own."""
+    """Load block, weight, W_jj and tau of column j in each class."""
     diagonal, column_block = workspace.own, workspace.here
     for k in range(column_block.shape[0]):
         column_block[k] = blocks.block_of[k, j]
@@ -163,7 +165,7 @@ def _load_column(j: int, blocks: Stack, state: Ascent, workspace: Hands) -> None
 def _solve(
     penalty: Penalty, j: int, blocks: Stack, state: Ascent, tolerance: float, workspace: Hands
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """The active pairs of column j, their places in each class, and the column on them; W_11 times it is in y."""
+    """Active pairs (n,) of column j, their rows (K, n) in the blocks, and t (K, n); W_11 t is left in the workspace."""
     column_block, y = workspace.here, workspace.y
     scale, W = workspace.scale, state.W
     first, last = state.columns.start[j], state.columns.start[j + 1]
@@ -174,7 +176,7 @@ def _solve(
             x[k, a] = state.columns.value[first + a, k]
     for i in active:
         workspace.is_active[i] = True
-    gram = np.zeros((column_block.shape[0], 0, 0), np.float32)  # as W is: that of a hub has a hundred million numbers
+    gram = np.zeros((column_block.shape[0], 0, 0), np.float32)  # as W is: 10^8 elements for a hub variable
     slot = np.zeros((column_block.shape[0], 0), np.int64)
     n_solved = 0
     for _ in range(_MAX_JOINS):
@@ -208,7 +210,7 @@ def _solve(
 def _store_column(
     penalty: Penalty, c: int, active: IntArray, slot: IntArray, x: FloatArray, workspace: Hands, updates: Visited
 ) -> None:
-    """Give the column its diagonal entry, and note its non-zero pairs."""
+    """Compute tau of column c and store its non-zero pairs; ``n_pairs = -1`` if tau is not positive."""
     column_block, diagonal = workspace.here, workspace.own
     scale, square = workspace.scale, workspace.square
     n_classes, n = slot.shape
@@ -218,7 +220,7 @@ def _store_column(
             if slot[k, a] >= 0:
                 square[k] += x[k, a] * workspace.y[k, slot[k, a]]
     scale[:] = 1.0
-    if pair_apart(penalty):  # otherwise the descent has seen to it
+    if pair_apart(penalty):  # otherwise rescaled during the descent
         rescale(penalty, column_block, diagonal, square, scale)
     updates.n_pairs[c] = 0
     for k in range(n_classes):
@@ -241,7 +243,7 @@ def _store_column(
 
 @leaf
 def _write_row(c: int, blocks: Stack, batch: Batch, state: Ascent, workspace: Hands, updates: Visited) -> None:
-    """Write a column into its row, and sum up the change."""
+    """Write ``w_12 = -W_11 t / tau`` into the row of W outside the batch, and sum up the changes."""
     updates.sums[c, :] = 0.0
     for k in range(workspace.here.shape[0]):
         block = workspace.here[k]
@@ -261,7 +263,7 @@ def _write_row(c: int, blocks: Stack, batch: Batch, state: Ascent, workspace: Ha
 
 @leaf(fastmath={"contract", "reassoc"})
 def _write_row_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatArray) -> tuple[float, float, float]:
-    """Write ``factor * y``; the sums of the changes, of the sizes, and of the squared changes times `precision`."""
+    """Write ``factor * y``; sums of |change|, of |value|, and of the squared changes weighted by `precision`."""
     changed = 0.0
     total = 0.0
     square = 0.0
@@ -277,10 +279,10 @@ def _write_row_part(factor: float, y: FloatArray, precision: FloatArray, row: Fl
 
 @leaf
 def _kkt_violations(penalty: Penalty, max_count: int, blocks: Stack, workspace: Hands) -> int:
-    """List the variables whose pair with the column lies outside the dual ball although it is zero, and mark them.
+    """Number of zero pairs of the column outside their dual ball; lists and marks their variables.
 
-    Of more than `max_count` those that lie farthest outside: of many that seem to violate when a column is begun few do when
-    the strongest are in it.
+    At most `max_count`, those with the largest violation: many pairs violate the KKT conditions at the start of a
+    column update, but few still do once the largest violations are in the active set.
     """
     diagonal, column_block, y = workspace.own, workspace.here, workspace.y
     candidates, violation, scratch = workspace.found, workspace.excess, workspace.room
@@ -336,7 +338,7 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: Stack, workspace: 
 
 @helper
 def _active_slots(active: IntArray, column_block: IntArray, blocks: Stack) -> IntArray:
-    """Place of each active variable in the block that the column has in each class; -1 where it is not there."""
+    """Row (K, n) of each active variable in the block of the column, -1 where a class does not contain the pair."""
     slot = np.full((column_block.shape[0], active.shape[0]), -1)
     for k in range(column_block.shape[0]):
         if column_block[k] >= 0:
@@ -348,7 +350,7 @@ def _active_slots(active: IntArray, column_block: IntArray, blocks: Stack) -> In
 
 @leaf
 def sort(numbers: IntArray) -> None:
-    """Sort in place, by insertion at ever smaller distances: NumPy's sort would take a second to compile."""
+    """Shell sort in place: NumPy's sort would add a second of compile time."""
     distance = numbers.shape[0] // 2
     while distance > 0:
         for start in range(distance, numbers.shape[0]):
@@ -363,7 +365,7 @@ def sort(numbers: IntArray) -> None:
 
 @leaf
 def _partition_largest(count: int, numbers: FloatArray, items: IntArray) -> None:
-    """Put so many of the largest numbers first, in any order, and what goes with them (Hoare's partition)."""
+    """Move the `count` largest numbers, with their items, to the front in any order (Hoare's quickselect)."""
     first, last = 0, numbers.shape[0] - 1
     while first < last:
         pivot = numbers[count - 1]
@@ -386,13 +388,14 @@ def _partition_largest(count: int, numbers: FloatArray, items: IntArray) -> None
 
 @leaf
 def _scale(factor: float, row: FloatArray) -> None:
+    """Scale a row in place."""
     for i in range(row.shape[0]):
         row[i] *= factor
 
 
 @helper
 def _pad_columns(x: FloatArray, width: int) -> FloatArray:
-    """With zeros for the pairs that are new."""
+    """Pad x (K, n) with zeros to `width` columns."""
     out = np.zeros((x.shape[0], width))
     for k in range(x.shape[0]):
         for a in range(x.shape[1]):
@@ -402,7 +405,7 @@ def _pad_columns(x: FloatArray, width: int) -> FloatArray:
 
 @helper
 def _extend_gram(gram_before: Gram, slot: IntArray, blocks: Stack, workspace: Hands, W: FloatArray) -> Gram:
-    """The active part of W in each class, given its first rows and columns; zero where a class lacks a variable."""
+    """Principal submatrix (K, n, n) of W on the active pairs, from its leading part; zero for absent variables."""
     n_classes, n = slot.shape
     first = gram_before.shape[1]
     gram = np.zeros((n_classes, n, n), np.float32)
@@ -423,9 +426,9 @@ def _extend_gram(gram_before: Gram, slot: IntArray, blocks: Stack, workspace: Ha
 
 @helper(fastmath={"contract"})
 def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, block: FloatArray, y: FloatArray) -> None:
-    """Make ``y = sum of x[a] block[slot[a]]`` of what was that sum for x as it was before."""
+    """Update ``y = sum_a x[a] block[slot[a]]`` after a change of x from `before`."""
     factor = np.zeros(slot.shape[0] + 3)
-    base = np.zeros(slot.shape[0] + 3, np.int64)  # with factor zero, to make their number a multiple of four
+    base = np.zeros(slot.shape[0] + 3, np.int64)  # padded with zero factors to a multiple of four
     n = 0
     for a in range(slot.shape[0]):
         if slot[a] >= 0 and x[a] != before[a]:
@@ -433,8 +436,8 @@ def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, bloc
             base[n] = slot[a] * size
             n += 1
     y = y[:size]
-    # Four rows at a time, as slices: that is what the compiler turns into vector instructions, ten times as fast. The
-    # sum of four is made in single precision, as W is, with twice the numbers to an instruction.
+    # Four rows at a time, as slices: this form vectorises and is ten times as fast. The sum of four is computed in
+    # single precision, as W is, with twice as many elements per instruction.
     for m in range(0, n, 4):
         row0, row1 = block[base[m] : base[m] + size], block[base[m + 1] : base[m + 1] + size]
         row2, row3 = block[base[m + 2] : base[m + 2] + size], block[base[m + 3] : base[m + 3] + size]
@@ -448,10 +451,11 @@ def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, bloc
 def _descend(
     penalty: Penalty, gram: Gram, slot: IntArray, blocks: Stack, tolerance: float, x: FloatArray, workspace: Hands
 ) -> None:
-    """Coordinate descent on the active pairs of a column, on their own part of W, until x settles.
+    """Coordinate descent on the active pairs of a column, with their principal submatrix of W, until x converges.
 
-    After a few passes, steps on the face help. Where the penalty compares the classes, tau goes along from pass to
-    pass, and what x was multiplied by on the way goes into `scale`; elsewhere tau is left to the end.
+    After the first passes, conjugate gradient steps on the face accelerate it. If the penalty couples the classes
+    strongly, tau is updated in every pass and the rescaling of x is accumulated in `scale`; otherwise tau is updated at
+    the end.
     """
     n_classes, n = slot.shape
     diagonal, scratch = workspace.own, workspace.room

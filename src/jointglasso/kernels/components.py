@@ -1,4 +1,4 @@
-"""Union-find kernels: components per class, Algorithm 1's closure, and the coupling of class blocks."""
+"""Union-find: components of each class, the closure of Algorithm 1 (hybrid thresholding), and coupled class blocks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jointglasso.kernels.cache import helper, njit
 
 @helper
 def _find(parent: IntArray, node: int) -> int:
+    """Root of a node, with path halving."""
     while parent[node] != node:
         parent[node] = parent[parent[node]]
         node = parent[node]
@@ -32,7 +33,7 @@ def _label(parent: IntArray, labels: IntArray) -> None:
 
 @njit
 def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
-    """Label the connected components of the graph with edges ``rows[e] - columns[e]``."""
+    """Label (n_nodes,) the connected components of the graph with edges ``rows[e] - columns[e]``."""
     parent = np.arange(n_nodes)
     for edge in range(rows.shape[0]):
         a = _find(parent, rows[edge])
@@ -46,7 +47,7 @@ def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
 
 @njit
 def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_class: BoolArray) -> IntArray:
-    """Label the components of each class; pair e is an edge of class k where ``in_class[e, k]``."""
+    """Label (K, p) the components of each class; pair e is an edge of class k where ``in_class[e, k]``."""
     n_classes = in_class.shape[1]
     labels = np.empty((n_classes, n_variables), np.int64)
     for k in range(n_classes):
@@ -63,7 +64,7 @@ def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_cla
 
 @helper
 def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, strong: BoolArray) -> tuple[IntArray, IntArray]:
-    """CSR lists of the pairs incident to each variable that are not strong."""
+    """CSR lists of the pairs incident to each variable, without the `strong` ones."""
     start = np.zeros(n_variables + 1, np.int64)
     for pair in range(rows.shape[0]):
         if not strong[pair]:
@@ -86,12 +87,13 @@ def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, strong: Bool
 def hybrid_closure(
     n_variables: int, rows: IntArray, columns: IntArray, above: BoolArray, strong: BoolArray
 ) -> IntArray:
-    """Algorithm 1 of the paper, event driven: labels (K, p) of the finest partition satisfying condition (8).
+    """Labels (K, p) of the finest partition that satisfies condition (8): Algorithm 1 of the paper, event driven.
 
-    A pair that is *activated* joins its two variables in every class where it is `above` lambda1. Strong pairs
-    are activated at once. A weak pair waits; the first union, in any class, that brings its two ends
-    together activates it (the paper's search for triples (x, i, j)). Each union scans the waiting pairs of
-    the smaller side only, so a pair is looked at O(log p) times in each class.
+    `above` (P, K): whether the pair exceeds lambda1 in class k. `strong` (P,): whether it violates the condition that
+    needs no partition. An *activated* pair joins its two variables in every class where it exceeds lambda1. The strong
+    pairs are activated first. Each other pair is deferred until a union, in any class, puts both variables into one
+    component (the paper's search for triples (x, i, j)). A union scans the deferred pairs of the smaller component
+    only, so that each pair is scanned O(log p) times in each class.
     """
     n_classes = above.shape[1]
     parent = np.empty((n_classes, n_variables), np.int64)
@@ -123,7 +125,7 @@ def hybrid_closure(
                 continue
             if size[k, small] > size[k, large]:
                 small, large = large, small
-            # Every waiting pair between the two sides is now inside one component of class k.
+            # Every deferred pair between the two components is now inside one component of class k.
             member = small
             for _ in range(size[k, small]):
                 for slot in range(start[member], start[member + 1]):
@@ -151,10 +153,10 @@ def hybrid_closure(
 def couple_blocks(
     labels: IntArray, block_start: IntArray, members: IntArray, block_class: IntArray, coupled: BoolArray
 ) -> IntArray:
-    """Label the groups of class blocks tied by a shared pair of variables.
+    """Label the groups of class blocks that share a pair of variables and must be solved jointly.
 
-    `labels` (K, p) holds the block number of each variable in each class, -1 where it is alone. Blocks of two
-    classes that are `coupled` (K, K) are tied when they have at least two variables in common.
+    `labels` (K, p) is the block of each variable in each class, -1 where it is isolated. Blocks of two classes that are
+    `coupled` (K, K) join when they have at least two variables in common.
     """
     n_blocks = block_class.shape[0]
     parent = np.arange(n_blocks)

@@ -1,4 +1,4 @@
-"""Which pairs of a big group lie inside their dual ball: one pass over some rows of all classes."""
+"""Certified zeros of a large group: pairs inside their dual ball, in one pass over some rows of all classes."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from jointglasso.kernels.pair_types import Held, Stack
 
 
 class Rows(NamedTuple):
-    """Where the covariances of variables from `first` on with those after them begin in flat storage."""
+    """Rows of S in flat storage: covariances of the variables from `first` on with those after them."""
 
     first: int
     at: IntArray
-    """(K, m): place of the pair with slot 0 of the block, which need not be there itself."""
+    """(K, m): position of column 0 of the block in each row; that element itself may not be stored."""
 
 
 class Reach(NamedTuple):
-    """How far the dual point may be off: ``radius_k root_ki root_kj``, and rounding in units of the numbers."""
+    """Bound on the distance of W from the optimal one, entry by entry: ``radius_k root_ki root_kj``, plus rounding."""
 
     radius: FloatArray
+    """(K,): radius from the duality gap."""
     root: FloatArray
-    """(K, U)."""
+    """(K, U): scale of each variable."""
     rounding: float
+    """Relative rounding error of W and S."""
     everywhere: bool
-    """Whether pairs count that not all classes hold."""
+    """Whether to count pairs that are screened out in some classes."""
 
 
 @njit
 def count_inside(
     penalty: Penalty, rows: Rows, stack: Stack, W: Any, gap_radius: Reach, n_room: int, mark: BoolArray
 ) -> int:
-    """Number of entries that are zero wherever the dual point is within its reach, of pairs not in `mark` (m, U).
+    """Number of entries certified to be zero: their pair is inside the dual ball for all dual points within the bound.
 
-    Those are the entries of pairs inside their dual ball, and those below the threshold of their class; the other pairs
-    are added to `mark`. The ball of the group penalty holds with a point all that are smaller in every class.
+    Entries below the threshold of their class count too. Pairs in `mark` (m, U) are skipped, and those not certified
+    are added to it. Bounds on |u_k| suffice since the ball of the group penalty is monotone in each |u_k|.
     """
     n_classes = stack.block_of.shape[0]
     workspace = make_room(n_classes, n_room)

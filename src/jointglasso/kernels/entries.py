@@ -1,7 +1,7 @@
-"""A penalty over many pairs: loops that call the functions of one pair.
+"""Penalty functions over many pairs: loops that apply the functions of one pair.
 
-Every function sees the entries pair by pair: the copies of pair q, one for each class that may hold it, are
-``values[start[q]:start[q + 1]]``. They are copied to and fro: a slice costs more than a handful of numbers.
+Entries are stored pair by pair: those of pair q, one for each class that contains it, are ``values[start[q]:start[q +
+1]]``. They are copied to scratch arrays, which is cheaper than slicing a few numbers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from jointglasso.kernels.pair_types import Entries, Held, Work
 
 @helper
 def of_pair(factor: FloatArray, pair: int) -> float:
-    """Weight of one pair."""
+    """Weight of one pair in the penalty; 1 if `factor` is empty."""
     return 1.0 if factor.shape[0] == 0 else factor[pair]
 
 
 @helper
 def _copy_classes(entries: Entries, first: int, n: int, cls: IntArray) -> None:
+    """Copy the classes of the n entries of a pair."""
     if entries.cls.shape[0] > 0:
         for k in range(n):
             cls[k] = entries.cls[first + k]
@@ -39,7 +40,7 @@ def _copy_classes(entries: Entries, first: int, n: int, cls: IntArray) -> None:
 
 @njit
 def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
-    """Write the penalty of each pair."""
+    """Write the penalty (P,) of each pair."""
     t, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
@@ -48,7 +49,7 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
         for k in range(n):
             t[k] = theta[first + k]
             zero = zero and t[k] == 0.0
-        if zero:  # as nearly all are
+        if zero:  # most pairs
             out[pair] = 0.0
         else:
             _copy_classes(entries, first, n, cls)
@@ -64,7 +65,7 @@ def nearest_subgradient(
     work: Work,
     out: FloatArray,
 ) -> None:
-    """Write the subgradient of the penalty at `theta` nearest to `target`, pair by pair."""
+    """Write the subgradient (E,) of the penalty at `theta` (E,) nearest to `target` (E,), pair by pair."""
     ones, t, g, u = (
         np.ones(entries.n_classes),
         np.empty(entries.n_classes),
@@ -76,7 +77,7 @@ def nearest_subgradient(
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
         v = of_pair(entries.factor, pair)
-        inside_ball = True  # zero, and below its thresholds: inside the dual ball
+        inside_ball = True  # theta is zero, and target below the threshold of each class
         for k in range(n):
             t[k] = theta[first + k]
             g[k] = target[first + k]
@@ -101,9 +102,9 @@ def update(
     work: Work,
     out: FloatArray,
 ) -> None:
-    """Write the minimiser of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair.
+    """Write the minimiser (E,) of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair.
 
-    Without curvatures they are all 1, which makes it the proximal operator.
+    An empty `curvature` stands for ones: the proximal operator.
     """
     a, b, x, cls = (
         np.empty(entries.n_classes),
@@ -126,7 +127,7 @@ def update(
 
 @njit
 def inside(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, out: BoolArray) -> None:
-    """Write which pairs are in their dual balls."""
+    """Write (P,) whether the entries of each pair are in its dual ball."""
     u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
@@ -139,7 +140,7 @@ def inside(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, o
 
 @njit
 def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, out: FloatArray) -> None:
-    """Write the smallest g of each pair with its values in g times its dual ball."""
+    """Write the gauge (P,) of the dual ball of each pair: the smallest g with its values in g times the ball."""
     u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
@@ -152,7 +153,7 @@ def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, ou
 
 @njit
 def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArray, gradient: FloatArray) -> None:
-    """Write the number of the cluster of each entry, counted through all pairs, -1 at zeros, and the slope there."""
+    """Write the cluster (E,) of each entry, numbered through all pairs, -1 at zeros, and the gradient on the face."""
     K = entries.n_classes
     t, g, cls, number = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64)
     count = 0

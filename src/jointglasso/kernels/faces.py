@@ -1,9 +1,9 @@
-"""Faces of the penalty on the vector of unknowns of one Newton iteration (see `working_set` for its layout).
+"""Faces of the group penalty on the vector x of unknowns of one Newton iteration (see `working_set` for its layout).
 
-On a face the support and the signs are fixed and the penalty is smooth: its gradient is ``lambda1 sign + lambda2 u``,
-times the factor of the pair, its second derivative ``curve (I - u u')`` in every pair, u the unit vector of the pair. A
-face is an array of four rows: free (1 or 0), sign, u, curve. Unpenalised pairs, which have no kink at zero that they
-could not cross, have sign 0.
+On a face the support and the signs are fixed and the penalty is smooth. Its gradient is ``lambda1 sign + lambda2 u``,
+times the weight of the pair, and its Hessian ``curve (I - u u')`` in every pair, u = x / |x| being the unit vector of
+the pair. A face is an array with four rows: free (1 or 0), sign, u, curve. Unpenalised pairs, which have no kink at
+zero, have sign 0 and may change it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jointglasso.kernels.pair_types import GroupPair, Held, Work
 
 @njit
 def inner(n_entries: int, a: FloatArray, b: FloatArray) -> float:
-    """Inner product of two symmetric matrices: the off-diagonal unknowns count twice."""
+    """Inner product of two symmetric matrices given by their unknowns: the off-diagonal ones count twice."""
     off_diagonal = 0.0
     for e in range(n_entries):
         off_diagonal += a[e] * b[e]
@@ -30,7 +30,7 @@ def inner(n_entries: int, a: FloatArray, b: FloatArray) -> float:
 
 @njit
 def penalty_of(start: IntArray, factor: FloatArray, x: FloatArray, penalty: GroupPair, lambda_d: float) -> float:
-    """Penalty of all unknowns, each pair counted twice."""
+    """Penalty of all unknowns, each pair counted twice, and `lambda_d` times the diagonal."""
     total = 0.0
     for pair in range(start.shape[0] - 1):
         absolute = 0.0
@@ -47,7 +47,7 @@ def penalty_of(start: IntArray, factor: FloatArray, x: FloatArray, penalty: Grou
 
 @njit
 def curvature_of(weight: FloatArray, end_i: IntArray, end_j: IntArray, w: FloatArray) -> FloatArray:
-    """Diagonal of the Hessian, ``weight (W_ij^2 + W_ii W_jj)`` and ``weight W_ii^2``, from W on the unknowns."""
+    """Diagonal of the Hessian: ``weight (W_ij^2 + W_ii W_jj)`` and ``weight W_ii^2``, from W on the unknowns."""
     n_entries = end_i.shape[0]
     out = np.empty_like(w)
     for e in range(n_entries):
@@ -66,14 +66,14 @@ def enter_face(
     curvature: FloatArray,
     penalty: GroupPair,
 ) -> FloatArray:
-    """Face at x. A zero pair enters with the direction and size of its own one-pair minimiser."""
+    """Face (4, E + V) at x. A zero pair enters with the direction and size of the minimiser of its one-pair problem."""
     n_entries = start[-1]
     face = np.zeros((4, x.shape[0]))
     widest = 1
     for pair in range(start.shape[0] - 1):
         widest = max(widest, start[pair + 1] - start[pair])
     a, b, y = np.empty(widest), np.empty(widest), np.empty(widest)
-    classes, work = np.empty(0, np.int64), Work(a, np.empty(0, np.int64))  # neither is looked at
+    classes, work = np.empty(0, np.int64), Work(a, np.empty(0, np.int64))  # unused by the group penalty
     for pair in range(start.shape[0] - 1):
         first = start[pair]
         n = start[pair + 1] - first
@@ -108,7 +108,7 @@ def enter_face(
 
 @njit
 def update_face(start: IntArray, factor: FloatArray, z: FloatArray, penalty: GroupPair, face: FloatArray) -> None:
-    """Unit vectors and curvatures at z; pairs still at zero keep those they entered with."""
+    """Update unit vectors and curvatures at z; pairs still at zero keep those of `enter_face`."""
     for pair in range(start.shape[0] - 1):
         squares = 0.0
         for e in range(start[pair], start[pair + 1]):
@@ -133,7 +133,7 @@ def face_residual(
     lambda_d: float,
     face: FloatArray,
 ) -> FloatArray:
-    """Minus the gradient of model plus penalty on the face, zero off it."""
+    """Negative gradient of the quadratic model plus penalty on the face, zero off it."""
     out = np.empty_like(gradient)
     for pair in range(start.shape[0] - 1):
         l1, l2 = of_pair(penalty, factor, pair)
@@ -146,7 +146,7 @@ def face_residual(
 
 @njit
 def add_group_curvature(start: IntArray, face: FloatArray, v: FloatArray, product: FloatArray) -> FloatArray:
-    """Product with the whole second derivative on the face: ``free (product + curve (I - u u') v)``."""
+    """Hessian-vector product on the face: ``free (product + curve (I - u u') v)``, `product` that of the likelihood."""
     out = np.empty_like(v)
     for pair in range(start.shape[0] - 1):
         along = 0.0
@@ -161,7 +161,7 @@ def add_group_curvature(start: IntArray, face: FloatArray, v: FloatArray, produc
 
 @njit
 def step_on_face(n_entries: int, z: FloatArray, v: FloatArray, face: FloatArray) -> tuple[FloatArray, int]:
-    """``z + v``; entries whose sign would change stop at zero and leave the face. Also their number."""
+    """``z + v``; entries that would change their sign stop at zero and leave the face. Also their number."""
     out = np.empty_like(z)
     crossed = 0
     for e in range(z.shape[0]):

@@ -1,4 +1,4 @@
-"""Closed form on forests: where the edges of each class form trees, every edge is a two-variable problem."""
+"""Closed form on forests: where the edges of each class form trees, every edge is a problem in two variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jointglasso.kernels.pair_types import GroupPair
 def spanning_forest(
     order: IntArray, edge: BoolArray, row: IntArray, column: IntArray, n_nodes: int
 ) -> tuple[BoolArray, BoolArray]:
-    """Kruskal: take the edges in the given order unless they close a cycle; also return those that do."""
+    """Kruskal's algorithm: the edges taken in the given order, and those that would close a cycle, (E,) both."""
     parent = np.arange(n_nodes)
     taken = np.zeros(edge.shape[0], np.bool_)
     closes_cycle = np.zeros(edge.shape[0], np.bool_)
@@ -35,10 +35,10 @@ def spanning_forest(
 def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: float) -> float:
     """Root m in [0, c] of ``m (1 + a / (d - m^2)) = c`` with a = lambda2 / (weight r), d = product.
 
-    The left side is increasing and convex in m, so Newton from the right end decreases to the root.
+    The left side is increasing and convex in m, so that Newton's method decreases monotonically from the right end.
     """
     a = lambda2 / (weight * r)
-    m = min(c, np.sqrt(product) * (1.0 - 1e-9))  # a perfect correlation is a pole
+    m = min(c, np.sqrt(product) * (1.0 - 1e-9))  # there is a pole at correlation 1
     if m * (1.0 + a / (product - m * m)) <= c:
         return m
     for _ in range(100):
@@ -47,7 +47,7 @@ def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: f
         derivative = 1.0 + a / determinant + 2.0 * a * m * m / (determinant * determinant)
         step = value / derivative
         m -= step
-        if abs(step) <= 1e-15 * c:  # a few units of the last place, which it may never get below
+        if abs(step) <= 1e-15 * c:  # a few units in the last place
             break
     return max(m, 0.0)
 
@@ -56,7 +56,7 @@ def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: f
 def _norm_ratio(
     r: float, c: FloatArray, weight: FloatArray, product: FloatArray, lambda2: float, m: FloatArray
 ) -> float:
-    """``|theta| / r - 1`` of the pair whose norm is assumed to be r, filling the covariances m; decreasing in r."""
+    """``|theta|_2 / r - 1`` for an assumed norm r, decreasing in r; writes the covariances m (n,)."""
     squares = 0.0
     for k in range(c.shape[0]):
         m[k] = _covariance_at(r, c[k], weight[k], product[k], lambda2)
@@ -69,11 +69,11 @@ def _norm_ratio(
 def pair_covariance(
     S: FloatArray, weight: FloatArray, product: FloatArray, lambda1: float, lambda2: float
 ) -> FloatArray:
-    """Optimal W_ij of a two-variable problem over the given classes, all with ``weight |S| > lambda1``.
+    """Optimal W_ij (n,) of a two-variable problem in n classes, all with ``weight |S_ij| > lambda1``.
 
-    `product` is W_ii W_jj. With c = |S| - lambda1 / w the conditions are
-    |W_k| = c_k - (lambda2 / w_k) |theta_k| / |theta| and |theta_k| = |W_k| / (W_ii W_jj - W_k^2). Given r = |theta|
-    every class is a scalar equation; r itself is the root of |theta(r)| / r = 1, bracketed and closed in on by secants.
+    `product` (n,) is W_ii W_jj. With c = |S| - lambda1 / w the KKT conditions are |W_k| = c_k - (lambda2 / w_k)
+    |theta_k| / |theta| and |theta_k| = |W_k| / (W_ii W_jj - W_k^2). For given r = |theta| each class is a scalar
+    equation; r is the root of |theta(r)| / r = 1, found by bracketing and the Illinois secant method.
     """
     n = S.shape[0]
     c = np.empty(n)
@@ -104,7 +104,7 @@ def pair_covariance(
     for _ in range(200):
         r = low - value_low * (high - low) / (value_high - value_low) if value_high != value_low else low
         value = _norm_ratio(r, c, weight, product, lambda2, m)
-        # Illinois: halve the value at an end that stays where it is twice running, so that both ends close in.
+        # Illinois: halve the value at an end that is retained twice in a row, so that both ends converge.
         if value > 0.0:
             low, value_low = r, value
             value_high *= 0.5 if last_side == 1 else 1.0
@@ -131,7 +131,7 @@ def forest_covariances(
     penalty: GroupPair,
     W: FloatArray,
 ) -> None:
-    """W_ij of every taken entry of the pairs first..last-1, given S_ij, weight and W_ii W_jj of all entries."""
+    """Write W_ij of the taken entries of pairs first..last-1; `entry_data` is (S_ij, weight, W_ii W_jj), (E,) each."""
     S, weight, product = entry_data
     for pair in range(first, last):
         n = 0

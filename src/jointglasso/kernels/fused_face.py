@@ -104,7 +104,7 @@ def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, sl
 
 @leaf
 def held_weights(penalty: FusedPair, pair: Held, l1: FloatArray) -> None:
-    """Write the l1 weights (n,) of the classes that contain the pair, edges to screened-out classes included, times v."""
+    """Write the l1 weights (n,) of the classes that contain the pair, edges to screened-out classes included."""
     cls, n, v = pair
     for i in range(n):
         l1[i] = v * held_l1(penalty, cls, n, i)
@@ -112,7 +112,7 @@ def held_weights(penalty: FusedPair, pair: Held, l1: FloatArray) -> None:
 
 @leaf
 def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
-    """Whether a set has ``factor |u(Q)| > l1(Q) + cut(Q) + slack``; the most violated set of its sign is then chosen."""
+    """Whether a set has ``factor |u(Q)| > l1(Q) + cut(Q) + slack``; the most violated one is then chosen."""
     for side in range(2):
         sign = (1.0 - 2.0 * side) * factor
         for i in range(graph.n):
@@ -135,7 +135,7 @@ def _class_positions(cls: IntArray, n: int, position: IntArray) -> None:
 def _subtract_differences_forest(
     penalty: FusedPair, v: float, x: FloatArray, position: IntArray, residual: FloatArray, root: IntArray
 ) -> None:
-    """Subtract the derivative of ``g_kl |x_k - x_l|`` from `residual` where values differ; equal neighbours share a root."""
+    """Subtract the derivative of ``g_kl |x_k - x_l|`` from `residual` where values differ; else join the roots."""
     for k in penalty.order:
         i = position[k]
         parent = position[penalty.parent[k]] if penalty.parent[k] >= 0 else -1
@@ -206,7 +206,7 @@ def _subtract_differences_general(
 def _is_optimal_general(
     penalty: FusedPair, pair: Held, slack: float, candidate: FaceCandidate, root: IntArray, order: IntArray
 ) -> bool:
-    """As `_is_optimal_forest`, on complete graphs; on others only for single classes or residuals within the l1 weights."""
+    """As `_is_optimal_forest`, on complete graphs; on others only for single classes or residuals within l1."""
     cls, n = pair.cls, pair.n
     x, level, residual, l1 = candidate
     for i in range(1, n):

@@ -295,7 +295,7 @@ def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) ->
 
 @leaf
 def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
-    """Write the cluster of each class, -1 at zeros; returns their number. Clusters: connected classes of equal value."""
+    """Write the cluster of each class, -1 at zeros; returns their number. A cluster is connected, of equal values."""
     cls, n = pair.cls, pair.n
     count = 0
     for i in range(n):

@@ -116,7 +116,7 @@ def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
 def subgradient(
     penalty: GroupPair, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
-    """Write the subgradient (n,) of the penalty at `theta` nearest to `target` in the Euclidean metric; `a` is unused."""
+    """Write the subgradient (n,) of the penalty at `theta` nearest to `target` (Euclidean metric); `a` is unused."""
     n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
     lambda2 = v * penalty.lambda2

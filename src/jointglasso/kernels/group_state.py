@@ -1,4 +1,4 @@
-"""Small blocks by themselves: views of flat storage, factors and inverses."""
+"""Small dense blocks: views of flat storage, Cholesky factors and inverses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jointglasso.kernels.cache import helper, leaf
 
 @helper
 def cholesky(A: FloatArray, L: FloatArray) -> float:
-    """Lower factor of A into L; the log-determinant, or infinity if A is not positive definite."""
+    """Write the lower Cholesky factor of A into L; log-determinant of A, infinite if A is not positive definite."""
     logdet = 0.0
     for i in range(A.shape[0]):
         for j in range(i + 1):
@@ -29,7 +29,7 @@ def cholesky(A: FloatArray, L: FloatArray) -> float:
 
 @helper
 def invert(L: FloatArray, W: FloatArray, scratch: FloatArray) -> None:
-    """Inverse of L L' into W."""
+    """Write ``W = (L L')^-1``; `scratch` has the shape of L."""
     b = L.shape[0]
     for i in range(b):
         scratch[i, i] = 1.0 / L[i, i]
@@ -49,13 +49,13 @@ def invert(L: FloatArray, W: FloatArray, scratch: FloatArray) -> None:
 
 @helper
 def block_of(flat: FloatArray, offset: IntArray, size: IntArray, block: int) -> FloatArray:
-    """View of one block of a flat vector as a matrix."""
+    """View of one block of a flat vector as a square matrix."""
     b = size[block]
     return flat[offset[block] : offset[block] + b * b].reshape(b, b)
 
 
 @leaf
 def copy_row(row: FloatArray, out: FloatArray) -> None:
-    """Copy a row into the beginning of another: an assignment would compile messages about shapes that do not fit."""
+    """Copy a row to the beginning of another; slice assignment would compile its shape errors too."""
     for i in range(row.shape[0]):
         out[i] = row[i]

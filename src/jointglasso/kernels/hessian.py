@@ -1,7 +1,8 @@
-"""Products with the Hessian of the likelihood, ``D -> w (W D W)``, D sparse and the result wanted on its pattern only.
+"""Hessian-vector products of the likelihood, ``D -> w (W D W)``, for sparse D, evaluated on the sparsity of D only.
 
-W is packed, in single precision, as column tiles of 32: a tile of all rows stays in cache while the sparse rows of D
-pick from it. Single precision is enough: the products only shape a search direction, which the line search judges.
+W is stored in single precision as column tiles of width 32: a tile with all rows stays in cache while the sparse rows
+of D select from it. Single precision suffices: the products only determine a search direction, and the line search
+checks the objective.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ class Tiles(NamedTuple):
 
     component: IntArray
     number: IntArray
-    """Component of each tile, and its number there."""
+    """Component of each tile, and its number within the component."""
     start: IntArray
     """First node of each component."""
     offset: IntArray
-    """Where its tiles begin."""
+    """Start of the tiles of each component."""
     packed: Any
     """``packed[tile][row][32]``: W in single precision, zero padded."""
     product: Any
@@ -46,9 +47,9 @@ def pack_tiles(
 ) -> None:
     """Write the tiles first..last-1 of ``W / scale``.
 
-    Numbers too small to matter become zero: W decays geometrically along the paths of a sparse graph, and arithmetic
-    on denormal numbers is many times slower. `slot` is the row of each node within its block, `base` and `block_size`
-    place the block of each component.
+    Negligible values become zero: W decays geometrically along the paths of a sparse graph, and arithmetic on denormal
+    numbers is many times slower. `slot` is the row of each node within its block; `base` and `block_size` locate the
+    block of each component.
     """
     packed = tiles.packed
     for tile in range(first, last):
@@ -69,7 +70,7 @@ def pack_tiles(
 
 @njit
 def multiply_tiles(first: int, last: int, tiles: Tiles, start: IntArray, column: IntArray, values: FloatArray) -> None:
-    """``D W`` by the tiles first..last-1, transposed within tiles for `sample_tiles`."""
+    """Write ``D W`` from the tiles first..last-1, transposed within tiles for `sample_tiles`; D in CSR format."""
     packed, product, entries = tiles.packed, tiles.product, (column, values)
     buffer = np.zeros(TILE * TILE + 16, np.float32)
     square = buffer[-buffer.ctypes.data % 64 // 4 :]
@@ -104,10 +105,10 @@ def sample_tiles(
     weight: FloatArray,
     out: FloatArray,
 ) -> None:
-    """``w (W D W)_ij = w sum_m W_im (D W)_mj`` of the unknowns in rows first..last-1 of the upper pattern.
+    """Write ``w (W D W)_ij = w sum_m W_im (D W)_mj`` for the unknowns in rows first..last-1 of the upper triangle.
 
-    `component` is that of each node, and a pattern has the start of each row, local columns and unknowns. Tiles are
-    taken two at a time: their number must be even, the last one zero where there is nothing to fill it.
+    `component` is that of each node; `pattern` has the start of each row, local columns and unknowns. Tiles are
+    processed in twos: their number must be even, with zeros in the last one if needed.
     """
     start, column, unknown = pattern
     for position in range(start[first], start[last]):

@@ -176,7 +176,7 @@ def threshold(penalty: FusedPair, k: int) -> float:
 
 @leaf(forceinline=True)
 def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
-    """Whether `u` (n,) is in the subdifferential of ``v phi`` at zero: ``|u_k| <= v l1_k``, as differences are smooth."""
+    """Whether `u` (n,) is in the subdifferential of ``v phi`` at zero: ``|u_k| <= v l1_k``."""
     cls, n, v = pair
     below_threshold = True
     for i in range(n):
@@ -200,7 +200,7 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
 def subgradient(
     penalty: FusedPair, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
-    """Write the subgradient of ``v phi`` at `theta` nearest to `target`: at zeros, clipped to +-l1 around the smooth part."""
+    """Write the subgradient of ``v phi`` at `theta` nearest to `target`: clipped to [-l1, l1] at zeros."""
     cls, n, v = pair
     slope(penalty, theta, pair, out)
     for i in range(n):

@@ -74,7 +74,7 @@ def pair_inside(penalty: Penalty, u: FloatArray, pair: Held, work: Work) -> bool
 def pair_subgradient(
     penalty: Penalty, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
 ) -> None:
-    """Write the subgradient (n,) of the penalty at `theta` nearest to `target`, possibly in the metric 1/a (curvatures)."""
+    """Write the subgradient (n,) of the penalty at `theta` nearest to `target`, possibly in the metric 1/a."""
     raise NotImplementedError
 
 

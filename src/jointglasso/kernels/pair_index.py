@@ -1,7 +1,7 @@
-"""Index of the variable pairs inside class blocks, and copies between a block's two triangles.
+"""Index of the variable pairs inside class blocks, and copies between the two triangles of a block.
 
-Long results are written into arrays of NumPy's making: it asks for big pages, which the compiled allocation does not,
-and half of the time would go into touching small ones.
+Long results are written into arrays allocated by NumPy, which uses huge pages where compiled allocation does not: page
+faults would take half of the time.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from jointglasso.kernels.cache import helper, njit
 
 
 class PairIndex(NamedTuple):
-    """The pairs of variables that share a block, and where their copies are in flat block storage."""
+    """Pairs of variables that share a block in some class, and the positions of their entries in flat block storage."""
 
     start: IntArray
-    """CSR start of each pair."""
+    """(P + 1,): CSR start of the entries of each pair."""
     upper: IntArray
     lower: IntArray
-    """Flat positions of each copy in the two triangles."""
+    """(E,) both: flat position of each entry in the upper and the lower triangle."""
     block: IntArray
-    """Block of each copy."""
+    """(E,): block of each entry."""
 
 
 @njit
@@ -35,12 +35,10 @@ def index_pairs(
     offset: IntArray,
     index: PairIndex,
 ) -> int:
-    """Pairs of variables that share a block, with the place of each copy in flat block storage; the number of pairs.
+    """Write the `index` of all pairs of variables that share a block, in the order of (i, j); the number of pairs.
 
-    `block_of` and `slot_of` (K, p) tell the block of each variable and its position there (-1: alone). The
-    `index` is written: pairs in the order of (i, j).
-
-    For every variable i the sorted members j > i of its blocks in all classes are merged.
+    `block_of` and `slot_of` (K, p) are the block of each variable and its row there (-1: isolated). For every variable
+    i the sorted members j > i of its blocks in all classes are merged.
     """
     n_classes, p = block_of.shape
     pair_start, upper, lower, entry_block = index
@@ -76,7 +74,7 @@ def index_pairs(
                     entry_block[n_entries] = block
                     n_entries += 1
                     cursor[h] += 1
-                if cursor[h] < start[block + 1]:  # blocks that are through drop out
+                if cursor[h] < start[block + 1]:  # exhausted blocks drop out
                     open_blocks[n_remaining], row[n_remaining], cursor[n_remaining] = block, row[h], cursor[h]
                     n_remaining += 1
             n_open = n_remaining
@@ -87,7 +85,7 @@ def index_pairs(
 
 @helper
 def _row_of(within: int, size: int) -> int:
-    """Row of a place in a block; short integers are divided several times faster."""
+    """Row of a position within a block; 32-bit division is several times faster."""
     if size < 65536:
         return np.int64(np.uint32(within) // np.uint32(size))  # type: ignore[return-value]
     return within // size
@@ -103,7 +101,7 @@ def members_of_entries(
     row: IntArray,
     column: IntArray,
 ) -> None:
-    """Write the members in the row and the column of flat positions, given the block of each."""
+    """Write the members in the row and the column of flat positions (E,), given the block of each."""
     for entry in range(position.shape[0]):
         b = block[entry]
         within = position[entry] - offset[b]
@@ -123,7 +121,7 @@ def products_of_members(
     of_block: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write ``of_block * of_member[row] * of_member[column]`` at flat positions, given the block of each."""
+    """Write ``of_block * of_member[row] * of_member[column]`` at flat positions (E,), given the block of each."""
     for entry in range(position.shape[0]):
         b = block[entry]
         within = position[entry] - offset[b]
@@ -142,7 +140,7 @@ def find_pairs(
     member_start: IntArray,
     members: IntArray,
 ) -> IntArray:
-    """Numbers of the pairs of variables i < j, by bisection of their order; -1 where there is none."""
+    """Numbers of the pairs of variables i < j in the index, by bisection; -1 where there is none."""
     pair_start, upper, _, entry_block = index
     pair_number = np.full(i.shape[0], -1)
     for n in range(i.shape[0]):

@@ -1,4 +1,4 @@
-"""What compiled code is given of a penalty, and of the entries it acts on: named tuples of numbers and arrays."""
+"""Arguments of compiled code: penalties, pairs, blocks and dual variables as named tuples of numbers and arrays."""
 
 from __future__ import annotations
 
@@ -6,129 +6,136 @@ from typing import Any, NamedTuple
 
 from jointglasso._typing import FloatArray, IntArray
 
-#: Shapes of the graph of classes: any graph, all classes tied by ``mass_k mass_l``, a forest; or any graph whose ties
-#: count squared, which is the Laplacian penalty.
+#: Shapes of the class graph: any graph; complete with edge weights ``mass_k mass_l``; a forest; or any graph with
+#: squared differences, which is the Laplacian penalty.
 GENERAL, COMPLETE, FOREST, LAPLACIAN = range(4)
 
 
 class GroupPair(NamedTuple):
-    """``lambda1 |t|_1 + lambda2 |t|_2`` of the K-vector t of a pair."""
+    """Group penalty of a pair: ``lambda1 |t|_1 + lambda2 |t|_2``, t (K,) its entries."""
 
     lambda1: float
     lambda2: float
 
 
 class FusedPair(NamedTuple):
-    """Coefficients of the fused penalty, and the shape of its graph of classes; or those of the Laplacian penalty.
+    """Fused penalty ``sum_k l1_k |t_k| + sum_{k<l} g_kl |t_k - t_l|`` of a pair, or Laplacian: squared differences.
 
-    Both are one type, told apart by `shape` when a kernel runs: code that took long to compile is compiled once.
+    Both have one type and differ in `shape` at run time, so that kernels with a long compile time are compiled once.
     """
 
     l1: FloatArray
+    """(K,): weights of |t_k|."""
     ties: FloatArray
+    """(K, K): edge weights g_kl of the class graph, symmetric, zero without an edge."""
     shape: int
+    """GENERAL, COMPLETE, FOREST or LAPLACIAN."""
     mass: FloatArray
-    """COMPLETE: classes k and l are tied by ``mass[k] * mass[l]``."""
+    """(K,): COMPLETE: ``g_kl = mass[k] * mass[l]``."""
     parent: IntArray
-    """FOREST: the neighbour towards the root of each class, -1 for a root."""
+    """(K,): FOREST: parent of each class, -1 at a root."""
     order: IntArray
-    """FOREST: the classes, parents before their children."""
+    """(K,): FOREST: classes in topological order, parents first."""
 
 
 class Held(NamedTuple):
-    """One pair: held by the classes ``cls[:n]``, ascending, and zero in all others; v multiplies its penalty."""
+    """One pair of variables: entries in the classes ``cls[:n]``, ascending, and screened out (zero) in the others."""
 
     cls: IntArray
     n: int
     v: float
+    """Weight of the pair: multiplies its penalty."""
 
 
 class Work(NamedTuple):
-    """Room for the functions of one pair to work in, as much as the penalty asks for."""
+    """Scratch arrays of the functions of one pair, as long as the penalty needs."""
 
     real: FloatArray
     whole: IntArray
 
 
 class Entries(NamedTuple):
-    """The entries of some pairs, one pair after another, the classes that hold a pair in ascending order."""
+    """Entries of P pairs, pair after pair, the classes that contain a pair in ascending order."""
 
     start: IntArray
-    """(P + 1,): entries of pair q are start[q]:start[q + 1]."""
+    """(P + 1,): the entries of pair q are start[q]:start[q + 1]."""
     cls: IntArray
-    """Class of each entry; empty for penalties that treat all classes alike."""
+    """(E,): class of each entry; empty for penalties that treat all classes alike."""
     factor: FloatArray
     """(P,): weight of each pair in the penalty; empty where all are 1."""
     n_classes: int
-    """Number of classes K, whether they hold pairs or not."""
+    """Number of classes K, with or without entries."""
 
 
 class Blocks(NamedTuple):
-    """The class blocks of a system in flat storage, with what the likelihood and the penalty need of them."""
+    """Class blocks of a system in flat storage: block b is a matrix (size[b], size[b]) from offset[b] on."""
 
     offset: IntArray
     size: IntArray
     member_start: IntArray
+    """First member of each block in arrays over the members (the rows of all blocks)."""
     weight: FloatArray
-    """Of the class of each block."""
+    """Weight w_k of the class of each block."""
     S: FloatArray
+    """Covariances, flat."""
     factor: FloatArray
-    """Weight of each pair at its places in flat storage, infinite where it is forbidden; empty where all are 1."""
+    """Weight of the pair at each position of flat storage, infinite for a forbidden edge; empty where all are 1."""
 
 
 class Places(NamedTuple):
-    """Where the variables of a group are: (K, U) block and place there in each class, -1: in none."""
+    """Position of the U variables of a group: block and row in it, (K, U) each, -1 where a class lacks the variable."""
 
     block_of: IntArray
     slot_of: IntArray
     variable: IntArray
-    """Number within the group of each member of the blocks."""
+    """Variable, counted within the group, of each member of the blocks."""
 
 
 class Columns(NamedTuple):
-    """What a sweep over the columns changes."""
+    """State of the column sweeps over small groups: dual W and the columns of Theta."""
 
     W: Any
-    """In single or double precision."""
+    """W, flat, in single or double precision."""
     theta: FloatArray
-    """Row j of a block: the column of its variable j off the diagonal, as that column sees it."""
+    """Flat: row j of a block is column j of Theta off the diagonal, from the update of that column; not symmetric."""
     precision: FloatArray
     """Diagonal of Theta, in the order of the members."""
 
 
 class Stack(NamedTuple):
-    """The class blocks of one big group; its variables, and so the rows of the blocks, in the order of the sweeps."""
+    """Class blocks of one large group; the variables, and so the rows of the blocks, in the order of the sweeps."""
 
     block_of: IntArray
     slot_of: IntArray
-    """(K, U): block of each variable in each class and place there, -1: in none."""
+    """(K, U) both: block of each variable in each class and its row there, -1 where the class lacks it."""
     variable: IntArray
     """Variable of each member of the blocks."""
     offset: IntArray
     size: IntArray
     member_start: IntArray
     weight: FloatArray
-    """Of the class of each block."""
+    """Weight w_k of the class of each block."""
     S: Any
-    """Covariances in single precision."""
+    """Covariances, flat, in single precision."""
     factor: Any
-    """Weight of each pair at its places, infinite where it is forbidden; empty where all are 1."""
+    """Weight of the pair at each position, infinite for a forbidden edge; empty where all are 1."""
 
 
 class SparseColumns(NamedTuple):
-    """Columns of Theta off the diagonal, as each column sees itself: CSR over the variables."""
+    """Columns of Theta off the diagonal, each from its own update (not symmetric): CSR over the U variables."""
 
     start: IntArray
     other: IntArray
+    """(nnz,): row of each pair."""
     value: FloatArray
-    """(n, K): in all classes."""
+    """(nnz, K): entries in all classes."""
 
 
 class Ascent(NamedTuple):
-    """What a sweep over the columns of a big group changes."""
+    """Dual state of the column sweeps over a large group."""
 
     W: Any
-    """In single precision."""
+    """W, flat, in single precision."""
     precision: FloatArray
     """Diagonal of Theta, in the order of the members."""
     columns: SparseColumns

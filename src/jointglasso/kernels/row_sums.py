@@ -1,4 +1,4 @@
-"""Row sums of blocks: of products, and of absolute values as bounds on norms."""
+"""Row sums of blocks: of elementwise products, and of absolute values as bounds on norms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jointglasso.kernels.group_state import block_of
 def scaled_row_sums(
     flat: FloatArray, offset: IntArray, size: IntArray, member_start: IntArray, scale: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The largest of the row sums ``scale_i sum_j |a_ij| scale_j`` of each block, and their sum."""
+    """Maximum and sum, for each block A, of the row sums ``scale_i sum_j |A_ij| scale_j``."""
     largest, sums = np.zeros(size.shape[0]), np.zeros(size.shape[0])
     for block in range(size.shape[0]):
         matrix = block_of(flat, offset, size, block)
@@ -27,7 +27,7 @@ def scaled_row_sums(
             total *= block_scale[i]
             largest[block] = max(largest[block], total)
             sums[block] += total
-        if np.isnan(sums[block]):  # of which the comparisons know nothing
+        if np.isnan(sums[block]):  # max() ignores NaN
             largest[block] = np.nan
     return largest, sums
 
@@ -36,7 +36,7 @@ def scaled_row_sums(
 def product_row_sums(
     a_flat: FloatArray, b_flat: FloatArray, offset: IntArray, size: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """``sum_ij a_ij b_ij`` of each block, row by row, and the same sum of absolute values."""
+    """``sum_ij A_ij B_ij`` of each block, summed row by row, and the same sum of absolute values."""
     sums, absolute = np.zeros(size.shape[0]), np.zeros(size.shape[0])
     for block in range(size.shape[0]):
         A, B = block_of(a_flat, offset, size, block), block_of(b_flat, offset, size, block)

@@ -1,4 +1,4 @@
-"""One pass over the entries of a covariance matrix: the pairs above a threshold, and the input checks."""
+"""One pass over the entries of a covariance matrix: pairs above a threshold, and input checks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import helper, njit
 
-#: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are looked at one by one.
+#: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are searched entry by entry.
 _RUN = 128
 
-#: Side of the tiles in which a matrix is compared with its mirror image: rows long enough to be fetched ahead of time.
+#: Side of the tiles in which a matrix is compared with its transpose: rows long enough for the hardware prefetcher.
 _SIDE = 128
 
 
@@ -58,11 +58,11 @@ def mark_possibly_above(
     hits: IntArray,
     n_hits: int,
 ) -> int:
-    """As `mark_above` for rough values: mark every entry whose true value may be above.
+    """As `mark_above` for approximate values: mark every entry whose exact value may be above the threshold.
 
-    The true value is x, wrong by at most `error`, times the scale of its row and that of its column. Runs without a
-    hit, nearly all of them, are told by a test in single precision that a rounding cannot fool, since it gives a
-    millionth away.
+    The exact value is x, with an error of at most `error`, times the scales of its row and of its column. Runs without
+    a hit, nearly all of them, are skipped by a test in single precision with a relative margin of 1e-6, which covers
+    its rounding errors.
     """
     n_rows, n_columns = tile.shape
     row_scale, column_scale = scale
@@ -80,7 +80,7 @@ def mark_possibly_above(
             run = values[first : min(first + _RUN, n_columns)]
             run_scale = column_scale[first : first + run.shape[0]]
             run_threshold = column_threshold[first : first + run.shape[0]]
-            count = np.int32(0)  # as wide as the numbers compared: twice as many in one instruction
+            count = np.int32(0)  # 32 bits, as the operands: twice as many lanes
             for slot in range(run.shape[0]):
                 count += np.int32(abs(run[slot]) + slack > inverse * run_threshold[slot])
             if count == 0:
@@ -97,7 +97,7 @@ def mark_possibly_above(
 
 @njit
 def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray, out: FloatArray) -> None:
-    """``out[a, b] = matrix[rows[a], columns[b]]``, of the upper triangle."""
+    """``out[a, b] = matrix[rows[a], columns[b]]``, read from the upper triangle."""
     for a in range(rows.shape[0]):
         row = matrix[rows[a]]
         for b in range(columns.shape[0]):
@@ -106,13 +106,13 @@ def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray, out: Float
 
 @njit
 def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, int]:
-    """Where a square matrix is first not finite (code 1) or not symmetric (code 2); code 0: nowhere.
+    """First fault of a square matrix as (code, row, column): 1 not finite, 2 not symmetric, 0 none.
 
-    Entries i, j may differ by ``scale[i] * scale[j]``. Tiles are turned over before they are compared with those they
-    mirror, so that both are read along their rows and the comparison vectorises.
+    Entries i, j may differ by ``scale[i] * scale[j]``. Tiles are transposed before they are compared with their mirror
+    images, so that both are read along rows and the comparison vectorises.
     """
     p = matrix.shape[0]
-    transposed = np.empty((_SIDE, _SIDE + 8))  # rows that would not meet in the same lines of the cache
+    transposed = np.empty((_SIDE, _SIDE + 8))  # padded against cache set conflicts
     for first_row in range(0, p, _SIDE):
         height = min(_SIDE, p - first_row)
         for first_column in range(first_row, p, _SIDE):
@@ -126,7 +126,7 @@ def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, in
                 values, mirrored = matrix[first_row + i, first_column : first_column + width], transposed[i, :width]
                 allowed = scale[first_column : first_column + width]
                 for j in range(width):
-                    # A NaN fails every comparison, so one test, written to be true for good entries, finds both faults.
+                    # A NaN fails every comparison, so that the negation of one test detects both faults.
                     count += not abs(values[j] - mirrored[j]) <= scale[first_row + i] * allowed[j]
             if count > 0:
                 return _first_fault(matrix, scale, first_row, first_column)
@@ -135,7 +135,7 @@ def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, in
 
 @helper
 def _first_fault(matrix: FloatArray, scale: FloatArray, first_row: int, first_column: int) -> tuple[int, int, int]:
-    """The first fault of a tile that has one."""
+    """First fault of a tile that has one."""
     p = matrix.shape[0]
     for i in range(first_row, min(first_row + _SIDE, p)):
         for j in range(max(first_column, i), min(first_column + _SIDE, p)):

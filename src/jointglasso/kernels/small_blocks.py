@@ -1,7 +1,7 @@
-"""Inverse and log-determinant of many small matrices in one call.
+"""Inverses and log-determinants of many small matrices in one call.
 
-LAPACK is made for matrices that fill a cache; on blocks of a few variables its call costs more than its
-arithmetic, and a Python loop over thousands of blocks more still.
+For blocks of a few variables the overhead of a LAPACK call exceeds its arithmetic, and a Python loop over thousands of
+blocks costs more still.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_state import block_of, cholesky, copy_row, invert
 
-#: Up to this size a compiled loop over the blocks beats one LAPACK call for each.
+#: Largest block for which a compiled loop over the blocks is faster than one LAPACK call for each.
 SMALL = 32
 
-#: What is forgiven to a variance, relative to it, before a matrix counts as indefinite, and more for each variable: the
-#: rounding of covariances computed in single precision.
+#: Tolerance of the test for semidefiniteness relative to a variance, and its increase per variable: the rounding errors
+#: of covariances computed in single precision.
 FORGIVEN, FORGIVEN_EACH = 1e-8, 1e-7
 
 
@@ -30,15 +30,15 @@ def factor_and_invert(
     logdet: FloatArray,
     definite: BoolArray,
 ) -> None:
-    """Write the inverses and log-determinants of the first blocks, as far as `selected`, and which are definite.
+    """Write inverse and log-determinant of the `selected` blocks, and which are positive definite.
 
-    Where a block is not positive definite its inverse is left as it is.
+    The inverse of a block that is not positive definite is left unchanged.
     """
     b = 0
     for block in range(selected.shape[0]):
         if not selected[block]:
             continue
-        if size[block] != b:  # they come sorted by size
+        if size[block] != b:  # blocks are sorted by size
             b = size[block]
             L, scratch = np.zeros((b, b)), np.zeros((b, b))
         log_determinant = cholesky(block_of(flat, offset, size, block), L)
@@ -50,7 +50,7 @@ def factor_and_invert(
 
 @njit
 def semidefinite_blocks(flat: FloatArray, offset: IntArray, size: IntArray, n_blocks: int) -> BoolArray:
-    """Which of the first blocks have no eigenvalue below zero beyond rounding, on the scale of correlations."""
+    """Which of the first `n_blocks` blocks have no negative eigenvalue beyond rounding, on the correlation scale."""
     semidefinite = np.empty(n_blocks, np.bool_)
     b = 0
     for block in range(n_blocks):
@@ -69,8 +69,8 @@ def semidefinite_blocks(flat: FloatArray, offset: IntArray, size: IntArray, n_bl
 def trace_and_squares(
     R: FloatArray, Theta: FloatArray, offset: IntArray, size: IntArray, trace: FloatArray, squares: FloatArray
 ) -> None:
-    """Write ``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block; the zeros of R cost nothing."""
-    buffer = np.empty(size[-1] * size[-1] if size.shape[0] else 0)  # they come sorted by size
+    """Write ``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block; zeros of R are skipped."""
+    buffer = np.empty(size[-1] * size[-1] if size.shape[0] else 0)  # blocks are sorted by size
     for block in range(size.shape[0]):
         b = size[block]
         R_block, Theta_block = block_of(R, offset, size, block), block_of(Theta, offset, size, block)

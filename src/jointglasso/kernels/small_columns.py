@@ -1,7 +1,7 @@
-"""Block coordinate ascent on the dual problem of groups of up to some hundred variables, compiled from end to end.
+"""Block coordinate ascent on the dual for groups of up to some hundred variables, compiled as one kernel.
 
-As in `kernels.columns`, but one column after another, with all of a matrix at hand. Two or three sweeps bring
-most groups within their gap; Newton's method looks after the rest.
+The column problem is that of `kernels.columns`; columns are updated sequentially on dense blocks. Two or three sweeps
+bring most groups below their gap limit; Newton's method solves the rest.
 """
 
 from __future__ import annotations
@@ -26,56 +26,58 @@ from jointglasso.kernels.group_state import block_of, copy_row
 from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold
 from jointglasso.kernels.pair_types import Blocks, Columns, Held, Places
 
-#: Most passes over the pairs of a column, and most times that pairs may join them, in one visit.
+#: In one column update: most passes over the active pairs, and most extensions of the active set.
 _MAX_PASSES, _MAX_JOINS = 100, 5
 
-#: Penalty of the diagonal, relative to the others, that does little to make W definite.
+#: Penalty of the diagonal, relative to the others, below which it hardly contributes to the definiteness of W.
 NEGLIGIBLE = 1e-3
 
-#: Change of W that is hardly more than rounding; the gap that goes with the change in a sweep, over the gap wanted, at
-#: which the latter is usually reached: the sweep has brought most of it.
+#: Relative change of W at the level of rounding; ratio of the gap closed by a sweep to the gap limit below which the
+#: limit is usually reached.
 _NO_CHANGE, _GAP_FACTOR = 1e-14, 2.0
 
 
 class Groups(NamedTuple):
-    """The groups of a system: blocks of group g are ``blocks[start[g]:start[g + 1]]``."""
+    """Groups of a system: the blocks of group g are ``blocks[start[g]:start[g + 1]]``."""
 
     start: IntArray
     blocks: IntArray
     block_class: IntArray
+    """Class of each block."""
     members: IntArray
+    """Variable of each member of the blocks."""
     n_variables: int
-    """More than any number among the members."""
+    """Upper bound (exclusive) of the variable numbers."""
     n_classes: int
 
 
 class Limits(NamedTuple):
-    """When to stop, and the scale of the penalty."""
+    """Stopping criteria and the scale of the penalty."""
 
     gap: FloatArray
-    """(G,) allowed to each group."""
+    """(G,): limit of the duality gap of each group."""
     max_sweeps: int
     scale: float
-    """Size of the subgradients of the penalty."""
+    """Magnitude of the subgradients of the penalty."""
     reach: float
-    """A pair with no entry larger than this lies in its dual ball."""
+    """Radius of the box inside the dual ball: a pair with all |u_k| below it is dual feasible."""
     diagonal_penalty: float
     n_room: int
-    """Numbers that the penalty needs as room to work in."""
+    """Length of the workspace arrays of the penalty."""
     roughest: float
     precision: float
-    """Change of x within a column, relative to the penalties, at which it is left: at most, and by the change of W in
-    the last sweep."""
+    """Tolerance of a column update relative to the penalty: at most `roughest`, and `precision` times the relative change
+    of W in the last sweep."""
 
 
 class ColumnState(NamedTuple):
-    """What the visit of a column works on; made once for all columns, since groups of two variables are many."""
+    """Arrays of a column update; allocated once for all columns, since groups of two variables are frequent."""
 
     column: Column
     mark: IntArray
-    """Of the variables; zero between the visits."""
+    """(U,): marks of the variables; zero between column updates."""
     active: IntArray
-    """The variables of the active pairs."""
+    """(U,): variables of the active pairs."""
 
 
 @njit
@@ -88,10 +90,10 @@ def ascend_small_groups(
     inverse: FloatArray,
     selected: BoolArray,
 ) -> IntArray:
-    """Sweep over the columns of the groups in `selected`, theta in place, until the gap seems small; the sweeps of each.
+    """Sweep over the columns of the `selected` groups until the gap seems small; number of sweeps (G,). Updates theta.
 
-    W starts from the `inverse` of theta if theta is near the solution, and from S if `inverse` is empty. A theta that
-    is not definite in the end is not taken over.
+    W starts from the `inverse` of theta if theta is near the solution, and from S if `inverse` is empty. A result that
+    is not positive definite is discarded.
     """
     columns = Columns(np.zeros_like(theta), np.zeros_like(theta), np.zeros(groups.members.shape[0]))
     local = np.full(groups.n_variables, -1)
@@ -127,21 +129,22 @@ def ascend_small_groups(
 
 @helper
 def _allocate_column(groups: Groups, blocks: Blocks, W: FloatArray) -> ColumnState:
-    n_classes, n_variables, side = groups.n_classes, groups.n_variables, blocks.size[-1]  # they come sorted by size
+    """Allocate the arrays of a column update."""
+    n_classes, n_variables, side = groups.n_classes, groups.n_variables, blocks.size[-1]  # blocks are sorted by size
     rows, numbers, indices = np.empty((2, n_classes, side)), np.ones((5, n_classes)), np.empty((4, n_classes), np.int64)
     diagonal, slots = Own(numbers[0], numbers[1], numbers[2]), np.empty((n_variables, n_classes), np.int64)
     column = Column(
-        rows[0], rows[1], diagonal, indices[0], numbers[3], numbers[4], W, blocks.S, indices[1], indices[2], indices[3], slots,
-        np.empty((n_variables, n_classes)), np.ones(n_variables),
+        rows[0], rows[1], diagonal, indices[0], numbers[3], numbers[4], W, blocks.S, indices[1], indices[2], indices[3],
+        slots, np.empty((n_variables, n_classes)), np.ones(n_variables),
     )  # fmt: skip
     return ColumnState(column, np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64))
 
 
 @helper
 def _locate_variables(chosen: IntArray, groups: Groups, blocks: Blocks, local: IntArray, column_of: IntArray) -> Places:
-    """Where a group's variables, counted within the group, are in each class.
+    """Block and row (K, U) of the variables of a group, numbered within the group.
 
-    `column_of` gets those of its members. `local` is -1 before and after.
+    Writes `column_of`, the number of each member. `local` is -1 before and after.
     """
     n = 0
     member_start, size, members = blocks.member_start, blocks.size, groups.members
@@ -168,7 +171,7 @@ def _locate_variables(chosen: IntArray, groups: Groups, blocks: Blocks, local: I
 def _start_from_inverse(
     chosen: IntArray, blocks: Blocks, inverse: FloatArray, diagonal_penalty: float, W: FloatArray
 ) -> None:
-    """W from the inverse, rescaled to its optimal diagonal."""
+    """Start W from the inverse of theta, scaled to the optimal diagonal ``S_ii + diagonal_penalty / weight``."""
     for block in chosen:
         b = blocks.size[block]
         start = block_of(inverse, blocks.offset, blocks.size, block)
@@ -186,7 +189,7 @@ def _start_from_inverse(
 def _start_from_covariance(
     chosen: IntArray, blocks: Blocks, box_radius: float, diagonal_penalty: float, W: FloatArray
 ) -> None:
-    """W from S with its optimal diagonal, shrunk towards it where that adds little to S."""
+    """Start W from S with the optimal diagonal; shrink S towards its diagonal if the diagonal penalty is negligible."""
     shrink = 1.0
     if diagonal_penalty < NEGLIGIBLE * box_radius:
         largest = 0.0
@@ -215,7 +218,7 @@ def _sweep(
     state: ColumnState,
     workspace: Room,
 ) -> tuple[float, float]:
-    """Visit every column once; the change of W, or infinity if W is lost, and the gap that goes with it."""
+    """Update every column once; relative change of W, infinite if W lost definiteness, and the gap that it closed."""
     n_classes, n_variables = places.block_of.shape
     column, diagonal, column_block = state.column, state.column.own, state.column.here
     changed = 0.0
@@ -261,9 +264,9 @@ def _sweep(
 def _solve_column(
     penalty: Penalty, j: int, places: Places, blocks: Blocks, tolerance: float, state: ColumnState, workspace: Room
 ) -> int:
-    """Coordinate descent on the pairs of column j until x settles, and tau if the penalty compares classes.
+    """Coordinate descent on the pairs of column j until x converges (and tau, if classes are coupled strongly).
 
-    The number of active pairs.
+    Returns the number of active pairs.
     """
     n_active, _ = _active_pairs(penalty, j, places, blocks, state, workspace)
     moved = False
@@ -276,7 +279,7 @@ def _solve_column(
         if max_change <= tolerance:
             if not moved or joins == _MAX_JOINS:
                 break
-            # Other pairs may have been drawn in.
+            # Other pairs may now violate the KKT conditions.
             n_active, n_new = _active_pairs(penalty, j, places, blocks, state, workspace)
             if n_new == 0:
                 break
@@ -289,9 +292,9 @@ def _solve_column(
 def _active_pairs(
     penalty: Penalty, j: int, places: Places, blocks: Blocks, state: ColumnState, workspace: Room
 ) -> tuple[int, int]:
-    """List the variables whose pairs with j are not zero, or may not stay so; their number, and that of the latter.
+    """List the variables whose pairs with j are non-zero or violate the KKT conditions; numbers of all and of violations.
 
-    Each class looks at its own block alone: a group of many small blocks has far more variables than a column has
+    Each class scans only the block of the column: a group of many small blocks has far more variables than a column has
     pairs. `mark` is zero before and after.
     """
     n_candidates = 0
@@ -348,10 +351,7 @@ def _active_pairs(
 def _store(
     slot_j: int, tau: float, product: FloatArray, precision: FloatArray, W: FloatArray
 ) -> tuple[float, float, float]:
-    """Write the column ``-product / tau`` into W.
-
-    The sums of its changes and of its size, and that of its squared changes times `precision`.
-    """
+    """Write the column ``-product / tau`` into W; sums of |change|, |value| and squared changes times `precision`."""
     changed = 0.0
     total = 0.0
     square = 0.0
@@ -369,7 +369,7 @@ def _store(
 
 @helper
 def _symmetrise(chosen: IntArray, blocks: Blocks, columns: Columns, theta: FloatArray) -> None:
-    """Make theta of its columns, the mean of what two of them say of an entry, if that is definite."""
+    """Write theta from its columns, averaging the two values of each entry, if all blocks are positive definite."""
     offset, size = blocks.offset, blocks.size
     for block in chosen:
         theta_block = block_of(columns.theta, offset, size, block)
@@ -387,7 +387,7 @@ def _symmetrise(chosen: IntArray, blocks: Blocks, columns: Columns, theta: Float
 
 @leaf
 def _definite(A: FloatArray, eliminated: FloatArray) -> bool:
-    """Whether A is positive definite: elimination row by row, in which zeros cost nothing, in the room of `eliminated`."""
+    """Whether A is positive definite, by Gaussian elimination that skips zeros; `eliminated` is scratch."""
     for i in range(A.shape[0]):
         copy_row(A[i], eliminated[i])
     for t in range(A.shape[0]):

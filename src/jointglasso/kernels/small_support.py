@@ -1,8 +1,8 @@
-"""Support step and refit of many small problems of one size, compiled from end to end.
+"""Support estimation and refit of many small problems of one size, compiled as one kernel.
 
-A permutation test or a bootstrap solves the same small problem a thousand times; a solve by way of the engine spends
-most of its time on calls. Here all classes have all variables, nothing is screened, and there is no certificate:
-a problem that does not settle is marked, and whoever called solves it in the usual way.
+A permutation test or a bootstrap solves the same small problem a thousand times, and the overhead of the engine would
+dominate. All classes have all variables, and there is neither screening nor a certificate: problems that do not
+converge are marked, for the caller to solve with the full solver.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from jointglasso.kernels.group_state import copy_row
 from jointglasso.kernels.pair_types import GroupPair, Held, Work
 from jointglasso.kernels.support import sweep_support
 
-#: Most passes over the pairs of a column in one visit.
+#: Most passes over the pairs in one column update.
 _MAX_PASSES = 50
 
-#: Most sweeps over the columns, of the support step and of the refit.
+#: Most sweeps over the columns for the support, and for the refit.
 _MAX_SWEEPS, _MAX_REFIT_SWEEPS = 100, 400
 
-#: Precision, on the scale of correlations, beyond which an estimate is taken for a diverging one.
+#: Diagonal entry of Theta, on the scale of correlations, above which an estimate counts as diverging.
 _DIVERGED = 1e6
 
 
 class PairBuffers(NamedTuple):
-    """What the visit of a column works on: (K, p) slopes, and room for the numbers of one pair."""
+    """Arrays of a column update: gradients (K, p); linear coefficients, curvatures and values (K,) of one pair."""
 
     slope: FloatArray
     linear: FloatArray
@@ -47,7 +47,7 @@ def fit_supports(
     theta: FloatArray,
     converged: BoolArray,
 ) -> None:
-    """Fit every problem: the joint graphical lasso with a free diagonal, then maximum likelihood on its support.
+    """Fit B problems: joint graphical lasso with unpenalised diagonal, then maximum likelihood on its support.
 
     Parameters
     ----------
@@ -56,11 +56,11 @@ def fit_supports(
     weight : array (K,)
         Weights of the classes.
     lambda1, lambda2, tolerance : float
-        Penalties, and the change of a covariance in a sweep at which a problem has settled.
+        Penalties, and the change of a covariance in a sweep at which a problem has converged.
     theta : array (B, K, p, p)
-        Gets the maximum likelihood estimates.
-    settled : array (B,)
-        Gets whether each problem came to an end.
+        Output: the maximum likelihood estimates.
+    converged : array (B,)
+        Output: whether each problem converged.
     """
     n_problems, n_classes, p, _ = S.shape
     W = np.empty((n_classes, p, p))
@@ -87,7 +87,10 @@ def _solve_penalised(
     beta: FloatArray,
     precision: FloatArray,
 ) -> bool:
-    """Block coordinate ascent on the dual, one column of all classes at a time, as in `kernels.small_columns`."""
+    """Block coordinate ascent on the dual, one column of all classes at a time, as in `kernels.small_columns`.
+
+    Writes W, the regression coefficients beta (K, p, p) and the diagonal of Theta (K, p); whether it converged.
+    """
     n_classes, p, _ = S.shape
     _initial_covariance(S, weight, penalty.lambda1 + penalty.lambda2 / np.sqrt(n_classes), W)
     beta[:] = 0.0
@@ -117,7 +120,7 @@ def _solve_penalised(
 
 @helper
 def _initial_covariance(S: FloatArray, weight: FloatArray, box_radius: float, W: FloatArray) -> None:
-    """W from S, shrunk towards its diagonal as far as the penalty allows."""
+    """Start W from S, shrunk towards its diagonal as far as the penalty allows."""
     n_classes, p, _ = S.shape
     largest = 0.0
     for k in range(n_classes):
@@ -142,7 +145,7 @@ def _solve_column(
     precision: FloatArray,
     buffers: PairBuffers,
 ) -> None:
-    """Coordinate descent on the pairs of column j: all of them, then those that are not zero, until it settles."""
+    """Coordinate descent on column j until convergence: alternating passes over all pairs and the non-zero ones."""
     n_classes, p, _ = W.shape
     gradient, linear, curvature, new = buffers
     classes = np.empty(0, np.int64)
@@ -172,7 +175,7 @@ def _solve_column(
 def _is_active(
     i: int, j: int, weight: FloatArray, penalty: GroupPair, beta: FloatArray, gradient: FloatArray, all_pairs: bool
 ) -> bool:
-    """Whether a pair is not zero, or would not stay so."""
+    """Whether a pair is non-zero or, if `all_pairs`, violates the KKT conditions at zero."""
     total = 0.0
     for k in range(weight.shape[0]):
         if beta[k, j, i] != 0.0:
@@ -186,7 +189,7 @@ def _is_active(
 def _store(
     j: int, covariance: FloatArray, gradient: FloatArray, W: FloatArray, x: FloatArray, precision: FloatArray
 ) -> float:
-    """Write the column ``covariance - slope`` into W; its largest change, or -1 if W is no longer definite."""
+    """Write the column ``covariance - gradient`` into W; its largest change, or -1 if W is not positive definite."""
     residual_variance = W[j, j]
     change = 0.0
     for t in range(x.shape[0]):
@@ -204,9 +207,9 @@ def _store(
 
 @helper
 def _refit(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, theta: FloatArray) -> bool:
-    """Maximum likelihood on the support of beta, class by class.
+    """Maximum likelihood on the support of beta, class by class; whether it converged.
 
-    From the penalised W it takes few sweeps, but may lose definiteness; from S, where that is definite, it cannot.
+    From the penalised W it takes few sweeps, but may lose definiteness; from a positive definite S it cannot.
     """
     n_classes, p, _ = S.shape
     first, neighbours = np.zeros(p + 1, np.int64), np.empty(p * p, np.int64)

@@ -1,7 +1,7 @@
-"""Likelihood of a Gaussian whose precision matrix is zero off a support: sweeps to its maximum, Newton's direction.
+"""Gaussian likelihood with a precision matrix supported on a graph: regression sweeps and Newton's direction.
 
-For Newton's method a symmetric matrix on the support is the vector of its entries i <= j; in products the off-diagonal
-ones count twice.
+For Newton's method a symmetric matrix on the support is the vector of its entries i <= j; in inner products the
+off-diagonal ones count twice.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def sweep_support(
     W: FloatArray,
     Theta: FloatArray,
 ) -> bool:
-    """Regress each column on its neighbours until W settles (Hastie, Tibshirani and Friedman, algorithm 17.1).
+    """Maximum likelihood on a support by regressions (Hastie, Tibshirani and Friedman, algorithm 17.1).
 
-    Each column of W becomes that of the largest determinant among all with the covariances of S on the support. From a
-    definite W that has them, such as a definite S, no step can fail; from others some may.
+    Each column of W is replaced by that of the largest determinant among those that agree with S on the support. From a
+    positive definite W that agrees with S there, such as a positive definite S, no step can fail; from others it may.
 
     Parameters
     ----------
@@ -35,18 +35,18 @@ def sweep_support(
     first, neighbours : array (b + 1,), array
         Neighbours of variable j: ``neighbours[first[j] : first[j + 1]]``.
     tolerance : float
-        Largest change of a covariance in a sweep at which W has settled.
+        Largest change of a covariance in a sweep at which W has converged.
     n_sweeps, diverged : int, float
-        Most sweeps, and the precision of a variable beyond which there seems to be no maximum.
+        Most sweeps, and the diagonal entry of Theta above which the likelihood counts as unbounded.
     W : array (b, b)
-        Where to start, with the diagonal of S; gets the covariances reached.
+        Starting point with the diagonal of S; output: the fitted covariances.
     Theta : array (b, b)
-        Zeros; gets the precision matrix, each row from the regression of its variable.
+        Zeros; output: the precision matrix, each row from the regression of its variable.
 
     Returns
     -------
     bool
-        Whether W has settled.
+        Whether W converged.
     """
     b = S.shape[0]
     max_degree = 0
@@ -80,7 +80,7 @@ def sweep_support(
 
 @helper
 def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor: FloatArray, x: FloatArray) -> bool:
-    """Solve ``W x = covariance`` among the neighbours; False if that is not definite."""
+    """Solve ``W x = covariance`` on the neighbours by Cholesky; False if that part of W is not positive definite."""
     n = neighbours.shape[0]
     for a in range(n):
         for b in range(a + 1):
@@ -110,11 +110,11 @@ def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor
 def newton_direction(
     rows: IntArray, columns: IntArray, W: FloatArray, Theta: FloatArray, gradient: FloatArray, n_steps: int
 ) -> FloatArray:
-    """Conjugate gradients on ``W D W = -gradient`` on the support, preconditioned by ``G -> Theta G Theta`` on it.
+    """Newton's direction D: conjugate gradients on ``W D W = -gradient`` on the support.
 
-    On a full support that is the inverse of the Hessian; on correlated data it takes a sixth of the steps that the
-    diagonal of the Hessian takes. Whenever they stop, the decrement of the direction they give is that of Newton's
-    method in the space they searched.
+    The preconditioner ``G -> Theta G Theta`` on the support is the inverse Hessian on a full support; on correlated
+    data it takes a sixth of the steps of the diagonal preconditioner. Whenever the iteration stops, the decrement of
+    the direction is that of Newton's method in the Krylov space searched.
     """
     n = len(rows)
     D = np.zeros(n)
@@ -125,7 +125,7 @@ def newton_direction(
     _on_support(rows, columns, Theta, residual, half, preconditioned)
     search = preconditioned.copy()
     size = _inner(rows, columns, residual, preconditioned)
-    # Forcing term: few iterations far out, quadratic convergence at the end.
+    # Forcing term: few iterations far from the solution, quadratic convergence near it.
     threshold = size * min(1e-2, size)
     for _ in range(n_steps):
         if size <= threshold:
@@ -144,6 +144,7 @@ def newton_direction(
 
 @helper
 def _inner(rows: IntArray, columns: IntArray, first: FloatArray, second: FloatArray) -> float:
+    """Inner product of two symmetric matrices on the support."""
     total = 0.0
     for e in range(len(rows)):
         total += first[e] * second[e] * (1.0 if rows[e] == columns[e] else 2.0)
@@ -154,9 +155,9 @@ def _inner(rows: IntArray, columns: IntArray, first: FloatArray, second: FloatAr
 def _on_support(
     rows: IntArray, columns: IntArray, W: FloatArray, entries: FloatArray, half: FloatArray, product: FloatArray
 ) -> None:
-    """Entries of ``W D W`` on the support, for a symmetric W; `half` is scratch for ``D W``."""
+    """Write the entries of ``W D W`` on the support, for a symmetric W; `half` (b, b) is scratch for ``D W``."""
     b, n = len(W), len(rows)
-    if 16 * n > b * b:  # so dense a support is quicker by plain products of matrices
+    if 16 * n > b * b:  # on a dense support matrix products are faster
         D = np.zeros((b, b))
         for e in range(n):
             D[rows[e], columns[e]] = D[columns[e], rows[e]] = entries[e]
@@ -177,6 +178,7 @@ def _on_support(
 
 @helper
 def _add(row: FloatArray, factor: float, other: FloatArray) -> None:
+    """``row += factor * other``."""
     for i in range(len(row)):
         row[i] += factor * other[i]
 

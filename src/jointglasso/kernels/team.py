@@ -1,8 +1,8 @@
-"""Threads that share out the pieces of one job after another without coming back to Python in between.
+"""Thread team: the tasks of one job after another are shared between threads without returning to Python.
 
-One of them leads: it says what is to be done and how many pieces that has, takes pieces itself until none is left, and
-waits for those that others have taken. Whoever helps may come late, or never; nobody waits for a thread that has not
-begun. Waking threads from Python for each job took longer than most jobs.
+The leader posts a job with its number of tasks, executes tasks until none remains, and waits for those that other
+threads have taken. Other threads may join late or never; the leader does not wait for a thread that has not taken a
+task. Waking threads from Python for each job took longer than most jobs.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from numba.extending import intrinsic
 from jointglasso._typing import IntArray
 from jointglasso.kernels.cache import helper
 
-#: Places of the counters, each in a cache line of its own: the next piece to be taken; where the pieces of the present
-#: job end; the pieces that are done; whether all jobs are done, or a helper has failed.
+#: Indices of the counters, each in a separate cache line: next task to be taken; end of the tasks of the current job;
+#: finished tasks; whether all jobs are finished, or a thread has failed.
 NEXT, LIMIT, DONE, ENDED = 0, 16, 32, 48
 
-#: Looks for work before the core is offered to others, and before it is left to them for a while; microseconds.
+#: Polls before the thread yields its core, and before it sleeps between polls; sleep in microseconds.
 _PATIENCE, _WAIT, _NAP = 2000, 6000, 50
 
 
 class Team(NamedTuple):
-    """What the threads have in common."""
+    """State that the threads share."""
 
     counters: IntArray
     """(64,), zero before the first job."""
     job: IntArray
-    """(4,): kind of the present job, its two numbers, and its first piece."""
+    """(4,): kind of the current job, its two arguments, and its first task."""
     lo: IntArray
     hi: IntArray
-    """Places of the present batch in each block."""
+    """Rows lo..hi-1 of the current batch in each block."""
 
 
 def _atomic(build: Callable[..., Any], *operands: Any) -> Any:
-    """An operation on one number of an array that other threads see at once, and in order."""
+    """Sequentially consistent atomic operation on one element of an array: signature and code generator."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array_type = signature.args[0]
@@ -62,7 +62,7 @@ def _add(context: Any, array: Any, index: Any, number: Any) -> Any:
 
 @intrinsic
 def _exchange(context: Any, array: Any, index: Any, old: Any, new: Any) -> Any:
-    """Replace `old`, if it is there, by `new`; what was there."""
+    """Atomic compare-and-swap: replace `old` by `new`; returns the previous value."""
 
     def build(builder: Any, place: Any, old: Any, new: Any) -> Any:
         return builder.extract_value(builder.cmpxchg(place, old, new, "seq_cst", "seq_cst"), 0)
@@ -90,43 +90,45 @@ else:
 
 @helper
 def post(team: Team, kind: int, first: int, last: int, pieces: int) -> None:
-    """Give out the pieces of a job; only the leader does, when all others are done."""
+    """Post a job with its number of tasks; only by the leader, after all earlier jobs have finished."""
     team.job[0], team.job[1], team.job[2], team.job[3] = kind, first, last, _load(team.counters, LIMIT)
     _add(team.counters, LIMIT, pieces)
 
 
 @helper
 def take(team: Team) -> int:
-    """A piece of the present job, by its number; -1 if none is left."""
+    """Number of a task of the current job, which the caller must execute; -1 if none remains."""
     while True:
         piece = _load(team.counters, NEXT)
         if piece >= _load(team.counters, LIMIT):
             return -1
-        if _exchange(team.counters, NEXT, piece, piece + 1) == piece:  # the job stays until this piece is done
+        if (
+            _exchange(team.counters, NEXT, piece, piece + 1) == piece
+        ):  # the job stays current until this task is finished
             return piece - team.job[3]
 
 
 @helper
 def done(team: Team) -> None:
-    """A piece that was taken is done."""
+    """Report a task that was taken as finished."""
     _add(team.counters, DONE, 1)
 
 
 @helper
 def all_done(team: Team) -> bool:
-    """Wait until the pieces that others have taken are done; False if that will never be."""
+    """Wait until the tasks taken by other threads are finished; False if a thread has failed."""
     return _wait_until(team, DONE, False)
 
 
 @helper
 def await_job(team: Team) -> bool:
-    """Wait for a piece to take; False when there will be none."""
+    """Wait for a task; False when there will be none."""
     return _wait_until(team, NEXT, True)
 
 
 @helper
 def _wait_until(team: Team, counter: int, below: bool) -> bool:
-    """Wait until a counter is below the limit, or no longer is; False if that will never be."""
+    """Wait until a counter is below the limit, or no longer is; False if the team has ended."""
     n_polls = 0
     while (_load(team.counters, counter) < _load(team.counters, LIMIT)) != below:
         if _load(team.counters, ENDED) != 0:
@@ -138,5 +140,5 @@ def _wait_until(team: Team, counter: int, below: bool) -> bool:
 
 @helper
 def end(team: Team) -> None:
-    """Send the helpers home."""
+    """End the team: waiting threads return."""
     _add(team.counters, ENDED, 1)

@@ -1,7 +1,7 @@
-"""The active entries of a group and the components they form: what one Newton iteration works on.
+"""Active entries of a group and the components of their graph: the working set of one Newton iteration.
 
-Unknowns of an iteration are the active off-diagonal entries 0..E-1, pair by pair, then the diagonal entries E..E+V-1 of
-the V variables that have an active entry. Variables are renumbered component by component ("nodes").
+The unknowns of an iteration are the active off-diagonal entries 0..E-1, pair by pair, then the diagonal entries
+E..E+V-1 of the V variables with an active entry. Variables are renumbered component by component ("nodes").
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from jointglasso.kernels.pair_types import GroupPair
 
 
 class Point(NamedTuple):
-    """A point, and what tells whether a pair may stay zero there."""
+    """A point (theta, W) with the data of its KKT conditions."""
 
     start: IntArray
-    """CSR start of each pair."""
+    """(P + 1,): CSR start of the entries of each pair."""
     factor: FloatArray
     """Weight of each pair in the penalty; empty where all are 1."""
     upper: IntArray
     block: IntArray
     """Flat position and block of each entry."""
     weight: FloatArray
-    """Of the class of each block."""
+    """Weight w_k of the class of each block."""
     S: FloatArray
     W: FloatArray
     theta: FloatArray
@@ -37,7 +37,7 @@ class Point(NamedTuple):
 
 @njit
 def mark_active(first: int, last: int, point: Point, penalty: GroupPair, mark: BoolArray) -> None:
-    """Mark the pairs first..last-1 that are not zero, or not allowed to stay zero."""
+    """Mark the pairs first..last-1 that are non-zero or violate the KKT conditions at zero."""
     start, factor, upper, entry_block, weight, S, W, theta = point
     l1, l2 = penalty.lambda1, penalty.lambda2
     weighted = factor.shape[0] > 0
@@ -59,7 +59,7 @@ def mark_active(first: int, last: int, point: Point, penalty: GroupPair, mark: B
 
 @njit
 def active_entries(mark: BoolArray, point: Point, penalty: GroupPair) -> tuple[IntArray, IntArray]:
-    """Entries of the marked pairs that are non-zero or have a gradient above lambda1, with their CSR start.
+    """CSR start and entries of the marked pairs that are non-zero or have a gradient above lambda1.
 
     The other entries of a marked pair stay zero in this iteration.
     """
@@ -134,7 +134,7 @@ def number_nodes(n_members: int, row: IntArray, column: IntArray) -> tuple[IntAr
 def symmetric_pattern(
     n_nodes: int, end_i: IntArray, end_j: IntArray, local: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """CSR over the nodes, both triangles, diagonal first: local column and the unknown behind each place."""
+    """CSR sparsity over the nodes, both triangles, diagonal first: start of each row, local column and unknown."""
     n_entries = end_i.shape[0]
     start = np.zeros(n_nodes + 1, np.int64)
     for node in range(n_nodes):
@@ -167,7 +167,7 @@ def symmetric_pattern(
 def restrict_pattern(
     start: IntArray, column: IntArray, unknown: IntArray, keep: BoolArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Only the marked places of a pattern."""
+    """The positions of a CSR sparsity marked in `keep`."""
     n_nodes = start.shape[0] - 1
     new_start = np.zeros(n_nodes + 1, np.int64)
     new_column = np.empty(column.shape[0], np.int32)
@@ -193,7 +193,7 @@ def fill_components(
     x: FloatArray,
     dense: FloatArray,
 ) -> None:
-    """The components' matrices from the unknowns x."""
+    """Write the dense matrices of the components from the unknowns x."""
     for c in range(component_start.shape[0] - 1):
         size = component_start[c + 1] - component_start[c]
         for i in range(size):
@@ -225,7 +225,7 @@ def scatter_component(matrix: FloatArray, slots: IntArray, base: int, block_size
 def factor_components(which: IntArray, component_start: IntArray, area: IntArray, dense: FloatArray) -> FloatArray:
     """Replace small components by their lower Cholesky factors; log-determinants.
 
-    Infinite where a component is not definite, which ends the work.
+    Infinite where a component is not positive definite, at which the loop stops.
     """
     logdet = np.full(which.shape[0], np.inf)
     for n in range(which.shape[0]):
@@ -249,7 +249,7 @@ def invert_components(
     block_size: IntArray,
     W: FloatArray,
 ) -> None:
-    """Inverses of small components from their factors, into their blocks."""
+    """Write the inverses of small components, from their Cholesky factors, into W."""
     widest = 0
     for c in which:
         widest = max(widest, component_start[c + 1] - component_start[c])
