@@ -5,8 +5,8 @@ new columns are w_j = -W_RR b_j with b_j = t_j / tau_j on R, and the new W is po
 complement of W_RR is. Its diagonal is 1 / tau_j. A pair i, j of C gets the value b_i' W_RR b_j that sequential updates
 would give it: the Schur complement is then diagonal and W positive definite. Where that value lies outside the dual
 ball it is moved towards its projection onto the ball, as far as the Schur complement stays diagonally dominant. Such a
-pair violates the KKT conditions at zero and becomes an active pair of one of its columns, so that the two are no longer
-in one batch.
+pair violates the KKT conditions at zero and becomes an active pair of one of its columns, so that the two are in
+different batches afterwards.
 """
 
 from __future__ import annotations
