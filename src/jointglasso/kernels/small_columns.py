@@ -292,7 +292,7 @@ def _solve_column(
 def _active_pairs(
     penalty: Penalty, j: int, places: Places, blocks: Blocks, state: ColumnState, workspace: Room
 ) -> tuple[int, int]:
-    """List the variables whose pairs with j are non-zero or violate the KKT conditions; number of both, of violations.
+    """List the active variables of column j: non-zero pairs and KKT violations; number of all, and of the latter.
 
     Each class scans only the block of the column: a group of many small blocks has far more variables than a column has
     pairs. `mark` is zero before and after.
