@@ -63,11 +63,11 @@ def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_cla
 
 
 @helper
-def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, strong: BoolArray) -> tuple[IntArray, IntArray]:
-    """CSR lists of the pairs incident to each variable, without the `strong` ones."""
+def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, excluded: BoolArray) -> tuple[IntArray, IntArray]:
+    """CSR lists of the pairs incident to each variable, without the `excluded` ones."""
     start = np.zeros(n_variables + 1, np.int64)
     for pair in range(rows.shape[0]):
-        if not strong[pair]:
+        if not excluded[pair]:
             start[rows[pair] + 1] += 1
             start[columns[pair] + 1] += 1
     for i in range(n_variables):
@@ -75,7 +75,7 @@ def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, strong: Bool
     incident = np.empty(start[n_variables], np.int64)
     fill = start[:-1].copy()
     for pair in range(rows.shape[0]):
-        if not strong[pair]:
+        if not excluded[pair]:
             incident[fill[rows[pair]]] = pair
             fill[rows[pair]] += 1
             incident[fill[columns[pair]]] = pair
@@ -85,17 +85,17 @@ def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, strong: Bool
 
 @njit
 def hybrid_closure(
-    n_variables: int, rows: IntArray, columns: IntArray, above: BoolArray, strong: BoolArray
+    n_variables: int, rows: IntArray, columns: IntArray, exceeds_lambda1: BoolArray, violates_global: BoolArray
 ) -> IntArray:
     """Labels (K, p) of the finest partition that satisfies condition (8): Algorithm 1 of the paper, event driven.
 
-    `above` (P, K): whether the pair exceeds lambda1 in class k. `strong` (P,): whether it violates the condition that
-    needs no partition. An *activated* pair joins its two variables in every class where it exceeds lambda1. The strong
-    pairs are activated first. Each other pair is deferred until a union, in any class, puts both variables into one
-    component (the paper's search for triples (x, i, j)). A union scans the deferred pairs of the smaller component
-    only, so that each pair is scanned O(log p) times in each class.
+    `exceeds_lambda1` (P, K): whether the pair exceeds lambda1 in class k. `violates_global` (P,): whether it violates
+    the global condition. An *activated* pair joins its two variables in every class where it exceeds lambda1. Pairs
+    that violate the global condition are activated first. Each other pair is deferred until a union, in any class, puts
+    both variables into one component (the paper's search for triples (x, i, j)). A union scans the deferred pairs of
+    the smaller component only, so that each pair is scanned O(log p) times in each class.
     """
-    n_classes = above.shape[1]
+    n_classes = exceeds_lambda1.shape[1]
     parent = np.empty((n_classes, n_variables), np.int64)
     next_member = np.empty((n_classes, n_variables), np.int64)  # circular lists of the members of a component
     size = np.ones((n_classes, n_variables), np.int64)
@@ -103,13 +103,13 @@ def hybrid_closure(
         for i in range(n_variables):
             parent[k, i] = i
             next_member[k, i] = i
-    start, incident = _adjacency(n_variables, rows, columns, strong)
+    start, incident = _adjacency(n_variables, rows, columns, violates_global)
 
-    activated = strong.copy()
+    activated = violates_global.copy()
     stack = np.empty(rows.shape[0], np.int64)
     top = 0
     for pair in range(rows.shape[0]):
-        if strong[pair]:
+        if violates_global[pair]:
             stack[top] = pair
             top += 1
 
@@ -117,7 +117,7 @@ def hybrid_closure(
         top -= 1
         pair = stack[top]
         for k in range(n_classes):
-            if not above[pair, k]:
+            if not exceeds_lambda1[pair, k]:
                 continue
             small = _find(parent[k], rows[pair])
             large = _find(parent[k], columns[pair])
