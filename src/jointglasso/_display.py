@@ -41,11 +41,11 @@ def as_frame(table: Any) -> Any:
     return import_module("pandas").DataFrame(table) if isinstance(table, dict) else table
 
 
-def table_text(part: Any, most: int = SHOWN) -> str:
+def table_text(part: Any, max_rows: int = SHOWN) -> str:
     """The first rows of a table as text."""
     table = as_frame(part)
-    text: str = table.head(most).to_string(index=False, float_format=lambda value: f"{value:.3g}")
-    return f"{text}\n... {len(table) - most:,} more" if len(table) > most else text
+    text: str = table.head(max_rows).to_string(index=False, float_format=lambda value: f"{value:.3g}")
+    return f"{text}\n... {len(table) - max_rows:,} more" if len(table) > max_rows else text
 
 
 def html_of(result: Any) -> str:

@@ -16,7 +16,7 @@ from threading import local
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = (-3, 2**25), (-1, 2**26)
 
 
-_here = local()
+_thread_state = local()
 
 
 class NeedsMore(Exception):
@@ -32,16 +32,16 @@ class NeedsMore(Exception):
 def sharing_memory(share: float | None) -> Iterator[None]:
     """Note that this thread may take so many bytes while others work beside it; None changes nothing."""
     before = memory_share()
-    _here.share = before if share is None else share
+    _thread_state.share = before if share is None else share
     try:
         yield
     finally:
-        _here.share = before
+        _thread_state.share = before
 
 
 def memory_share() -> float:
     """Bytes that this thread may take; infinite where nobody has the memory besides it."""
-    return float(getattr(_here, "share", math.inf))
+    return float(getattr(_thread_state, "share", math.inf))
 
 
 @cache
@@ -84,15 +84,15 @@ def _free_of_process() -> float | None:
         import resource
     except ImportError:  # not on this system
         return None
-    left = []
+    remaining = []
     for limit, field in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         allowed = resource.getrlimit(limit)[0]
         if allowed != resource.RLIM_INFINITY:
-            left.append(max(0.0, float(allowed - _own_bytes(field))))
-    return min(left, default=None)
+            remaining.append(max(0.0, float(allowed - _process_bytes(field))))
+    return min(remaining, default=None)
 
 
-def _own_bytes(field: str) -> int:
+def _process_bytes(field: str) -> int:
     """A size of this process, as Linux tells it; 0 elsewhere."""
     try:
         for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
@@ -105,8 +105,8 @@ def _own_bytes(field: str) -> int:
 
 def _free_of_container(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> float | None:
     """The least that the control groups of this process, of either version, and those around them leave."""
-    left = [_free_of_group(folder) for folder in _control_groups(Path(root), Path(membership))]
-    return min((amount for amount in left if amount is not None), default=None)
+    remaining = [_free_of_group(folder) for folder in _control_groups(Path(root), Path(membership))]
+    return min((amount for amount in remaining if amount is not None), default=None)
 
 
 def _control_groups(root: Path, membership: Path) -> Iterator[Path]:

@@ -23,8 +23,8 @@ Result = TypeVar("Result")
 
 
 _limit_lock = Lock()
-_holders = 0
-_allowed: list[int | None] = []
+_n_limits = 0
+_default_threads: list[int | None] = []
 """Threads that each library had before it was held to one."""
 
 
@@ -52,20 +52,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads stay behind when a process is split
 
 
-_here = local()
+_thread_state = local()
 
 
 def work_alone() -> None:
     """Note that this thread is one of several that have the cores between them: it will not ask for more."""
-    _here.alone = True
+    _thread_state.single_core = True
 
 
 def cores_here() -> int:
     """Cores that this thread may use: all, or its own where several threads or processes have them between them."""
-    return 1 if getattr(_here, "alone", False) else available_cores()
+    return 1 if getattr(_thread_state, "single_core", False) else available_cores()
 
 
-def _share_out(function: Callable[[Any], Result], items: Sequence[Any] | IntArray, n_threads: int) -> list[Result]:
+def _map_shared(function: Callable[[Any], Result], items: Sequence[Any] | IntArray, n_threads: int) -> list[Result]:
     """Apply a function that releases the interpreter lock to every item, on several threads, this one included.
 
     This thread takes what no helper has begun, so that it never waits for one that is busy elsewhere. Of several errors
@@ -74,31 +74,31 @@ def _share_out(function: Callable[[Any], Result], items: Sequence[Any] | IntArra
     n_threads = min(n_threads, available_cores())
     results: list[Any] = [None] * len(items)
     errors: dict[int, BaseException] = {}
-    waiting = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
+    pending = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
 
-    def take_turns() -> None:
-        before = getattr(_here, "alone", False)
+    def process_items() -> None:
+        before = getattr(_thread_state, "single_core", False)
         work_alone()
         try:
-            for n in waiting:
+            for n in pending:
                 try:
                     results[n] = function(items[n])
                 except BaseException as error:
                     errors[n] = error
                     break
         finally:
-            _begin_no_more(waiting)
-            _here.alone = before
+            _exhaust(pending)
+            _thread_state.single_core = before
 
-    job = [take_turns]  # given back in the end: a helper that is busy elsewhere may find it empty, but holds nothing
-    helpers: list[Future[None]] = []
+    job = [process_items]  # given back in the end: a helper that is busy elsewhere may find it empty, but holds nothing
+    futures: list[Future[None]] = []
     try:
         for _ in range(min(n_threads, len(items)) - 1):
-            helpers.append(_helpers().submit(_lend_a_hand, job))
-        take_turns()
+            futures.append(_helpers().submit(_run_job, job))
+        process_items()
     finally:
-        _begin_no_more(waiting)
-        wait([helper for helper in helpers if not helper.cancel()])  # they write where the caller looks
+        _exhaust(pending)
+        wait([future for future in futures if not future.cancel()])  # they write where the caller looks
         job.clear()
     try:
         for n in sorted(errors, key=lambda n: (isinstance(errors[n], Exception), n)):  # an interrupt before all others
@@ -108,14 +108,14 @@ def _share_out(function: Callable[[Any], Result], items: Sequence[Any] | IntArra
     return results
 
 
-def _lend_a_hand(job: list[Callable[[], None]]) -> None:
-    for take_turns in tuple(job):
-        take_turns()
+def _run_job(job: list[Callable[[], None]]) -> None:
+    for process_items in tuple(job):
+        process_items()
 
 
-def _begin_no_more(waiting: Iterator[int]) -> None:
+def _exhaust(pending: Iterator[int]) -> None:
     """Take what is left, so that nobody begins another item after an error."""
-    for _ in waiting:
+    for _ in pending:
         pass
 
 
@@ -129,14 +129,14 @@ def map_on_threads(
     if len(items) <= 1 or work < tuning.WORTH_SHARING:
         return [function(item) for item in items]
     with single_threaded_blas():
-        return _share_out(function, items, available_cores())
+        return _map_shared(function, items, available_cores())
 
 
 def map_on_cores(
     function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
 ) -> list[Result]:
     """As `map_on_threads`, but one after another where the cores are shared out already."""
-    return map_on_threads(function, items, work=0.0 if getattr(_here, "alone", False) else work)
+    return map_on_threads(function, items, work=0.0 if getattr(_thread_state, "single_core", False) else work)
 
 
 def balanced_bounds(cost: FloatArray, parts: int) -> IntArray:
@@ -161,17 +161,17 @@ class Workers:
         """Apply a function that releases the interpreter lock to every item."""
         if self.n_threads == 1 or len(items) <= 1:
             return [function(item) for item in items]
-        return _share_out(function, items, self.n_threads)
+        return _map_shared(function, items, self.n_threads)
 
 
-def _set_threads(wanted: Sequence[int | None]) -> None:
+def _set_threads(n_threads: Sequence[int | None]) -> None:
     """Set the threads of each library, whoever set them last: threadpoolctl obeys the first thread that did, alone."""
-    for library, before, n in zip(_blas(), _allowed, wanted, strict=True):
+    for library, before, count in zip(_blas(), _default_threads, n_threads, strict=True):
         if before is not None and before > 1:
-            let_go = getattr(library, "clear_controlling_thread", lambda force: None)
-            let_go(force=True)
-            library.set_num_threads(n)
-            let_go(force=True)
+            release = getattr(library, "clear_controlling_thread", lambda force: None)
+            release(force=True)
+            library.set_num_threads(count)
+            release(force=True)
 
 
 @contextmanager
@@ -180,19 +180,19 @@ def single_threaded_blas() -> Iterator[None]:
 
     The limit is one for the whole process, and several solves may run at once.
     """
-    global _holders, _allowed
+    global _n_limits, _default_threads
     with _limit_lock:
-        if _holders == 0:
-            _allowed = [library.num_threads for library in _blas()]
-            _set_threads([1] * len(_allowed))
-        _holders += 1
+        if _n_limits == 0:
+            _default_threads = [library.num_threads for library in _blas()]
+            _set_threads([1] * len(_default_threads))
+        _n_limits += 1
     try:
         yield
     finally:
         with _limit_lock:
-            _holders -= 1
-            if _holders == 0:
-                _set_threads(_allowed)
+            _n_limits -= 1
+            if _n_limits == 0:
+                _set_threads(_default_threads)
 
 
 @contextmanager

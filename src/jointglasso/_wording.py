@@ -14,9 +14,9 @@ def count(number: int, noun: str) -> str:
 
 def listed(names: Iterable[str], most: int = 6) -> str:
     """Write names in quotes, the first few of a long list."""
-    every = [repr(str(name)) for name in names]
-    shown = ", ".join(every[:most])
-    return shown if len(every) <= most else f"{shown} and {len(every) - most:,} more"
+    quoted = [repr(str(name)) for name in names]
+    shown = ", ".join(quoted[:most])
+    return shown if len(quoted) <= most else f"{shown} and {len(quoted) - most:,} more"
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:

@@ -65,17 +65,17 @@ class Bounds:
     def of_group(self, group: int, blocks: BoolArray, inside: IntArray | slice) -> Bounds:
         """Bounds of one group alone, given its blocks and their places in flat storage."""
         factor = self.factor
-        alone = Factorization(factor.inverse[inside], factor.logdet[blocks], factor.definite[blocks])
-        return Bounds(self.objective[[group]], self.gap[[group]], self.dual[inside], alone)
+        group_factor = Factorization(factor.inverse[inside], factor.logdet[blocks], factor.definite[blocks])
+        return Bounds(self.objective[[group]], self.gap[[group]], self.dual[inside], group_factor)
 
     def with_group(self, group: int, blocks: BoolArray, inside: IntArray | slice, other: Bounds) -> Bounds:
         """With the bounds of one group, found apart: its blocks, and their places in flat storage."""
         if len(self.gap) == 1:
             return replace(other, rounding=self.rounding)
         factor = Factorization(self.inverse.copy(), self.factor.logdet.copy(), self.factor.definite.copy())
-        own = Bounds(self.objective.copy(), self.gap.copy(), self.dual.copy(), factor)
-        own.take_over(group, blocks, inside, other)
-        return own
+        merged = Bounds(self.objective.copy(), self.gap.copy(), self.dual.copy(), factor)
+        merged.take_over(group, blocks, inside, other)
+        return merged
 
     def take_over(self, group: int, blocks: BoolArray, inside: IntArray | slice, other: Bounds) -> None:
         """As `with_group`, in place: for who holds these bounds alone."""
@@ -129,15 +129,15 @@ def bound_groups(
     objective = _objective(system, theta, entries, factor, penalty, diagonal_penalty)
     # In place: the entries of a group of genome size are gigabytes.
     weight = None if system.unit_weights else system.block_weight[system.entry_block]
-    wanted = system.gather(factor.inverse)
-    wanted -= system.gather(system.S)
+    gradient = system.gather(factor.inverse)
+    gradient -= system.gather(system.S)
     if weight is not None:
-        wanted *= weight
-    subgradient = penalty.nearest_subgradient(entries, wanted, system.entries(penalty))
+        gradient *= weight
+    subgradient = penalty.nearest_subgradient(entries, gradient, system.entries(penalty))
     if instead is not None:
         subgradient[instead[0]] = instead[1]
     # Computed as a difference of subgradients R is an exact zero wherever the gradient is one already.
-    residual = np.subtract(subgradient, wanted, out=wanted)
+    residual = np.subtract(subgradient, gradient, out=gradient)
     if weight is not None:
         residual /= weight
         subgradient /= weight
@@ -147,17 +147,17 @@ def bound_groups(
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
     bounds = Bounds(objective, gap, dual, factor)
     if rescue and np.isinf(gap[np.isfinite(objective)]).any():
-        return _rescue(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
+        return _mix_with_safe_point(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
     return bounds
 
 
 def diagonal_bounds(system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float) -> Bounds:
     """Objective of each group at a diagonal `theta`, for who does not ask for its gap: that counts as infinite."""
-    diagonal, own, fused = theta[system.diagonal], system.diagonal_block, FusedDiagonal.of(system, penalty)
-    logdet = bincount(own, np.log(diagonal), system.n_blocks)
+    diagonal, block, fused = theta[system.diagonal], system.diagonal_block, FusedDiagonal.of(system, penalty)
+    logdet = bincount(block, np.log(diagonal), system.n_blocks)
     factor = Factorization(np.empty(0), logdet, np.ones(system.n_blocks, dtype=bool))
-    likelihood = bincount(own, system.S[system.diagonal] * diagonal, system.n_blocks) - logdet
-    penalties = diagonal_penalty * bincount(own, diagonal, system.n_blocks)
+    likelihood = bincount(block, system.S[system.diagonal] * diagonal, system.n_blocks) - logdet
+    penalties = diagonal_penalty * bincount(block, diagonal, system.n_blocks)
     objective = system.sum_per_group(system.block_weight * likelihood + penalties)
     objective = objective if fused is None else objective + fused.value(diagonal)
     return Bounds(objective, np.full(system.n_groups, np.inf), np.empty(0), factor)
@@ -224,16 +224,16 @@ def certain_edges(
     """
     r, s = gap_radii(gap[system.block_group], system.block_weight)
     with np.errstate(invalid="ignore", divide="ignore"):
-        reach = system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s))
+        radius = system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s))
     entries = system.gather(theta)
-    present = np.abs(entries) > (1.0 + ROUNDING) * reach
-    u, u_reach = subgradient_within(system, dual, gap, penalty)
-    absent, equal = penalty.proves(entries, u, u_reach, reach, system.entries(penalty))
+    present = np.abs(entries) > (1.0 + ROUNDING) * radius
+    u, u_radius = subgradient_within(system, dual, gap, penalty)
+    absent, equal = penalty.proves(entries, u, u_radius, radius, system.entries(penalty))
     if not cuts_proved:
         absent &= system.of_entries(np.diff(system.pair_start) == system.n_classes)
     # An edge lies on the boundary of the dual ball: no rounding may decide on which side.
     absent &= entries == 0.0
-    return CertainEdges(present, absent, equal, reach)
+    return CertainEdges(present, absent, equal, radius)
 
 
 def subgradient_within(
@@ -252,12 +252,12 @@ def subgradient_within(
     variance = dual[system.diagonal]
     if penalty.of_diagonal is not None:
         r, variance = r / np.maximum(1.0 - s, 1.0 / _ANYWHERE), np.abs(variance)  # no definite W: no finite gap either
-    reach = system.products_of_members(np.sqrt(variance), np.minimum(r, _ANYWHERE), entries)
-    at = system.upper[entries]
-    W, S = dual[at], system.S[at]
+    radius = system.products_of_members(np.sqrt(variance), np.minimum(r, _ANYWHERE), entries)
+    positions = system.upper[entries]
+    W, S = dual[positions], system.S[positions]
     u = W - S
-    reach += ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
-    return system.weigh(u, entries), system.weigh(reach, entries)
+    radius += ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
+    return system.weigh(u, entries), system.weigh(radius, entries)
 
 
 def _objective(
@@ -285,9 +285,9 @@ def _dual_variance(
     variance, fused = system.optimal_variance(diagonal_penalty), FusedDiagonal.of(system, penalty)
     if fused is None:
         return variance
-    weight, at = system.block_weight[system.diagonal_block], system.diagonal
-    wanted = np.where(factor.definite[system.diagonal_block], weight * (factor.inverse[at] - variance), 0.0)
-    return variance + fused.nearest_subgradient(theta[at], wanted) / weight
+    weight, positions = system.block_weight[system.diagonal_block], system.diagonal
+    gradient = np.where(factor.definite[system.diagonal_block], weight * (factor.inverse[positions] - variance), 0.0)
+    return variance + fused.nearest_subgradient(theta[positions], gradient) / weight
 
 
 def _dual_point(system: BlockSystem, shift: FloatArray, forbidden: FloatArray, variance: FloatArray) -> FloatArray:
@@ -316,11 +316,11 @@ def _block_gaps(
     """
     diagonal = dual[system.diagonal] - factor.inverse[system.diagonal]
     trace, squares = _trace_and_squares(system, theta, entries, residual, diagonal, factor.definite)
-    near = (np.sqrt(squares) < _nearness(system)) & factor.definite & (not exactly)
-    gaps = np.where(near, gap_of_squares(np.where(near, squares, 0.0)), np.inf)
-    far = factor.definite & ~near
-    if far.any():
-        exact = trace - log_determinants(system, dual, far) - factor.logdet
+    is_small = (np.sqrt(squares) < _quadratic_norm(system)) & factor.definite & (not exactly)
+    gaps = np.where(is_small, gap_of_squares(np.where(is_small, squares, 0.0)), np.inf)
+    is_large = factor.definite & ~is_small
+    if is_large.any():
+        exact = trace - log_determinants(system, dual, is_large) - factor.logdet
         usable = np.isfinite(exact)
         root = np.maximum(np.sqrt(squares[usable]), tuning.NEAR)
         # All of the squares in one eigenvalue would give the smallest gap; what is below it is rounding.
@@ -328,14 +328,14 @@ def _block_gaps(
     return gaps
 
 
-def _nearness(system: BlockSystem) -> FloatArray:
+def _quadratic_norm(system: BlockSystem) -> FloatArray:
     """Norm of R Theta of each block below which its gap is found by squares."""
     return np.where(system.size > tuning.NEAR_BIG, tuning.NEAR_IF_BIG, tuning.NEAR)
 
 
 def surely_near(system: BlockSystem) -> FloatArray:
     """Gap of each block, its weight taken off, below which it can only have been found by squares."""
-    norm = np.full(system.n_blocks, tuning.NEAR) if len(system.forbidden) else _nearness(system)
+    norm = np.full(system.n_blocks, tuning.NEAR) if len(system.forbidden) else _quadratic_norm(system)
     return norm - np.log1p(norm)
 
 
@@ -356,11 +356,11 @@ def _trace_and_squares(
     n_members = max(1, len(system.members))
     sparse_work = (n_members + 2.0 * np.count_nonzero(residual)) * (1.0 + 2.0 * np.count_nonzero(entries) / n_members)
     trace, squares = np.empty(system.n_blocks), np.empty(system.n_blocks)
-    worth_it = sparse_work < tuning.DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
-    if system.n_blocks and system.size[-1] <= (tuning.MEDIUM_PRODUCT if worth_it else tuning.SMALL_PRODUCT):
+    sparse_is_cheaper = sparse_work < tuning.DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
+    if system.n_blocks and system.size[-1] <= (tuning.MEDIUM_PRODUCT if sparse_is_cheaper else tuning.SMALL_PRODUCT):
         trace_and_squares(system.scatter(residual, diagonal), theta, system.offset, system.size, trace, squares)
         return trace, np.maximum(squares, 0.0)
-    if worth_it:
+    if sparse_is_cheaper:
         product = _sparse_blocks(system, residual, diagonal) @ _sparse_blocks(system, entries, theta[system.diagonal])
         per_member = np.asarray(product.multiply(product.T).sum(axis=1)).ravel()
         trace = bincount(system.diagonal_block, product.diagonal(), system.n_blocks)
@@ -374,15 +374,15 @@ def _trace_and_squares(
 
 def _sparse_blocks(system: BlockSystem, entries: FloatArray, diagonal: FloatArray) -> Any:
     """All blocks as one sparse block-diagonal matrix over the members."""
-    kept = np.flatnonzero(entries)
-    row, column = system.entry_members(kept)
-    everyone = np.arange(len(diagonal))
-    coordinates = (np.concatenate([row, column, everyone]), np.concatenate([column, row, everyone]))
-    data = np.concatenate([entries[kept], entries[kept], diagonal])
+    nonzero = np.flatnonzero(entries)
+    row, column = system.entry_members(nonzero)
+    members = np.arange(len(diagonal))
+    coordinates = (np.concatenate([row, column, members]), np.concatenate([column, row, members]))
+    data = np.concatenate([entries[nonzero], entries[nonzero], diagonal])
     return sparse.csr_array((data, coordinates), shape=(len(diagonal), len(diagonal)))
 
 
-def _rescue(
+def _mix_with_safe_point(
     system: BlockSystem,
     theta: FloatArray,
     entries: FloatArray,
@@ -399,23 +399,23 @@ def _rescue(
     face_shift = system.gather(bounds.dual) - S
     face_variance, safe_variance = bounds.dual[system.diagonal], system.optimal_variance(diagonal_penalty)
     # What the safe point lacks to be a subgradient at theta; a mixture lacks no more than its share of that.
-    lacking = _fenchel_gap(system, theta, entries, weight * safe_shift, penalty)
+    fenchel_gap = _fenchel_gap(system, theta, entries, weight * safe_shift, penalty)
     gap, dual = bounds.gap.copy(), bounds.dual.copy()
-    for share in (0.9, 0.5, 0.1, 0.0):
-        bad = np.isinf(gap) & np.isfinite(bounds.objective)
-        if not bad.any():
+    for fraction in (0.9, 0.5, 0.1, 0.0):
+        unbounded = np.isinf(gap) & np.isfinite(bounds.objective)
+        if not unbounded.any():
             break
-        shift = share * face_shift + (1.0 - share) * safe_shift
-        forbidden = share * face_forbidden + (1.0 - share) * safe_forbidden
-        W = _dual_point(system, shift, forbidden, share * face_variance + (1.0 - share) * safe_variance)
+        shift = fraction * face_shift + (1.0 - fraction) * safe_shift
+        forbidden = fraction * face_forbidden + (1.0 - fraction) * safe_forbidden
+        W = _dual_point(system, shift, forbidden, fraction * face_variance + (1.0 - fraction) * safe_variance)
         residual = S + shift - system.gather(factor.inverse)
         exactly = len(system.forbidden) > 0
         block_gap = system.block_weight * _block_gaps(system, theta, entries, factor, W, residual, exactly=exactly)
-        group_gap = system.sum_per_group(block_gap) + (1.0 - share) * lacking
-        better = bad & np.isfinite(group_gap)
+        group_gap = system.sum_per_group(block_gap) + (1.0 - fraction) * fenchel_gap
+        better = unbounded & np.isfinite(group_gap)
         gap[better] = group_gap[better]
-        inside = np.repeat(better[system.block_group], system.size**2)
-        dual[inside] = W[inside]
+        positions = np.repeat(better[system.block_group], system.size**2)
+        dual[positions] = W[positions]
     return Bounds(bounds.objective, gap, dual, bounds.factor)
 
 
@@ -435,8 +435,8 @@ def _safe_point(
     np.maximum.at(worst, system.pair_group, gauge)
     shift = np.where(between, -S / system.of_entries(worst[system.pair_group]), 0.0)
     row, column = system.forbidden_members()
-    shrunk = 1.0 - 1.0 / worst[system.block_group[system.forbidden_block]]
-    factor = np.where(component[row] != component[column], shrunk, 1.0)
+    shrinkage = 1.0 - 1.0 / worst[system.block_group[system.forbidden_block]]
+    factor = np.where(component[row] != component[column], shrinkage, 1.0)
     return shift, factor * system.S[system.forbidden]
 
 
@@ -460,6 +460,6 @@ def _fenchel_gap(
     """``2 (phi(theta) - <u, theta>)`` of each group for a u in the dual ball; differences of diagonals count whole."""
     value = penalty.value(entries, system.entries(penalty))
     loss = value - system.sum_per_pair(u * entries)
-    lacking = system.sum_pairs_per_group(2.0 * np.maximum(loss, 0.0))
+    gap = system.sum_pairs_per_group(2.0 * np.maximum(loss, 0.0))
     fused = FusedDiagonal.of(system, penalty)
-    return lacking if fused is None else lacking + fused.value(theta[system.diagonal])
+    return gap if fused is None else gap + fused.value(theta[system.diagonal])

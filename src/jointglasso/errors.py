@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class _About(Exception):
+class _ErrorFields(Exception):
     """What an error is about; None where that is not one thing."""
 
     class_name: str | None
@@ -26,7 +26,7 @@ class _About(Exception):
         self.class_name, self.variable, self.parameter = class_name, variable, parameter
 
 
-class InputError(_About, ValueError):
+class InputError(_ErrorFields, ValueError):
     """Data or a parameter that cannot be used; the sentence says what to do about it.
 
     Attributes
@@ -45,7 +45,7 @@ class InputError(_About, ValueError):
     """
 
 
-class InputTypeError(_About, TypeError):
+class InputTypeError(_ErrorFields, TypeError):
     """A parameter of a kind that cannot be used; fields as in `InputError`."""
 
 
@@ -61,8 +61,8 @@ def argument(name: str, *value: Any, words: str = "") -> str:
 def _in_python(name: str, value: tuple[Any, ...], words: str) -> str:
     if words or not value:
         return words or name
-    (given,) = value
-    return f"{name}={'' if given is ... else f'{given:g}' if isinstance(given, float) else repr(given)}"
+    (content,) = value
+    return f"{name}={'' if content is ... else f'{content:g}' if isinstance(content, float) else repr(content)}"
 
 
 _spelling: Callable[[str, tuple[Any, ...], str], str] = _in_python

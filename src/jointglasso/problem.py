@@ -90,11 +90,11 @@ class JointProblem:
     @cached_property
     def _fused_variance(self) -> FloatArray:
         """(p, K): the variances of variables without edges where the diagonals of classes are compared."""
-        penalty, every = cast(PairPenalty, self.penalty.of_diagonal), np.arange(self.source.n_variables)
+        penalty, variables = cast(PairPenalty, self.penalty.of_diagonal), np.arange(self.source.n_variables)
         diagonal = np.stack([self.source.diagonal(k) for k in range(self.source.n_classes)], axis=1)
-        rows = penalty.marked(self.weights * diagonal + self.diagonal_penalty, every, every)
+        rows = penalty.marked(self.weights * diagonal + self.diagonal_penalty, variables, variables)
         linear, entries = penalty.as_entries(rows)
-        return penalty.update(np.tile(self.weights, len(every)), linear, entries).reshape(rows.shape)
+        return penalty.update(np.tile(self.weights, len(variables)), linear, entries).reshape(rows.shape)
 
     def objective(self, precision: Sequence[Any]) -> float:
         """Value of the objective at K precision matrices, dense or sparse.
@@ -106,25 +106,27 @@ class JointProblem:
         for k, matrix in enumerate(precision):
             Theta = sparse.coo_array(matrix)
             if absent is not None:  # of a variable that the class lacks nothing counts
-                kept = np.flatnonzero(~absent[k])
-                Theta = sparse.coo_array(sparse.csr_array(Theta)[kept][:, kept])
+                measured = np.flatnonzero(~absent[k])
+                Theta = sparse.coo_array(sparse.csr_array(Theta)[measured][:, measured])
             logdet = _sparse_logdet(sparse.csr_array(Theta))
             if logdet is None:
                 return np.inf
             total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
-            diagonals[slice(None) if absent is None else kept, k] = Theta.diagonal()
+            diagonals[slice(None) if absent is None else measured, k] = Theta.diagonal()
             if absent is not None:
-                Theta = sparse.coo_array((Theta.data, (kept[Theta.row], kept[Theta.col])), shape=matrix.shape)
+                Theta = sparse.coo_array((Theta.data, (measured[Theta.row], measured[Theta.col])), shape=matrix.shape)
             trace = float(self.source.entries(k, Theta.row, Theta.col) @ Theta.data)
             total += self.weights[k] * (trace - logdet)
             upper = sparse.triu(Theta, 1).tocoo()
             key = upper.row.astype(np.int64) * self.source.n_variables + upper.col
             off_diagonal.append((key, upper.data))
-        compared = self.penalty.of_diagonal
-        if compared is not None:
-            every = np.arange(len(diagonals))
-            values, entries = compared.as_entries(compared.marked(diagonals, every, every))
-            total += float(compared.value(values, entries).sum())
+        diagonal_penalty_term = self.penalty.of_diagonal
+        if diagonal_penalty_term is not None:
+            variables = np.arange(len(diagonals))
+            values, entries = diagonal_penalty_term.as_entries(
+                diagonal_penalty_term.marked(diagonals, variables, variables)
+            )
+            total += float(diagonal_penalty_term.value(values, entries).sum())
         return total + 2.0 * self._pair_penalty(off_diagonal)
 
     def _pair_penalty(self, off_diagonal: list[tuple[IntArray, FloatArray]]) -> float:

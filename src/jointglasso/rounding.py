@@ -115,12 +115,12 @@ class Conditioning:
         p: FloatArray,
         definite: BoolArray | bool = True,
     ) -> None:
-        (a_most, sum_a), (b_most, self.sum_b) = a, b
-        eta = _g(p + 1.0) * p * (np.sqrt(a_most) + np.sqrt(b_most)) ** 2 + 16.0 * _UNIT * p * b_most
+        (a_max, sum_a), (b_max, self.sum_b) = a, b
+        eta = _g(p + 1.0) * p * (np.sqrt(a_max) + np.sqrt(b_max)) ** 2 + 16.0 * _UNIT * p * b_max
         eta = _HIGHER_ORDERS * eta
         self.eta = np.where((eta * np.sqrt(p) <= _FIRST_ORDER) & definite, eta, np.inf)
-        self.logdet_error = _HIGHER_ORDERS * _g(p + 1.0) * (sum_a + p * a_most * self.eta)
-        self.products = _HIGHER_ORDERS * _UNIT * (2.0 * p * (p * b_most) ** 1.5 + p**3 * b_most)
+        self.logdet_error = _HIGHER_ORDERS * _g(p + 1.0) * (sum_a + p * a_max * self.eta)
+        self.products = _HIGHER_ORDERS * _UNIT * (2.0 * p * (p * b_max) ** 1.5 + p**3 * b_max)
 
     @classmethod
     def of(cls, system: BlockSystem, matrix: FloatArray, factor: Factorization, variance: FloatArray) -> Conditioning:
@@ -157,20 +157,22 @@ def error_of_sums(chain: float, largest: float) -> float:
     return float(_g(np.asarray(_PAIRWISE + chain + 16.0)) * largest)
 
 
-def _gap_error(system: BlockSystem, bounds: Bounds, of: Conditioning) -> FloatArray:
+def _gap_error(system: BlockSystem, bounds: Bounds, conditioning: Conditioning) -> FloatArray:
     """What the gap of each group may be too small by."""
     weight, p = system.block_weight, system.size.astype(float)
     h = bounds.gap[system.block_group] / weight
     # A block whose gap was found by squares has a small one, whatever the gap of its group.
-    near, lowest = np.minimum(h, LARGEST_NEAR**2), 1.0 - LARGEST_NEAR
-    delta = of.eta / lowest
-    error = of.products * near + np.sqrt(2.0 * (1.0 + of.products) * near) * delta + delta**2
-    error = np.where((delta <= 0.5) & (of.products <= 0.5), error, np.inf)
-    far = np.isfinite(h) & (h >= 0.99 * surely_near(system))
-    if far.any():
-        factor = factorize(system, bounds.dual, only=far)
+    small_gap, lowest = np.minimum(h, LARGEST_NEAR**2), 1.0 - LARGEST_NEAR
+    delta = conditioning.eta / lowest
+    error = (
+        conditioning.products * small_gap + np.sqrt(2.0 * (1.0 + conditioning.products) * small_gap) * delta + delta**2
+    )
+    error = np.where((delta <= 0.5) & (conditioning.products <= 0.5), error, np.inf)
+    is_large = np.isfinite(h) & (h >= 0.99 * surely_near(system))
+    if is_large.any():
+        factor = factorize(system, bounds.dual, only=is_large)
         dual = Conditioning.of(system, bounds.dual, factor, np.abs(factor.inverse[system.diagonal]))
-        error = np.where(far, error + far_error(of, dual, p), error)
+        error = np.where(is_large, error + far_error(conditioning, dual, p), error)
     return system.sum_per_group(weight * error)
 
 
@@ -190,14 +192,14 @@ def _objective(
     logs = np.abs(np.log(diagonal)) + np.abs(np.log(factor.inverse[system.diagonal]))
     terms += np.add.reduceat(logs, first)
     penalties = diagonal_penalty * np.add.reduceat(diagonal, first)
-    of_pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
-    pairs = system.sum_pairs_per_group(of_pairs)
+    pair_values = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
+    pairs = system.sum_pairs_per_group(pair_values)
     fused = FusedDiagonal.of(system, penalty)
     if fused is not None:
         pairs = pairs + fused.value(diagonal)
     objective = system.sum_per_group(weight * (trace - factor.logdet) + penalties) + pairs
     # Pairs of several groups are added one after another, those of a single one pairwise; zeros add no error.
-    chain = system.sum_pairs_per_group((of_pairs != 0.0).astype(float)) if system.n_groups > 1 else _PAIRWISE
+    chain = system.sum_pairs_per_group((pair_values != 0.0).astype(float)) if system.n_groups > 1 else _PAIRWISE
     if fused is not None:
         chain = chain + system.sum_per_group(system.size.astype(float))  # those of the diagonal follow one by one
     chain = chain + 2.0 * system.size.max() + 4.0 * system.n_classes + np.bincount(system.block_group) + 16.0

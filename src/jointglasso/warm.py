@@ -19,7 +19,7 @@ from jointglasso import tuning
 from jointglasso._threads import available_cores
 
 #: Most processes that help to compile every kernel: more would wait for one another.
-_MOST_HELPERS = 5
+_MAX_PROCESSES = 5
 
 
 def warm_kernels() -> float:
@@ -34,10 +34,10 @@ def warm_kernels() -> float:
     >>> seconds = jgl.warm_kernels()  # doctest: +SKIP
     """
     began = time.perf_counter()
-    n_helpers = min(available_cores() - 1, _MOST_HELPERS) if kernel_cache().folder is not None else 0
-    with ExitStack() as helpers:
-        for helper in range(n_helpers):
-            helpers.enter_context(_another_process(f"_run_backwards({helper}, {n_helpers})"))
+    n_processes = min(available_cores() - 1, _MAX_PROCESSES) if kernel_cache().folder is not None else 0
+    with ExitStack() as processes:
+        for number in range(n_processes):
+            processes.enter_context(_subprocess(f"_run_backwards({number}, {n_processes})"))
         for problem in _problems():
             problem()
     return time.perf_counter() - began
@@ -49,17 +49,17 @@ def compile_ahead() -> Iterator[None]:
     if available_cores() < 2:
         yield
         return
-    with _another_process("_compile_last()"):
+    with _subprocess("_compile_last()"):
         yield
 
 
 @contextmanager
-def _another_process(call: str) -> Iterator[None]:
+def _subprocess(call: str) -> Iterator[None]:
     """Have a function of this module called by another process, which ends here at the latest; nobody depends on it."""
     command = [sys.executable, "-c", f"from jointglasso import warm; warm.{call}"]
-    nothing = subprocess.DEVNULL
+    devnull = subprocess.DEVNULL
     try:
-        process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
+        process = subprocess.Popen(command, stdin=devnull, stdout=devnull, stderr=devnull)
     except OSError:
         yield
         return
@@ -84,10 +84,10 @@ def _problems() -> list[Callable[[], object]]:
     source = SampleCovariance(samples, scale="correlation")
     S = np.stack([source.block(k, np.arange(8)) for k in range(2)])
     # A group too big for the code that sweeps over small ones from end to end.
-    place = np.arange(tuning.SWEPT_BLOCK + 4)
-    chain = np.stack([0.6 ** np.abs(place[:, None] - place)] * 2)
+    index = np.arange(tuning.SWEPT_BLOCK + 4)
+    chain = np.stack([0.6 ** np.abs(index[:, None] - index)] * 2)
 
-    def judge() -> None:
+    def evaluate() -> None:
         solution = solve(S, 0.2, 0.1)
         make_problem(source, 0.2, 0.1).objective(solution.precision)
         refit(source, solution)
@@ -95,7 +95,7 @@ def _problems() -> list[Callable[[], object]]:
     # What takes longest comes first and last: that is where processes begin.
     return [
         partial(solve, chain, 0.2, 0.05),
-        judge,
+        evaluate,
         partial(solve, chain, 0.2, 0.05, solver="newton"),
         *(partial(screen, S, 0.2, 0.1, rule=rule) for rule in RULES),
         *(
@@ -113,13 +113,13 @@ def _problems() -> list[Callable[[], object]]:
     ]
 
 
-def _run_backwards(helper: int, n_helpers: int) -> None:
+def _run_backwards(number: int, n_processes: int) -> None:
     """Compile one share of the kernels that take longest, then solve the problems from the last one on.
 
     Those kernels are given types alone: a problem would need others first, the same for all processes, which would
     wait for one another.
     """
-    for compile_one in _longest()[helper::n_helpers]:
+    for compile_one in _longest()[number::n_processes]:
         compile_one()
     for problem in _problems()[::-1]:
         problem()

@@ -131,10 +131,10 @@ class Support:
         return Support(i[sort], j[sort], self.value[sort], self.diagonal[member])
 
 
-def entries_held(penalty: PairPenalty, held: BoolArray) -> Entries:
+def entries_held(penalty: PairPenalty, in_block: BoolArray) -> Entries:
     """The entries of pairs that are held by the classes (P, K) marked, as a penalty looks at them."""
-    start = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
-    return Entries(start, np.nonzero(held)[1].copy() if penalty.by_class else ANY_CLASS, UNIFORM, held.shape[1])
+    start = np.concatenate([[0], np.cumsum(in_block.sum(axis=1))])
+    return Entries(start, np.nonzero(in_block)[1].copy() if penalty.by_class else ANY_CLASS, UNIFORM, in_block.shape[1])
 
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -151,14 +151,14 @@ class SomePairs(BlockSystem):
     @classmethod
     def of(cls, group: BigGroup, i: IntArray, j: IntArray) -> SomePairs:
         """Pairs i < j of a group, by their numbers in it, each of them in some block."""
-        held = group.held(i, j)
-        pair, k = np.nonzero(held)
+        in_block = group.held(i, j)
+        pair, k = np.nonzero(in_block)
         row, column = group.member_of[k, i[pair]], group.member_of[k, j[pair]]
         S = np.empty(len(row))
         for c in range(group.n_classes):
-            mine = k == c
-            S[mine] = group.source.entries(c, group.members[row[mine]], group.members[column[mine]])
-        at = len(group.members) + np.arange(len(row))
+            in_class = k == c
+            S[in_class] = group.source.entries(c, group.members[row[in_class]], group.members[column[in_class]])
+        positions = len(group.members) + np.arange(len(row))
         return cls(
             n_classes=group.n_classes,
             block_class=group.block_class,
@@ -169,9 +169,9 @@ class SomePairs(BlockSystem):
             member_start=group.member_start,
             members=group.members,
             S=np.concatenate([group.diagonal(), S]),
-            pair_start=np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
-            upper=at,
-            lower=at,
+            pair_start=np.concatenate([[0], np.cumsum(in_block.sum(axis=1))]),
+            upper=positions,
+            lower=positions,
             entry_block=group.member_block[row],
             row=row,
             column=column,

@@ -37,9 +37,9 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
 
     big = n_small + np.flatnonzero(wanted[n_small:])
     map_on_cores(factor_one, big.tolist(), work=_area(system, big))
-    lost = wanted & ~definite
-    if lost.any():  # numbers, whatever was in that memory before
-        inverse[np.repeat(lost, system.size**2)] = 0.0
+    indefinite = wanted & ~definite
+    if indefinite.any():  # numbers, whatever was in that memory before
+        inverse[np.repeat(indefinite, system.size**2)] = 0.0
     return Factorization(inverse, logdet, definite)
 
 
@@ -47,19 +47,19 @@ def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -
     """Log-determinants of the marked blocks; not a number where a block is not definite, or not marked."""
     from jointglasso.kernels.small_blocks import SMALL
 
-    found = np.full(system.n_blocks, np.nan)
+    logdet = np.full(system.n_blocks, np.nan)
 
     def one(block: int) -> float:
         factor = flat[system.offset[block] : system.offset[block + 1]].reshape(system.size[block], -1).copy()
         return log_determinant(factor) if factor_in_place(factor) else np.nan
 
     big = np.flatnonzero(wanted & (system.size > SMALL))
-    found[big] = map_on_cores(one, big.tolist(), work=_area(system, big))
+    logdet[big] = map_on_cores(one, big.tolist(), work=_area(system, big))
     small = wanted & (system.size <= SMALL)
     if small.any():
         factor = factorize(system, flat, only=small)
-        found[factor.definite] = factor.logdet[factor.definite]
-    return found
+        logdet[factor.definite] = factor.logdet[factor.definite]
+    return logdet
 
 
 def _area(system: BlockSystem, blocks: IntArray) -> float:

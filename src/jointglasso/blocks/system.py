@@ -183,9 +183,9 @@ class BlockSystem:
         blocks = np.flatnonzero(wanted[self.block_group])
         size = self.size[blocks]
         offset = np.concatenate([[0], np.cumsum(size * size)])
-        inside: IntArray | slice = slice(int(self.offset[blocks[0]]), int(self.offset[blocks[-1] + 1]))
+        positions: IntArray | slice = slice(int(self.offset[blocks[0]]), int(self.offset[blocks[-1] + 1]))
         if len(blocks) <= blocks[-1] - blocks[0]:  # others in between
-            inside = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
+            positions = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
         pairs = np.flatnonzero(wanted[self.pair_group])
         entries, pair_start = self.entries_of(pairs)
         number = np.full(self.n_blocks, -1, dtype=np.int64)
@@ -194,7 +194,7 @@ class BlockSystem:
         shift = (offset[:-1] - self.offset[blocks])[entry_block]
         members = [np.arange(self.member_start[b], self.member_start[b + 1]) for b in blocks]
         forbidden_block = number[self.forbidden_block]
-        mine = forbidden_block >= 0
+        selected = forbidden_block >= 0
         system = BlockSystem(
             n_classes=self.n_classes,
             block_class=self.block_class[blocks],
@@ -204,15 +204,15 @@ class BlockSystem:
             offset=offset,
             member_start=np.concatenate([[0], np.cumsum(size)]),
             members=self.members[np.concatenate(members)],
-            S=self.S[inside],
+            S=self.S[positions],
             pair_start=pair_start,
             upper=self.upper[entries] + shift,
             lower=self.lower[entries] + shift,
             entry_block=entry_block,
             pair_factor=self.pair_factor[pairs] if len(self.pair_factor) else UNIFORM,
-            forbidden=self.forbidden[mine] + (offset[:-1] - self.offset[blocks])[forbidden_block[mine]],
+            forbidden=self.forbidden[selected] + (offset[:-1] - self.offset[blocks])[forbidden_block[selected]],
         )
-        return system, inside
+        return system, positions
 
     def entries_of(self, pairs: IntArray) -> tuple[IntArray, IntArray]:
         """Entries of some pairs, one pair after another, and the CSR start of each pair among them."""
@@ -341,11 +341,11 @@ def build_system(
         lower=lower,
         entry_block=entry_block,
     )
-    system = _with_groups_apart(system)
+    system = _split_pairs_by_group(system)
     return system if pair_weights is None else _with_pair_weights(system, pair_weights)
 
 
-def _with_groups_apart(system: BlockSystem) -> BlockSystem:
+def _split_pairs_by_group(system: BlockSystem) -> BlockSystem:
     """Split the pairs whose classes belong to several groups, because no penalty acts between these classes."""
     if system.n_groups == 1:
         return system
@@ -369,16 +369,16 @@ def _with_pair_weights(system: BlockSystem, pair_weights: PairWeights) -> BlockS
     """Give every pair its weight and take the forbidden ones out of the index."""
     factor = pair_weights.factors(*system.pair_variables)
     allowed: BoolArray = np.isfinite(factor)
-    kept = system.of_entries(allowed)
+    entry_allowed = system.of_entries(allowed)
     counts = np.diff(system.pair_start)[allowed]
     return replace(
         system,
         pair_start=np.concatenate([[0], np.cumsum(counts)]),
-        upper=system.upper[kept],
-        lower=system.lower[kept],
-        entry_block=system.entry_block[kept],
+        upper=system.upper[entry_allowed],
+        lower=system.lower[entry_allowed],
+        entry_block=system.entry_block[entry_allowed],
         pair_factor=factor[allowed] if (factor[allowed] != 1.0).any() else UNIFORM,
-        forbidden=np.concatenate([system.upper[~kept], system.lower[~kept]]),
+        forbidden=np.concatenate([system.upper[~entry_allowed], system.lower[~entry_allowed]]),
     )
 
 
@@ -396,17 +396,17 @@ def read_blocks(
     S = np.empty(offset[-1])
 
     def read_class(k: int) -> None:
-        mine = np.flatnonzero(block_class == k)
-        little = mine[size[mine] <= small]
-        if len(little):
-            b = size[little]
+        class_blocks = np.flatnonzero(block_class == k)
+        small_blocks = class_blocks[size[class_blocks] <= small]
+        if len(small_blocks):
+            b = size[small_blocks]
             area = b * b
             within = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
             row, column = np.divmod(within, np.repeat(b, area))
-            base = np.repeat(member_start[little], area)
-            target = np.repeat(offset[little], area) + within
+            base = np.repeat(member_start[small_blocks], area)
+            target = np.repeat(offset[small_blocks], area) + within
             S[target] = source.entries(k, members[base + row], members[base + column])
-        for block in mine[size[mine] > small]:
+        for block in class_blocks[size[class_blocks] > small]:
             b = size[block]
             variables = members[member_start[block] : member_start[block + 1]]
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()

@@ -98,7 +98,7 @@ class ADMM:
             return self._iterate(task, _State.begin(task, self.rho, workers, task.warm and self.warm_dual))
 
     def _iterate(self, task: SolverTask, state: _State) -> SolverResult:
-        best = _Best(task)
+        best = _BestSoFar(task)
         stopped_by, number = "max_iter", 0
         for number in range(1, task.max_iter + 1):
             try:
@@ -109,7 +109,7 @@ class ADMM:
                 break
             state.update_y(self.relaxation)
             state.update_u()
-            bounds = best.offer(state.Y) if self._check_due(number, task.max_iter) else None
+            bounds = best.update(state.Y) if self._check_due(number, task.max_iter) else None
             stop = task.report(objective, None if bounds is None else bounds.total_gap)
             solved = bounds is not None and bounds.total_gap <= task.limits(bounds).sum()
             stopped_by = reason_to_end(solved=solved, stop=stop, last=number == task.max_iter)
@@ -127,7 +127,7 @@ class ADMM:
         return self.stopping == "gap" and (number % self.check_every == 0 or number == max_iter)
 
 
-class _Best:
+class _BestSoFar:
     """The best point seen, group by group: a later iterate of ADMM can be worse or not positive definite."""
 
     def __init__(self, task: SolverTask) -> None:
@@ -135,26 +135,26 @@ class _Best:
         self.theta = task.start.copy()
         self.bounds: Bounds | None = None
 
-    def offer(self, theta: FloatArray) -> Bounds:
+    def update(self, theta: FloatArray) -> Bounds:
         system = self.task.system
         bounds = self.task.bounds(theta)
         if self.bounds is None:
             self.bounds = self.task.bounds(self.theta)
         # Where neither gap is known, a positive definite point, with its finite objective, is worth more.
-        neither = np.isinf(bounds.gap) & np.isinf(self.bounds.gap)
-        better = np.where(neither, bounds.objective < self.bounds.objective, bounds.gap <= self.bounds.gap)
-        inside = np.repeat(better[system.block_group], system.size**2)
-        self.theta[inside] = theta[inside]
+        both_unknown = np.isinf(bounds.gap) & np.isinf(self.bounds.gap)
+        better = np.where(both_unknown, bounds.objective < self.bounds.objective, bounds.gap <= self.bounds.gap)
+        positions = np.repeat(better[system.block_group], system.size**2)
+        self.theta[positions] = theta[positions]
         self.bounds = Bounds(
             np.where(better, bounds.objective, self.bounds.objective),
             np.where(better, bounds.gap, self.bounds.gap),
-            np.where(inside, bounds.dual, self.bounds.dual),
-            _mix(better[system.block_group], inside, bounds.factor, self.bounds.factor),
+            np.where(positions, bounds.dual, self.bounds.dual),
+            _mix(better[system.block_group], positions, bounds.factor, self.bounds.factor),
         )
         return self.bounds
 
     def finish(self, theta: FloatArray) -> tuple[FloatArray, Bounds]:
-        bounds = self.offer(theta)
+        bounds = self.update(theta)
         if np.isinf(bounds.gap).any():
             bounds = self.task.bounds(self.theta, rescue=True)
         return self.theta, bounds
@@ -198,8 +198,8 @@ class _State:
         rho, weight = self.rho[system.block_group], system.block_weight
         logdet = np.empty(system.n_blocks)
 
-        def update(piece: tuple[slice, list[FloatArray]]) -> None:
-            blocks, (S, Y, U, Theta) = piece
+        def update(stack: tuple[slice, list[FloatArray]]) -> None:
+            blocks, (S, Y, U, Theta) = stack
             r, w = rho[blocks, None], weight[blocks, None]
             d, V = eigh_stack(r[:, :, None] * (Y - U) - w[:, :, None] * S)
             # rho x - w / x = d has the positive root below, written without cancellation for d < 0.
@@ -208,7 +208,7 @@ class _State:
             np.matmul(V * x[:, None, :], np.swapaxes(V, 1, 2), out=Theta)
             logdet[blocks] = np.log(x).sum(axis=1)
 
-        self.workers.map(update, list(_pieces(system, system.S, self.Y, self.U, self.Theta)))
+        self.workers.map(update, list(_stacks(system, system.S, self.Y, self.U, self.Theta)))
         return self._objective(logdet)
 
     def update_y(self, relaxation: float) -> None:
@@ -264,7 +264,7 @@ class _State:
         return float(likelihood + diagonal + pairs)
 
 
-def _pieces(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
+def _stacks(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
     """Stacks of small blocks of one size, and every big block by itself."""
     for blocks, stacks in system.stacks(*flats):
         if stacks[0].shape[1] < tuning.ADMM_THREADED:
@@ -285,10 +285,10 @@ def _dual_of_start(task: SolverTask, rho: FloatArray) -> FloatArray:
     return np.asarray(scale * (inverse - system.S))
 
 
-def _mix(better: BoolArray, inside: BoolArray, new: Factorization, old: Factorization) -> Factorization:
-    """The new one for the better blocks, whose places in flat storage are `inside`."""
+def _mix(better: BoolArray, positions: BoolArray, new: Factorization, old: Factorization) -> Factorization:
+    """The new one for the better blocks, whose places in flat storage are `positions`."""
     return Factorization(
-        np.where(inside, new.inverse, old.inverse),
+        np.where(positions, new.inverse, old.inverse),
         np.where(better, new.logdet, old.logdet),
         np.where(better, new.definite, old.definite),
     )

@@ -46,7 +46,7 @@ class Auto:
         largest = task.system.size.max(initial=0)
         if task.system.n_groups == 1 and (dense[0] or largest > tuning.SWEPT_BLOCK):
             return _solve_big(task, theta, methods, strong, bool(dense[0]))
-        work = _Work(task, methods, dense)
+        work = _GroupImprovement(task, methods, dense)
         known = _known_at_start(task, theta, strong)
         return improve_to_limits(task, theta, methods, work.improve, known, _admm_iterations(task))
 
@@ -72,8 +72,8 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]
 def _known_at_start(task: SolverTask, theta: FloatArray, strong: BoolArray) -> Bounds | None:
     """The objective of a diagonal start, where all groups will be improved anyway: their gaps would be for nothing."""
     system = task.system
-    ties = system.sum_pairs_per_group(strong.astype(float))
-    if task.warm or task.absolute or task.max_iter == 0 or not ties.all() or system.gather(theta).any():
+    n_strong = system.sum_pairs_per_group(strong.astype(float))
+    if task.warm or task.absolute or task.max_iter == 0 or not n_strong.all() or system.gather(theta).any():
         return None
     return diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
 
@@ -89,13 +89,13 @@ def _solve_big(
         if stopped_by != "work":
             name = "columns, newton" if sweeps else "newton"
             return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))
-    left = _admm_iterations(task) - taken
-    result = ADMM().solve(replace(task, start=theta, warm=task.warm or taken > 0, max_iter=left))
+    n_remaining = _admm_iterations(task) - taken
+    result = ADMM().solve(replace(task, start=theta, warm=task.warm or taken > 0, max_iter=n_remaining))
     return replace(result, n_iter=taken + result.n_iter)
 
 
 @dataclass
-class _Work:
+class _GroupImprovement:
     """Groups on the way to their gaps."""
 
     task: SolverTask
@@ -106,25 +106,31 @@ class _Work:
         """Sweeps, Newton's method, ADMM: each on what the one before has left."""
         task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
         near = task.absolute or n_iter > 0
-        self.methods[todo] = "columns, newton" if _starts_anew(task) else "newton"
+        self.methods[todo] = "columns, newton" if _sweeps_first(task) else "newton"
         for_newton = todo & (suits_columns(task) | ~self.dense)
-        taken, after, left = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, near)
-        if left.any() and taken < task.max_iter - n_iter:
+        taken, after, unsolved = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, near)
+        if unsolved.any() and taken < task.max_iter - n_iter:
             sweeps = (self.dense | ((largest > tuning.SWEPT_BLOCK) & (not near))) & suits_columns(task)
             taken += newton_on_groups(
-                task, theta, left, limits, task.max_iter - n_iter - taken, work_limit=tuning.ADMM_WORK, sweeps=sweeps
+                task,
+                theta,
+                unsolved,
+                limits,
+                task.max_iter - n_iter - taken,
+                work_limit=tuning.ADMM_WORK,
+                sweeps=sweeps,
             )
         task.keep(lambda: theta)
-        if left.any() or not np.isfinite(after.gap).all():
+        if unsolved.any() or not np.isfinite(after.gap).all():
             after = task.bounds(theta, rescue=True)
         # Not those within these limits, which may have fallen with the objective since: there is a next time.
-        desperate = ~(after.gap <= limits) & (after.gap > tuning.HOPE * (task.unit + np.abs(after.objective)))
+        unconverged = ~(after.gap <= limits) & (after.gap > tuning.HOPE * (task.unit + np.abs(after.objective)))
         cut_short = n_iter + taken >= task.max_iter and task.max_iter < Auto.default_max_iter
-        if desperate.any() and not cut_short:
+        if unconverged.any() and not cut_short:
             taken += _admm_on_groups(
-                task, theta, desperate, task.limits(after), _admm_iterations(task) - n_iter - taken
+                task, theta, unconverged, task.limits(after), _admm_iterations(task) - n_iter - taken
             )
-            self.methods[desperate] = "admm"
+            self.methods[unconverged] = "admm"
             after = task.bounds(theta, rescue=True)
         return taken, after
 
@@ -139,18 +145,18 @@ class _Work:
         if not suits_columns(task):
             return 0, bounds, todo
         swept = todo & (task.system.largest_block <= tuning.SWEPT_BLOCK) & ~self.dense
-        for closer in tuning.CLOSER:
+        for limit_factor in tuning.CLOSER:
             if not swept.any() or taken >= max_iter:
                 break
             before, inverse = theta.copy(), bounds.inverse if near else np.empty(0)
-            most = min(max_iter - taken, tuning.FEW_SWEEPS)
-            taken += sweep_groups(task, theta, inverse, swept, closer * limits, most)
+            n_sweeps = min(max_iter - taken, tuning.FEW_SWEEPS)
+            taken += sweep_groups(task, theta, inverse, swept, limit_factor * limits, n_sweeps)
             after = task.bounds(theta)
             todo = todo & ~(after.gap <= limits)
             # Badly conditioned groups go on from where they were, if that was better.
             worse = todo & swept & ~(after.objective <= bounds.objective)
-            back = np.repeat(worse[task.system.block_group], task.system.size**2)
-            theta[back] = before[back]
+            restored = np.repeat(worse[task.system.block_group], task.system.size**2)
+            theta[restored] = before[restored]
             bounds, near, swept = after, True, swept & todo & ~worse
         return taken, bounds, todo
 
@@ -180,6 +186,6 @@ def _admm_iterations(task: SolverTask) -> int:
     return ADMM.default_max_iter if task.max_iter >= Auto.default_max_iter else task.max_iter
 
 
-def _starts_anew(task: SolverTask) -> bool:
+def _sweeps_first(task: SolverTask) -> bool:
     """Whether groups are far enough from their gap to be worth sweeps over their columns before Newton's method."""
     return suits_columns(task) and not task.absolute

@@ -52,35 +52,35 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
     best = None if task.start is None or task.W is not None else at_inverse(task, task.start)
     if best is not None and best.gap <= task.limit(best.objective):
         return best, 0, "tolerance"
-    ascent, why = _begin(task, best), "max_iter"
-    objective, number, wanted, unseen = _at_the_diagonal(task), 0, np.inf, -np.inf
-    current = False  # whether the best point is one of this W
+    ascent, reason = _start_ascent(task, best), "max_iter"
+    objective, number, threshold, unchecked_cost = _diagonal_objective(task), 0, np.inf, -np.inf
+    is_current = False  # whether the best point is one of this W
     while number < task.max_iter:
-        if task.report(objective, best.gap if best is not None and current else None):
-            why = "callback"
+        if task.report(objective, best.gap if best is not None and is_current else None):
+            reason = "callback"
             break
         ascent.sweep()
-        number, unseen, current = number + 1, unseen + ascent.cost, False
-        settled, limit = not ascent.change > tuning.SETTLED, task.limit(objective)
-        if ascent.rough_gap <= min(limit, wanted) or unseen > ascent.look_cost or settled:
-            found, unseen, gap = _point(task, ascent), 0.0, np.inf
-            if found.definite:
-                best, current = _better(task, ascent, found, best), True
+        number, unchecked_cost, is_current = number + 1, unchecked_cost + ascent.cost, False
+        converged, limit = not ascent.change > tuning.SETTLED, task.limit(objective)
+        if ascent.rough_gap <= min(limit, threshold) or unchecked_cost > ascent.look_cost or converged:
+            candidate, unchecked_cost, gap = _point(task, ascent), 0.0, np.inf
+            if candidate.definite:
+                best, is_current = _better_point(task, ascent, candidate, best), True
                 objective, gap = min(objective, best.objective), best.gap
             solved = gap <= task.limit(objective)
-            if ended := reason_to_end(solved=solved, stuck=settled, stop=False, last=number == task.max_iter):
-                why = ended
+            if stop := reason_to_end(solved=solved, stuck=converged, stop=False, last=number == task.max_iter):
+                reason = stop
                 break
-            wanted = next_look(ascent.rough_gap, limit, gap)
+            threshold = next_look(ascent.rough_gap, limit, gap)
         else:
             task.keep(lambda: _theta(task.penalty, ascent))
-    if best is None or not current:
-        best = _better(task, ascent, _point(task, ascent), best)
+    if best is None or not is_current:
+        best = _better_point(task, ascent, _point(task, ascent), best)
     task.report(min(objective, best.objective), best.gap)
-    return best, number, why
+    return best, number, reason
 
 
-def _at_the_diagonal(task: BigTask) -> float:
+def _diagonal_objective(task: BigTask) -> float:
     """Objective of the best diagonal Theta."""
     group, variance = task.group, task.group.optimal_variance(task.diagonal_penalty)
     return float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
@@ -95,15 +95,19 @@ def _point(task: BigTask, ascent: ColumnAscent, theta: Support | None = None) ->
     )  # fmt: skip
 
 
-def _better(task: BigTask, ascent: ColumnAscent, found: DualPoint, best: DualPoint | None) -> DualPoint:
+def _better_point(task: BigTask, ascent: ColumnAscent, candidate: DualPoint, best: DualPoint | None) -> DualPoint:
     """The point found, or the best Theta so far with its W, whichever has the smaller objective; else the diagonal."""
     if best is not None:
-        return found if found.definite and found.objective <= best.objective else _point(task, ascent, best.found)
-    if found.definite:
-        return found
-    nobody = np.empty(0, dtype=np.int64)
+        return (
+            candidate
+            if candidate.definite and candidate.objective <= best.objective
+            else _point(task, ascent, best.found)
+        )
+    if candidate.definite:
+        return candidate
+    no_pairs = np.empty(0, dtype=np.int64)
     variance = task.group.optimal_variance(task.diagonal_penalty)
-    return _point(task, ascent, Support(nobody, nobody, np.empty((0, task.group.n_classes)), 1.0 / variance))
+    return _point(task, ascent, Support(no_pairs, no_pairs, np.empty((0, task.group.n_classes)), 1.0 / variance))
 
 
 def at_inverse(task: BigTask, theta: Support) -> DualPoint:
@@ -125,7 +129,7 @@ def at_inverse(task: BigTask, theta: Support) -> DualPoint:
     return point
 
 
-def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
+def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
     """W at S with its optimal diagonal, shrunk as far as the penalty allows where the diagonal is not penalised.
 
     Or where earlier sweeps left it, or at the dual point of a start, if that is definite.
@@ -135,29 +139,29 @@ def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
     group, penalty = task.group, task.penalty
     n, variance = len(group.variables), group.optimal_variance(task.diagonal_penalty)
     workers = Workers(task.n_threads)
-    S = _read(group, workers)
-    nobody = np.empty(0, dtype=np.int64)
-    start = Support(nobody, nobody, np.empty((0, group.n_classes)), 1.0 / variance)
+    S = _read_covariances(group, workers)
+    no_pairs = np.empty(0, dtype=np.int64)
+    start = Support(no_pairs, no_pairs, np.empty((0, group.n_classes)), 1.0 / variance)
     if task.start is not None and task.W is not None:
-        start, W, ties, change = task.start, task.W, (task.start.i, task.start.j), tuning.NEAR_CHANGE
-    elif near is not None and np.isfinite(near.gap):
-        start, W, ties, change = near.found, near.W, (near.found.i, near.found.j), tuning.WARM_CHANGE
+        start, W, conflicts, change = task.start, task.W, (task.start.i, task.start.j), tuning.NEAR_CHANGE
+    elif warm is not None and np.isfinite(warm.gap):
+        start, W, conflicts, change = warm.found, warm.W, (warm.found.i, warm.found.j), tuning.WARM_CHANGE
         for block in range(len(group.size)):
-            dual = near.dense_dual(block)
+            dual = warm.dense_dual(block)
             mirror(dual)
             W[group.offset[block] : group.offset[block + 1]] = dual.ravel()
     else:
-        W, ties, change = S.copy(), _strong(group, penalty, S, workers), 1.0
-        at = _diagonal(group)
+        W, conflicts, change = S.copy(), _strong_pairs(group, penalty, S, workers), 1.0
+        diagonal = _diagonal(group)
         if task.diagonal_penalty < NEGLIGIBLE * penalty.reach(group.n_classes):
-            W[at] = 0.0
+            W[diagonal] = 0.0
             largest = float(group.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
             W *= 1.0 - min(1.0, penalty.reach(group.n_classes) / largest) if largest > 0.0 else 1.0
-        W[at] = variance
+        W[diagonal] = variance
     ends = np.concatenate([start.i, start.j]), np.concatenate([start.j, start.i])
     columns = as_columns(n, *ends, np.concatenate([start.value, start.value]))
     return ColumnAscent.over(
-        group, penalty, group.local, Ascent(W, start.diagonal, columns), (S, UNIFORM), ties, change, task.n_threads
+        group, penalty, group.local, Ascent(W, start.diagonal, columns), (S, UNIFORM), conflicts, change, task.n_threads
     )
 
 
@@ -167,24 +171,24 @@ def _diagonal(group: BigGroup) -> IntArray:
     return np.asarray(group.offset[group.member_block] + slot * (group.size[group.member_block] + 1))
 
 
-def _read(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
+def _read_covariances(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
     """Covariances of all blocks in single precision."""
     S = np.empty(int(group.offset[-1]), dtype=np.float32)
 
-    def rows(at: tuple[int, int]) -> None:
-        block, first = at
-        b, some = group.size[block], slice(first, first + tuning.ROWS_AT_ONCE)
+    def read_rows(tile: tuple[int, int]) -> None:
+        block, first = tile
+        b, rows = group.size[block], slice(first, first + tuning.ROWS_AT_ONCE)
         variables = group.members[group.member_start[block] : group.member_start[block + 1]]
         matrix = S[group.offset[block] : group.offset[block + 1]].reshape(b, b)
-        matrix[some] = group.covariances(block, variables[some], variables)
+        matrix[rows] = group.covariances(block, variables[rows], variables)
 
-    pieces = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, tuning.ROWS_AT_ONCE)]
+    tiles = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, tuning.ROWS_AT_ONCE)]
     with single_threaded_blas() if workers.n_threads > 1 else nullcontext():
-        workers.map(rows, pieces)
+        workers.map(read_rows, tiles)
     return S
 
 
-def _strong(
+def _strong_pairs(
     group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32], workers: Workers
 ) -> tuple[IntArray, IntArray]:
     """Pairs outside the dual ball: the columns of which are better not visited together at first."""
@@ -194,13 +198,13 @@ def _strong(
     stack = Order.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S stands in the place of W
     exact = Reach(np.zeros(n_classes), np.zeros((n_classes, n)), 0.0, True)
 
-    def some(first: int) -> IntArray:
+    def mark_rows(first: int) -> IntArray:
         mark = np.zeros((min(first + step, n) - first, n), dtype=bool)
         rows = Rows(first, np.zeros((n_classes, len(mark)), dtype=np.int64))
         count_inside(penalty.pair, rows, stack, S, exact, penalty.room(n_classes), mark)
         return first * n + np.flatnonzero(mark)
 
-    return np.divmod(np.concatenate(workers.map(some, range(0, n, step))), n)
+    return np.divmod(np.concatenate(workers.map(mark_rows, range(0, n, step))), n)
 
 
 def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> Support:
@@ -213,15 +217,15 @@ def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> Support:
     rank = np.empty_like(ascent.order)
     rank[ascent.order] = np.arange(len(rank))
     block_of, slot_of = ascent.stack.block_of[:, rank], ascent.stack.slot_of[:, rank]
-    held = (block_of[:, i] == block_of[:, j]).T & (block_of[:, i] >= 0).T
-    pair, k = np.nonzero(held)
+    in_block = (block_of[:, i] == block_of[:, j]).T & (block_of[:, i] >= 0).T
+    pair, k = np.nonzero(in_block)
     block, a, b = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
     size, base, weight = ascent.blocks.size[block], ascent.blocks.offset[block], ascent.blocks.block_weight[block]
     W, S = ascent.ascent.W, ascent.stack.S
-    own, other, there = (W[base + at].astype(float) for at in (a * (size + 1), b * (size + 1), a * size + b))
-    curvature = weight * (own * other + there * there)
-    linear = curvature * value[held] + weight * (there - S[base + a * size + b])
+    w_ii, w_jj, w_ij = (W[base + index].astype(float) for index in (a * (size + 1), b * (size + 1), a * size + b))
+    curvature = weight * (w_ii * w_jj + w_ij * w_ij)
+    linear = curvature * value[in_block] + weight * (w_ij - S[base + a * size + b])
     value = np.zeros_like(value)
-    value[held] = penalty.update(curvature, linear, entries_held(penalty, held))
-    kept = (value != 0.0).any(axis=1)
-    return Support(i[kept], j[kept], value[kept], ascent.precision)
+    value[in_block] = penalty.update(curvature, linear, entries_held(penalty, in_block))
+    nonzero = (value != 0.0).any(axis=1)
+    return Support(i[nonzero], j[nonzero], value[nonzero], ascent.precision)

@@ -44,10 +44,10 @@ def forest_solution(
 
     pairs = np.flatnonzero(strong)
     entries, start = system.entries_of(pairs)
-    at = system.upper[entries]
+    positions = system.upper[entries]
     row, column = system.entry_members(entries)
     weight = system.block_weight[system.entry_block[entries]]
-    S = system.S[at]
+    S = system.S[positions]
     variance = system.optimal_variance(diagonal_penalty)
     product = variance[row] * variance[column]
     factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
@@ -68,9 +68,9 @@ def forest_solution(
     parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
     workers.run(forest_covariances, parts, start, factor, taken, (S, weight, product), penalty.pair, W)
     value = -W / (product - W * W)
-    share = -value * W
-    extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))
+    term = -value * W
+    extra = bincount(row, term, len(variance)) + bincount(column, term, len(variance))
     theta = np.zeros(system.S.shape)
-    theta[at] = theta[system.lower[entries]] = value
+    theta[positions] = theta[system.lower[entries]] = value
     theta[system.diagonal] = (1.0 + extra) / variance
     return theta, forest

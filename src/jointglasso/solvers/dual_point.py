@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Listed(NamedTuple):
+class DualEntries(NamedTuple):
     """Entries of the dual point that are not those of W."""
 
     block: IntArray
@@ -61,16 +61,16 @@ class Sums(NamedTuple):
     """Of the absolute values of the last."""
 
 
-class Projected(NamedTuple):
+class ProjectedRows(NamedTuple):
     """What the projection moves in some rows, pair by pair."""
 
     i: IntArray
     j: IntArray
-    held: BoolArray
+    in_block: BoolArray
     """(P, K)."""
     theta: FloatArray
     u: FloatArray
-    listed: Listed
+    listed: DualEntries
     """Of the entries held: Theta, the subgradient, and where the dual point is."""
     sums: Sums
 
@@ -139,79 +139,81 @@ class DualPoint:
         group, n, (_, keys) = self.group, self.n_variables, self._pairs_of
         blocks = np.arange(len(group.size))
         lo, hi = (np.searchsorted(keys, blocks * n + end) - group.member_start[:-1] for end in (first, last))
-        at, parts, length = np.zeros((group.n_classes, last - first), dtype=np.int64), [], 0
+        row_base, rows_of_blocks, length = np.zeros((group.n_classes, last - first), dtype=np.int64), [], 0
         for block in np.flatnonzero(lo < hi):
             start, width = group.member_start[block], group.size[block] - lo[block]
             inside = slice(start + lo[block], start + group.size[block])
             variable, m = group.members[self.arranged.member[inside]], hi[block] - lo[block]
             place = self.arranged.variable[inside][:m] - first
-            at[group.block_class[block], place] = length - lo[block] + width * np.arange(m)
-            parts.append(group.covariances(int(block), variable[:m], variable).ravel())
+            row_base[group.block_class[block], place] = length - lo[block] + width * np.arange(m)
+            rows_of_blocks.append(group.covariances(int(block), variable[:m], variable).ravel())
             length += m * width
-        return Rows(first, at), self._stack._replace(S=np.concatenate(parts))
+        return Rows(first, row_base), self._stack._replace(S=np.concatenate(rows_of_blocks))
 
-    def _project(self, first: int, last: int) -> Projected:
+    def _project(self, first: int, last: int) -> ProjectedRows:
         """What the projection moves in the rows first..last-1: pairs of Theta, and those outside their dual ball."""
         from jointglasso.kernels.dual_rows import Reach, count_inside
 
         group, n, theta = self.group, self.n_variables, self.theta
         (rows, stack), (block_of, slot_of), start = self._covariances(first, last), self.places, self._pairs_of[0]
-        mark, mine = np.zeros((last - first, n), dtype=bool), slice(start[first], start[last])
-        mark[theta.i[mine] - first, theta.j[mine]] = True
+        mark, theta_rows = np.zeros((last - first, n), dtype=bool), slice(start[first], start[last])
+        mark[theta.i[theta_rows] - first, theta.j[theta_rows]] = True
         if self.instead is not None:
             _, i, j, _ = self.instead
-            here = (i >= first) & (i < last)
-            mark[i[here] - first, j[here]] = True
+            in_rows = (i >= first) & (i < last)
+            mark[i[in_rows] - first, j[in_rows]] = True
         exact = Reach(np.zeros(group.n_classes), np.zeros(block_of.shape), 0.0, True)
         count_inside(self.penalty.pair, rows, stack, self.W, exact, self.penalty.room(group.n_classes), mark)
-        at = np.flatnonzero(mark)
-        i, j = first + at // n, at % n
-        held = ((block_of[:, i] == block_of[:, j]) & (block_of[:, i] >= 0)).T
-        values = np.zeros(held.shape)
-        values[np.searchsorted(at, (theta.i[mine] - first) * n + theta.j[mine])] = theta.value[mine]
-        pair, k = np.nonzero(held)
+        marked = np.flatnonzero(mark)
+        i, j = first + marked // n, marked % n
+        in_block = ((block_of[:, i] == block_of[:, j]) & (block_of[:, i] >= 0)).T
+        values = np.zeros(in_block.shape)
+        values[np.searchsorted(marked, (theta.i[theta_rows] - first) * n + theta.j[theta_rows])] = theta.value[
+            theta_rows
+        ]
+        pair, k = np.nonzero(in_block)
         block, row, column = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
         W = self.W[group.offset[block] + row * group.size[block] + column]
-        x, S, weight = values[held], stack.S[rows.at[k, i[pair] - first] + column], group.block_weight[block]
-        u = self.penalty.nearest_subgradient(x, weight * (W - S), entries_held(self.penalty, held))
-        u = self._instead(i[pair], j[pair], k, u)
+        x, S, weight = values[in_block], stack.S[rows.at[k, i[pair] - first] + column], group.block_weight[block]
+        u = self.penalty.nearest_subgradient(x, weight * (W - S), entries_held(self.penalty, in_block))
+        u = self._override_subgradients(i[pair], j[pair], k, u)
         value = S + u / weight
 
         def summed(numbers: FloatArray) -> FloatArray:
             return 2.0 * bincount(block, numbers, len(group.size))
 
         sums = Sums(summed(value * x), summed(S * x), summed(np.abs(S * x)))
-        return Projected(i, j, held, x, u, Listed(block, row, column, value), sums)
+        return ProjectedRows(i, j, in_block, x, u, DualEntries(block, row, column, value), sums)
 
-    def _instead(self, i: IntArray, j: IntArray, k: IntArray, u: FloatArray) -> FloatArray:
+    def _override_subgradients(self, i: IntArray, j: IntArray, k: IntArray, u: FloatArray) -> FloatArray:
         """Subgradients of which some are given."""
         if self.instead is None:
             return u
         n, (cls, *ends, value) = self.n_variables, self.instead
-        key, given = (k * n + i) * n + j, (cls * n + ends[0]) * n + ends[1]
-        order = np.argsort(given)
-        at = np.minimum(np.searchsorted(given[order], key), max(0, len(given) - 1))
-        hit = given[order][at] == key if len(given) else np.zeros(len(key), dtype=bool)
-        u[hit] = value[order][at[hit]]
+        key, override_key = (k * n + i) * n + j, (cls * n + ends[0]) * n + ends[1]
+        order = np.argsort(override_key)
+        nearest = np.minimum(np.searchsorted(override_key[order], key), max(0, len(override_key) - 1))
+        matches = override_key[order][nearest] == key if len(override_key) else np.zeros(len(key), dtype=bool)
+        u[matches] = value[order][nearest[matches]]
         return u
 
     @cached_property
-    def _projected(self) -> list[Projected]:
+    def _projected(self) -> list[ProjectedRows]:
         return self.over_rows(self._project)
 
     @cached_property
-    def projected(self) -> tuple[Listed, Sums]:
+    def projected(self) -> tuple[DualEntries, Sums]:
         """The entries at which the dual point differs from W, block by block, and sums over all pairs."""
         listed, sums = (zip(*parts, strict=True) for parts in zip(*(one[-2:] for one in self._projected), strict=True))
-        return _by_block(Listed(*map(np.concatenate, listed))), Sums(*(np.sum(parts, axis=0) for parts in sums))
+        return _by_block(DualEntries(*map(np.concatenate, listed))), Sums(*(np.sum(parts, axis=0) for parts in sums))
 
     @cached_property
-    def _theta_entries(self) -> Listed:
+    def _theta_entries(self) -> DualEntries:
         """Entries of Theta, block by block."""
         block_of, slot_of = self.places
         pair, k = np.nonzero(self.theta.value)
         i, j = self.theta.i[pair], self.theta.j[pair]
-        return _by_block(Listed(block_of[k, i], slot_of[k, i], slot_of[k, j], self.theta.value[pair, k]))
+        return _by_block(DualEntries(block_of[k, i], slot_of[k, i], slot_of[k, j], self.theta.value[pair, k]))
 
     def dense_theta(self, block: int) -> FloatArray:
         """Upper triangle of Theta of a block."""
@@ -243,12 +245,12 @@ class DualPoint:
     @cached_property
     def _logdets_of_theta(self) -> FloatArray:
         """Log-determinants of the blocks; not a number from the first one on that is not definite."""
-        found = np.full(len(self.group.size), np.nan)
-        for block in range(len(found)):
-            found[block] = self._logdet(self.dense_theta(block))
-            if np.isnan(found[block]):
+        logdets = np.full(len(self.group.size), np.nan)
+        for block in range(len(logdets)):
+            logdets[block] = self._logdet(self.dense_theta(block))
+            if np.isnan(logdets[block]):
                 break
-        return found
+        return logdets
 
     @cached_property
     def logdets(self) -> tuple[FloatArray, FloatArray]:
@@ -276,17 +278,17 @@ class DualPoint:
 
     def _known(self, matrix: FloatArray) -> FloatArray:
         """The inverse of a matrix that was factored before."""
-        found = self.inverse(matrix)
-        if found is None:
+        inverse = self.inverse(matrix)
+        if inverse is None:
             raise ArithmeticError("A matrix that was definite is no longer so.")
-        return found
+        return inverse
 
     @property
     def objective(self) -> float:
         """Objective at Theta; infinite where it is not definite."""
         likelihood = self._traces[1] - self._logdets_of_theta
-        whole = float(self.group.block_weight @ likelihood) + self._penalties
-        return whole if np.isfinite(whole) else np.inf
+        objective = float(self.group.block_weight @ likelihood) + self._penalties
+        return objective if np.isfinite(objective) else np.inf
 
     @property
     def gap(self) -> float:
@@ -306,8 +308,8 @@ class DualPoint:
 
     @cached_property
     def _penalties(self) -> float:
-        held = self.theta.value != 0.0
-        pairs = self.penalty.value(self.theta.value[held], entries_held(self.penalty, held))
+        nonzero = self.theta.value != 0.0
+        pairs = self.penalty.value(self.theta.value[nonzero], entries_held(self.penalty, nonzero))
         return float(self.diagonal_penalty * self.theta.diagonal.sum() + 2.0 * pairs.sum())
 
     def with_rounding(self) -> tuple[float, float, float]:
@@ -348,65 +350,65 @@ class DualPoint:
 
     def _sums_of_inverses(self) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
         """Roots of the diagonal of the inverse of Theta; a of Theta, a and b of the dual point, with their sums."""
-        found = np.empty((3, 2, len(self.group.size)))
+        sums = np.empty((3, 2, len(self.group.size)))
         roots = []
         for block in range(len(self.group.size)):
             inside = slice(self.group.member_start[block], self.group.member_start[block + 1])
             matrix = self._known(self.dense_theta(block))
             roots.append(np.sqrt(np.diagonal(matrix)))
-            found[0, :, block] = _row_sums(matrix, np.sqrt(self.theta.diagonal[inside]))
+            sums[0, :, block] = _row_sums(matrix, np.sqrt(self.theta.diagonal[inside]))
             matrix = self._known(self.dense_dual(block))
-            found[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[inside]))
-            own = np.sqrt(np.diagonal(matrix))
+            sums[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[inside]))
+            root = np.sqrt(np.diagonal(matrix))
             matrix = self.dense_dual(block)
             mirror(matrix)
-            found[2, :, block] = _row_sums(matrix, own)
-        return np.concatenate(roots), [(most, total) for most, total in found]
+            sums[2, :, block] = _row_sums(matrix, root)
+        return np.concatenate(roots), [(largest, total) for largest, total in sums]
 
     def _scaled_dual(self, scale: FloatArray) -> FloatArray:
         """``sum_ij scale_i |dual_ij| scale_j`` of each block."""
         group, (listed, _), step = self.group, self.projected, tuning.ROWS_AT_ONCE
-        found, start = bincount(group.member_block, scale * self.variance * scale, len(group.size)), group.member_start
+        totals, start = bincount(group.member_block, scale * self.variance * scale, len(group.size)), group.member_start
         W = self.W[group.offset[listed.block] + listed.row * group.size[listed.block] + listed.column]
         ends = scale[start[listed.block] + listed.row] * scale[start[listed.block] + listed.column]
-        found += 2.0 * bincount(listed.block, ends * (np.abs(listed.value) - np.abs(W)), len(found))
+        totals += 2.0 * bincount(listed.block, ends * (np.abs(listed.value) - np.abs(W)), len(totals))
 
-        def some(at: tuple[int, int]) -> float:
-            block, first = at
-            b, mine = group.size[block], scale[start[block] : start[block + 1]]
+        def tile_sum(tile: tuple[int, int]) -> float:
+            block, first = tile
+            b, block_scale = group.size[block], scale[start[block] : start[block + 1]]
             rows = self.W[group.offset[block] + first * b : group.offset[block] + min(first + step, b) * b]
             above = np.triu(np.abs(rows, dtype=np.float64).reshape(-1, b)[:, first:], 1)
-            return 2.0 * float(mine[first : first + step] @ above @ mine[first:])
+            return 2.0 * float(block_scale[first : first + step] @ above @ block_scale[first:])
 
-        pieces = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, step)]
+        tiles = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, step)]
         with self._one_thread_each():
-            sums = Workers(self.n_threads).map(some, pieces)
-        return found + bincount(np.array([block for block, _ in pieces]), np.array(sums), len(found))
+            sums = Workers(self.n_threads).map(tile_sum, tiles)
+        return totals + bincount(np.array([block for block, _ in tiles]), np.array(sums), len(totals))
 
     def _scaled_theta(self, scale: FloatArray) -> FloatArray:
         """``scale_i sum_j |theta_ij| scale_j`` of each member."""
         group, (block_of, slot_of) = self.group, self.places
         rows = scale * self.theta.diagonal * scale
         for k in range(group.n_classes):
-            here = np.flatnonzero(self.theta.value[:, k])
-            block = block_of[k, self.theta.i[here]]
-            i, j = (group.member_start[block] + slot_of[k, end[here]] for end in (self.theta.i, self.theta.j))
-            size = scale[i] * np.abs(self.theta.value[here, k]) * scale[j]
+            nonzero = np.flatnonzero(self.theta.value[:, k])
+            block = block_of[k, self.theta.i[nonzero]]
+            i, j = (group.member_start[block] + slot_of[k, end[nonzero]] for end in (self.theta.i, self.theta.j))
+            size = scale[i] * np.abs(self.theta.value[nonzero, k]) * scale[j]
             rows += bincount(i, size, len(rows)) + bincount(j, size, len(rows))
         return rows
 
     def present(self, gap: float) -> BoolArray:
         """(P, K): entries of Theta, as it was found, that a gap of the whole proves non-zero."""
-        group, found = self.group, self.found
+        group, support = self.group, self.found
         r, s = gap_radii(np.full(len(group.size), gap), group.block_weight)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.maximum(r, s) / (1.0 - s)
-        pair, k = np.nonzero(found.value)
-        row, column = group.member_of[k, found.i[pair]], group.member_of[k, found.j[pair]]
-        root = np.sqrt(found.diagonal)
-        present = np.zeros(found.value.shape, dtype=bool)
-        reach = (1.0 + ROUNDING) * factor[group.member_block[row]] * root[row] * root[column]
-        present[pair, k] = np.abs(found.value[pair, k]) > reach
+        pair, k = np.nonzero(support.value)
+        row, column = group.member_of[k, support.i[pair]], group.member_of[k, support.j[pair]]
+        root = np.sqrt(support.diagonal)
+        present = np.zeros(support.value.shape, dtype=bool)
+        radius = (1.0 + ROUNDING) * factor[group.member_block[row]] * root[row] * root[column]
+        present[pair, k] = np.abs(support.value[pair, k]) > radius
         return present
 
     def at(self, row: IntArray, column: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -423,8 +425,8 @@ class DualPoint:
         dual = W.copy()
         if len(moved):
             nearest = order[np.minimum(np.searchsorted(moved, position, sorter=order), len(moved) - 1)]
-            hit = moved[nearest] == position
-            dual[hit] = listed.value[nearest[hit]]
+            matches = moved[nearest] == position
+            dual[matches] = listed.value[nearest[matches]]
         return W, dual
 
     def n_absent(self, gap: float, *, cuts_proved: bool = True) -> int:
@@ -438,21 +440,27 @@ class DualPoint:
         root, radius, cls = np.zeros((n_classes, n)), np.zeros(n_classes), group.block_class
         root[cls[group.member_block], self.arranged.variable] = np.sqrt(self.variance)
         radius[cls] = r
-        reach, n_room, step = Reach(radius, root, ROUNDING, cuts_proved), self.penalty.room(n_classes), rows_at_once(n)
+        gap_radius, workspace_size, step = (
+            Reach(radius, root, ROUNDING, cuts_proved),
+            self.penalty.room(n_classes),
+            rows_at_once(n),
+        )
 
         def count(first: int, last: int) -> int:
             known = self._projected[first // step]
             mark = np.zeros((last - first, n), dtype=bool)
             mark[known.i - first, known.j] = True
             rows, stack = self._covariances(first, last)
-            absent = int(count_inside(self.penalty.pair, rows, stack, self.W, reach, n_room, mark))
-            pair, k = np.nonzero(known.held)
+            absent = int(count_inside(self.penalty.pair, rows, stack, self.W, gap_radius, workspace_size, mark))
+            pair, k = np.nonzero(known.in_block)
             weight, value = group.block_weight[known.listed.block], np.abs(known.listed.value)
-            far = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
-            far += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # S is at most as large as both
-            zeros = self.penalty.certain_zeros(known.theta, known.u, far, far, entries_held(self.penalty, known.held))
-            counts = np.full(len(pair), cuts_proved) | (known.held.sum(axis=1)[pair] == n_classes)
-            return absent + int((zeros & counts & (known.theta == 0.0)).sum())
+            u_radius = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
+            u_radius += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # S is at most as large as both
+            zeros = self.penalty.certain_zeros(
+                known.theta, known.u, u_radius, u_radius, entries_held(self.penalty, known.in_block)
+            )
+            countable = np.full(len(pair), cuts_proved) | (known.in_block.sum(axis=1)[pair] == n_classes)
+            return absent + int((zeros & countable & (known.theta == 0.0)).sum())
 
         return sum(self.over_rows(count))
 
@@ -467,15 +475,15 @@ class DualPoint:
         return other
 
 
-def _by_block(listed: Listed) -> Listed:
+def _by_block(listed: DualEntries) -> DualEntries:
     order = np.argsort(listed.block, kind="stable")
-    return Listed(listed.block[order], listed.row[order], listed.column[order], listed.value[order])
+    return DualEntries(listed.block[order], listed.row[order], listed.column[order], listed.value[order])
 
 
-def _write(listed: Listed, block: int, matrix: FloatArray) -> None:
+def _write(listed: DualEntries, block: int, matrix: FloatArray) -> None:
     """Write the entries of one block, of entries block by block, into its matrix."""
-    here = slice(*np.searchsorted(listed.block, [block, block + 1]))
-    matrix[listed.row[here], listed.column[here]] = listed.value[here]
+    rows = slice(*np.searchsorted(listed.block, [block, block + 1]))
+    matrix[listed.row[rows], listed.column[rows]] = listed.value[rows]
 
 
 def rows_at_once(n: int) -> int:
@@ -488,8 +496,8 @@ def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:
     from jointglasso.kernels.row_sums import scaled_row_sums
 
     b = len(matrix)
-    most, total = scaled_row_sums(matrix.ravel(), np.array([0, b * b]), np.array([b]), np.array([0, b]), scale)
-    return most[0], total[0]
+    largest, total = scaled_row_sums(matrix.ravel(), np.array([0, b * b]), np.array([b]), np.array([0, b]), scale)
+    return largest[0], total[0]
 
 
 def mirror(matrix: FloatArray) -> None:

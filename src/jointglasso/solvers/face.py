@@ -95,51 +95,53 @@ class Face:
         self,
         W: list[FloatArray],
         gradient: FloatArray,
-        enough: float = 0.0,
-        bend: Callable[[FloatArray], FloatArray] | None = None,
+        tolerance: float = 0.0,
+        penalty_hvp: Callable[[FloatArray], FloatArray] | None = None,
     ) -> FloatArray:
-        """Conjugate gradients, scaled by the diagonal of the Hessian, until the squared decrement left is `enough`.
+        """Conjugate gradients, scaled by the diagonal of the Hessian, until the squared decrement left is `tolerance`.
 
-        `bend` applies the second derivative of a penalty that has one.
+        `penalty_hvp` applies the second derivative of a penalty that has one.
         """
         curvature = self.sum([p.curvature(w) for p, w in zip(self.patterns, W, strict=True)])
-        z, rest = np.zeros_like(gradient), -gradient
-        search = scaled = rest / curvature
-        size = first = float(rest @ scaled)
+        z, residual = np.zeros_like(gradient), -gradient
+        search = scaled = residual / curvature
+        decrement = initial = float(residual @ scaled)
         for _ in range(tuning.FACE_STEPS):
-            if size <= max(enough, first * min(1e-2, first)):
+            if decrement <= max(tolerance, initial * min(1e-2, initial)):
                 break
             product = self.curved(W, search)
-            if bend is not None:
-                product += bend(search)
-            length = size / float(search @ product)
+            if penalty_hvp is not None:
+                product += penalty_hvp(search)
+            length = decrement / float(search @ product)
             z = z + length * search
-            rest = rest - length * product
-            scaled = rest / curvature
-            before, size = size, float(rest @ scaled)
-            search = scaled + (size / before) * search
+            residual = residual - length * product
+            scaled = residual / curvature
+            before, decrement = decrement, float(residual @ scaled)
+            search = scaled + (decrement / before) * search
         return z
 
 
-def newton_on_face(task: SolverTask, theta: FloatArray, bounds: Bounds, most: int) -> tuple[FloatArray, Bounds, int]:
+def newton_on_face(
+    task: SolverTask, theta: FloatArray, bounds: Bounds, max_steps: int
+) -> tuple[FloatArray, Bounds, int]:
     """Steps of Newton's method on the face of `theta`, a single group with its bounds, while they shrink the gap.
 
     The last point with its bounds, and the number of steps.
     """
     taken = 0
-    while taken < most and task.unsolved(bounds)[0] and np.isfinite(bounds.gap[0]):
+    while taken < max_steps and task.unsolved(bounds)[0] and np.isfinite(bounds.gap[0]):
         before, taken = bounds.gap[0], taken + 1
         for length in (1.0, 0.3):
             moved = _step(task, theta, bounds, length)
-            there = task.bounds(moved)
-            if np.isfinite(there.gap[0]) and task.unsolved(there)[0]:
+            moved_bounds = task.bounds(moved)
+            if np.isfinite(moved_bounds.gap[0]) and task.unsolved(moved_bounds)[0]:
                 # Off the face, should the solution not be on it.
-                snapped = snap(task, moved, there.inverse)
-                found = task.bounds(snapped)
-                if found.gap[0] < there.gap[0]:
-                    moved, there = snapped, found
-            if there.gap[0] < bounds.gap[0]:
-                theta, bounds = moved, there
+                snapped = snap(task, moved, moved_bounds.inverse)
+                snapped_bounds = task.bounds(snapped)
+                if snapped_bounds.gap[0] < moved_bounds.gap[0]:
+                    moved, moved_bounds = snapped, snapped_bounds
+            if moved_bounds.gap[0] < bounds.gap[0]:
+                theta, bounds = moved, moved_bounds
                 break
         if not bounds.gap[0] <= tuning.FACE_GAIN * before:
             break
@@ -149,10 +151,10 @@ def newton_on_face(task: SolverTask, theta: FloatArray, bounds: Bounds, most: in
 def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
     """One step of the proximal operator from `theta`, W near its inverse: exact zeros and exactly equal values."""
     system = task.system
-    at = system.upper
+    upper = system.upper
     products = system.products_of_members(W[system.diagonal], np.ones(system.n_blocks))
-    curvature = system.weigh(products + W[at] ** 2)
-    linear = curvature * theta[at] + system.weigh(W[at] - system.S[at])
+    curvature = system.weigh(products + W[upper] ** 2)
+    linear = curvature * theta[upper] + system.weigh(W[upper] - system.S[upper])
     entries = task.penalty.update(curvature, linear, system.entries(task.penalty))
     diagonal, fused = theta[system.diagonal], FusedDiagonal.of(system, task.penalty)
     if fused is not None:
@@ -168,31 +170,33 @@ def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) ->
     entries, values, diagonal = system.entries(penalty), system.gather(theta), theta[system.diagonal]
     cluster, slope = penalty.face(values, entries)
     fused = FusedDiagonal.of(system, penalty)
-    own, own_slope = (np.arange(len(diagonal)), 0.0 * diagonal) if fused is None else fused.face(diagonal)
-    n_diagonal = int(own.max()) + 1
+    diagonal_cluster, diagonal_slope = (
+        (np.arange(len(diagonal)), 0.0 * diagonal) if fused is None else fused.face(diagonal)
+    )
+    n_diagonal = int(diagonal_cluster.max()) + 1
     number = np.full(len(theta), -1, dtype=np.int64)
     number[system.upper] = np.where(cluster >= 0, cluster + n_diagonal, -1)
-    number[system.diagonal] = own
+    number[system.diagonal] = diagonal_cluster
     free = cluster >= 0
     variable = cluster[free] + n_diagonal
     n_variables = n_diagonal + int(cluster.max(initial=-1)) + 1
     face, W = _face_of(task, number, n_variables), _blocks(task, bounds.inverse)
     S = _blocks(task, system.S)
     gradient = face.sum([p.take(s - w) for p, s, w in zip(face.patterns, S, W, strict=True)])
-    gradient += bincount(own, own_slope + task.diagonal_penalty, n_variables)
+    gradient += bincount(diagonal_cluster, diagonal_slope + task.diagonal_penalty, n_variables)
     gradient += bincount(variable, 2.0 * slope[free], n_variables)
 
-    def bend(z: FloatArray) -> FloatArray:
+    def penalty_hvp(z: FloatArray) -> FloatArray:
         along = np.zeros_like(values)
         along[free] = z[variable]
         return bincount(variable, 2.0 * penalty.bend(along, entries)[free], n_variables)
 
     enough = 0.1 * float(task.limits(bounds)[0])
-    z = length * face.newton_direction(W, gradient, enough, None if penalty.homogeneous else bend)
-    new = np.zeros_like(values)
-    new[free] = values[free] + z[variable]
-    new[new * values <= 0.0] = 0.0
-    return system.scatter(new, diagonal + z[own])
+    z = length * face.newton_direction(W, gradient, enough, None if penalty.homogeneous else penalty_hvp)
+    updated = np.zeros_like(values)
+    updated[free] = values[free] + z[variable]
+    updated[updated * values <= 0.0] = 0.0
+    return system.scatter(updated, diagonal + z[diagonal_cluster])
 
 
 def _face_of(task: SolverTask, number: IntArray, n_variables: int) -> Face:

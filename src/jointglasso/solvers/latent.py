@@ -83,14 +83,14 @@ def solve_latent(
     best = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
     for number in range(1, max_iter + 1):
         state.iterate()
-        looked = number % tuning.LATENT_LOOK == 0 or number == max_iter
-        if looked:
-            found = bound(problem, state.A_flat, state.factors(), state.dual)
-            best = min(best, found, key=lambda point: (point.gap, point.objective))
-        stop = report(best.objective, best.gap if looked else None)
-        solved = looked and best.gap <= allowed(best.objective)
-        if why := reason_to_end(solved=solved, stop=stop, last=number == max_iter):
-            return best, number, why
+        checked = number % tuning.LATENT_LOOK == 0 or number == max_iter
+        if checked:
+            candidate = bound(problem, state.A_flat, state.factors(), state.dual)
+            best = min(best, candidate, key=lambda point: (point.gap, point.objective))
+        stop = report(best.objective, best.gap if checked else None)
+        solved = checked and best.gap <= allowed(best.objective)
+        if reason := reason_to_end(solved=solved, stop=stop, last=number == max_iter):
+            return best, number, reason
         state.balance(number)
     return best, 0, "max_iter"
 
@@ -173,10 +173,10 @@ def bound(problem: LatentProblem, A: FloatArray, factors: list[FloatArray], mult
     best, best_dual = -np.inf, system.S
     entries = system.gather(A)
     weight = np.repeat(system.block_weight, system.size**2)
-    for wanted in (weight * (factor.inverse - system.S), multiplier.ravel()):
-        u = penalty.nearest_subgradient(entries, system.gather(wanted), system.entries(penalty))
+    for candidate in (weight * (factor.inverse - system.S), multiplier.ravel()):
+        u = penalty.nearest_subgradient(entries, system.gather(candidate), system.entries(penalty))
         U = system.scatter(u, np.full(len(system.members), problem.diagonal_penalty))
-        U[system.forbidden] = wanted[system.forbidden]
+        U[system.forbidden] = candidate[system.forbidden]
         largest = max(_largest_eigenvalue(-one) for one in problem.stack(U))
         share = min(1.0, problem.mu / largest) if largest > 0.0 else 1.0
         # The conjugate of the penalty at U, which is zero for a norm, and by convexity at most this share of it.

@@ -112,12 +112,12 @@ def newton_on_groups(
         piece, inside = apart(task, theta, small, limits, max_iter)
         theta[inside], _, taken, _ = solve_big_group(piece, piece.start, work_limit=work_limit)
         todo = todo & ~(task.bounds(theta).gap <= limits)
-    most = taken
+    max_taken = taken
     for group in np.flatnonzero(todo) if taken < max_iter else ():
         piece, inside = alone(task, theta, int(group), limits, max_iter - taken)
         theta[inside], _, n_iter, _ = solve_big_group(
             piece, piece.start, work_limit=work_limit, sweeps=bool(sweeps[group])
         )
-        most = max(most, taken + n_iter)
+        max_taken = max(max_taken, taken + n_iter)
         task.keep(lambda: theta)
-    return most
+    return max_taken

@@ -25,23 +25,23 @@ def apart(
     task: SolverTask, theta: FloatArray, groups: IntArray, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
     """Some groups as one, a task of its own with an absolute limit on the gap, and where their blocks are."""
-    system, inside = task.system.only_groups(groups)
+    system, positions = task.system.only_groups(groups)
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
 
-    def keep(found: Callable[[], FloatArray]) -> None:
-        def whole() -> FloatArray:
-            reached = theta.copy()
-            reached[inside] = found()
-            return reached
+    def keep(group_theta: Callable[[], FloatArray]) -> None:
+        def full_theta() -> FloatArray:
+            full = theta.copy()
+            full[positions] = group_theta()
+            return full
 
-        task.keep(whole)
+        task.keep(full_theta)
 
-    start = theta[inside].copy() if isinstance(inside, slice) else theta[inside]
-    piece = replace(
+    start = theta[positions].copy() if isinstance(positions, slice) else theta[positions]
+    subtask = replace(
         task, system=system, start=start, known=None, share=np.ones(1), tol=float(limits[groups].sum()),
         rest=0.0, max_iter=max_iter, absolute=True, report=report, keep=keep,
     )  # fmt: skip
-    return piece, inside
+    return subtask, positions
 
 
 def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
@@ -67,13 +67,15 @@ def sweep_groups(
     block_start, group_blocks = by_group(system.block_group, system.n_groups)
     n_variables = int(system.members.max()) + 1
     groups = Groups(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
-    reach = penalty.reach(system.n_classes)
-    room = penalty.room(system.n_classes)
-    own = float(task.diagonal_penalty)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, own, room, *tuning.COLUMN_PRECISION)
+    box_radius = penalty.reach(system.n_classes)
+    workspace_size = penalty.room(system.n_classes)
+    diagonal_penalty = float(task.diagonal_penalty)
+    stop = Limits(
+        limits, max_sweeps, penalty.scale, box_radius, diagonal_penalty, workspace_size, *tuning.COLUMN_PRECISION
+    )
 
-    def sweep(some: BoolArray) -> int:
-        sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, some)
+    def sweep(selected: BoolArray) -> int:
+        sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, stop, theta, inverse, selected)
         return int(sweeps.max(initial=0))
 
     return max(Workers(task.n_threads).map(sweep, hands(system, todo, task.n_threads)))
@@ -84,13 +86,13 @@ def hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArra
     cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
     if n_threads == 1 or cost.sum() < tuning.WORTH_THREADS_OF_GROUPS:
         return [todo]
-    dealt = np.argsort(-cost, kind="stable")
-    dealt_to = []
+    order = np.argsort(-cost, kind="stable")
+    schedule = []
     for thread in range(n_threads):
-        mine = np.zeros_like(todo)
-        mine[dealt[thread::n_threads]] = True
-        dealt_to.append(todo & mine)
-    return [hand for hand in dealt_to if hand.any()]
+        mask = np.zeros_like(todo)
+        mask[order[thread::n_threads]] = True
+        schedule.append(todo & mask)
+    return [share for share in schedule if share.any()]
 
 
 def by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:

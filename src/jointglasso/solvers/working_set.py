@@ -200,8 +200,8 @@ class HessianProduct:
         """Multiplications and additions of the products so far."""
         size = np.diff(working.component_start)
         self._tiles = -(-size // TILE)
-        room = self._tiles + self._tiles % 2  # `sample_tiles` takes them two at a time
-        offset = np.concatenate([[0], np.cumsum(room * size * TILE)])
+        n_padded = self._tiles + self._tiles % 2  # `sample_tiles` takes them two at a time
+        offset = np.concatenate([[0], np.cumsum(n_padded * size * TILE)])
         component = np.repeat(np.arange(len(size)), self._tiles)
         number = np.arange(self._tiles.sum()) - np.repeat(np.cumsum(self._tiles) - self._tiles, self._tiles)
         rows = _aligned_rows(offset[-1]), _aligned_rows(offset[-1])
@@ -219,8 +219,8 @@ class HessianProduct:
         """Look at these unknowns only, until restricted again."""
         from jointglasso.kernels.working_set import restrict_pattern
 
-        whole, upper = self.working.pattern, self.working.upper_pattern
-        self._use(restrict_pattern(*whole, free[whole[2]]), restrict_pattern(*upper, free[upper[2]]))
+        full, upper = self.working.pattern, self.working.upper_pattern
+        self._use(restrict_pattern(*full, free[full[2]]), restrict_pattern(*upper, free[upper[2]]))
 
     def _use(self, pattern: Pattern, upper: Pattern) -> None:
         self._pattern, self._upper = pattern, upper
@@ -251,6 +251,6 @@ class HessianProduct:
 
 def _aligned_rows(n: int) -> NDArray[np.float32]:
     """Zeros, n single-precision numbers, that begin at a multiple of 64 bytes."""
-    room = np.zeros(n + 16, dtype=np.float32)
-    first = -room.ctypes.data % 64 // room.itemsize
-    return room[first : first + n]
+    buffer = np.zeros(n + 16, dtype=np.float32)
+    first = -buffer.ctypes.data % 64 // buffer.itemsize
+    return buffer[first : first + n]
