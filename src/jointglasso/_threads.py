@@ -1,4 +1,4 @@
-"""Who may use the cores: our own threads, or those of BLAS inside one big block."""
+"""Distribution of the cores: threads of this package over blocks, or BLAS threads inside one large block."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 _limit_lock = Lock()
 _n_limits = 0
 _default_threads: list[int | None] = []
-"""Threads that each library had before it was held to one."""
+"""Thread count of each BLAS library before it was limited to one."""
 
 
 def available_cores() -> int:
@@ -35,7 +35,7 @@ def available_cores() -> int:
 
 @cache
 def _blas() -> list[Any]:
-    """The loaded BLAS libraries, found once; looking for them takes longer than solving a small problem."""
+    """The loaded BLAS libraries, cached: the search takes longer than a small solve."""
     import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
 
     libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
@@ -44,32 +44,32 @@ def _blas() -> list[Any]:
 
 @cache
 def _helpers() -> ThreadPoolExecutor:
-    """Threads that wait for work as long as the process lives; starting them anew takes longer than a small problem."""
+    """Persistent thread pool; starting threads for each call takes longer than a small solve."""
     return ThreadPoolExecutor(max(1, available_cores() - 1), thread_name_prefix="jointglasso")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads stay behind when a process is split
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads do not survive a fork
 
 
 _thread_state = local()
 
 
 def work_alone() -> None:
-    """Note that this thread is one of several that have the cores between them: it will not ask for more."""
+    """Restrict this thread to one core, because several threads share the cores."""
     _thread_state.single_core = True
 
 
 def cores_here() -> int:
-    """Cores that this thread may use: all, or its own where several threads or processes have them between them."""
+    """Number of cores this thread may use: 1 after `work_alone`, else all."""
     return 1 if getattr(_thread_state, "single_core", False) else available_cores()
 
 
 def _map_shared(function: Callable[[Any], Result], items: Sequence[Any] | IntArray, n_threads: int) -> list[Result]:
     """Apply a function that releases the interpreter lock to every item, on several threads, this one included.
 
-    This thread takes what no helper has begun, so that it never waits for one that is busy elsewhere. Of several errors
-    the one of the first item is raised. There are never more threads than cores, since all of them compute.
+    The calling thread processes items that no pool thread has started, so that it never waits for a busy pool. Of
+    several errors the one of the first item is raised. The number of threads is at most the number of cores.
     """
     n_threads = min(n_threads, available_cores())
     results: list[Any] = [None] * len(items)
@@ -90,7 +90,7 @@ def _map_shared(function: Callable[[Any], Result], items: Sequence[Any] | IntArr
             _exhaust(pending)
             _thread_state.single_core = before
 
-    job = [process_items]  # given back in the end: a helper that is busy elsewhere may find it empty, but holds nothing
+    job = [process_items]  # cleared at the end: a late pool thread finds it empty and keeps no reference
     futures: list[Future[None]] = []
     try:
         for _ in range(min(n_threads, len(items)) - 1):
@@ -98,13 +98,13 @@ def _map_shared(function: Callable[[Any], Result], items: Sequence[Any] | IntArr
         process_items()
     finally:
         _exhaust(pending)
-        wait([future for future in futures if not future.cancel()])  # they write where the caller looks
+        wait([future for future in futures if not future.cancel()])  # running futures still write to `results`
         job.clear()
     try:
         for n in sorted(errors, key=lambda n: (isinstance(errors[n], Exception), n)):  # an interrupt before all others
             raise errors[n]
     finally:
-        errors.clear()  # which would keep itself alive, by way of its own frame
+        errors.clear()  # breaks the reference cycle through the traceback
     return results
 
 
@@ -114,7 +114,7 @@ def _run_job(job: list[Callable[[], None]]) -> None:
 
 
 def _exhaust(pending: Iterator[int]) -> None:
-    """Take what is left, so that nobody begins another item after an error."""
+    """Consume the remaining items, so that no thread starts another one after an error."""
     for _ in pending:
         pass
 
@@ -122,9 +122,9 @@ def _exhaust(pending: Iterator[int]) -> None:
 def map_on_threads(
     function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
 ) -> list[Result]:
-    """Apply a function that releases the interpreter lock to every item, on all cores, BLAS held to one thread each.
+    """Apply a function that releases the interpreter lock to every item, on all cores, with single-threaded BLAS.
 
-    `work`, where the caller knows it, is how many numbers are looked at: where they are few this thread does it all.
+    `work` is the number of array elements to process; below `tuning.WORTH_SHARING` the calling thread does it all.
     """
     if len(items) <= 1 or work < tuning.WORTH_SHARING:
         return [function(item) for item in items]
@@ -135,12 +135,12 @@ def map_on_threads(
 def map_on_cores(
     function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
 ) -> list[Result]:
-    """As `map_on_threads`, but one after another where the cores are shared out already."""
+    """As `map_on_threads`, but sequential in a thread that is restricted to one core."""
     return map_on_threads(function, items, work=0.0 if getattr(_thread_state, "single_core", False) else work)
 
 
 def balanced_bounds(cost: FloatArray, parts: int) -> IntArray:
-    """Boundaries that cut tasks into consecutive parts of about equal cost."""
+    """(parts + 1,): boundaries of consecutive ranges of tasks with about equal total cost."""
     reached = np.cumsum(cost)
     total = reached[-1] if len(cost) else 0.0
     inner = np.searchsorted(reached, total * np.arange(1, parts) / parts) + 1
@@ -149,12 +149,12 @@ def balanced_bounds(cost: FloatArray, parts: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Workers:
-    """A few threads, the calling one among them."""
+    """Up to `n_threads` threads, the calling one included."""
 
     n_threads: int
 
     def run(self, kernel: Callable[..., None], bounds: IntArray, *arguments: object) -> None:
-        """Run ``kernel(first, last, *arguments)`` on every range between two bounds."""
+        """Run ``kernel(first, last, *arguments)`` on every range between consecutive bounds."""
         self.map(lambda piece: kernel(*piece, *arguments), list(pairwise(bounds)))
 
     def map(self, function: Callable[[Any], Result], items: Sequence[Any] | IntArray) -> list[Result]:
@@ -165,7 +165,10 @@ class Workers:
 
 
 def _set_threads(n_threads: Sequence[int | None]) -> None:
-    """Set the threads of each library, whoever set them last: threadpoolctl obeys the first thread that did, alone."""
+    """Set the thread count of each BLAS library from any thread.
+
+    threadpoolctl accepts changes only from the thread that made the first one; this restriction is cleared.
+    """
     for library, before, count in zip(_blas(), _default_threads, n_threads, strict=True):
         if before is not None and before > 1:
             release = getattr(library, "clear_controlling_thread", lambda force: None)
@@ -176,9 +179,9 @@ def _set_threads(n_threads: Sequence[int | None]) -> None:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Hold BLAS to one thread, and restore what was allowed before when the last holder lets go.
+    """Limit BLAS to one thread; the previous limit is restored when the last such context ends.
 
-    The limit is one for the whole process, and several solves may run at once.
+    The limit is global to the process, and several solves may run concurrently.
     """
     global _n_limits, _default_threads
     with _limit_lock:
@@ -197,7 +200,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 @contextmanager
 def blas_threads_for(block_size: int) -> Iterator[None]:
-    """Let BLAS use its threads only where the blocks are big enough."""
+    """Multi-threaded BLAS for blocks of at least `tuning.WORTH_BLAS_THREADS` variables, else single-threaded."""
     if block_size >= tuning.WORTH_BLAS_THREADS:
         yield
     else:

@@ -1,4 +1,4 @@
-"""Errors about input that say what they are about in fields, for programs, beside the sentence for people."""
+"""Input errors with machine-readable fields (class, variable, parameter) besides the message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class _ErrorFields(Exception):
-    """What an error is about; None where that is not one thing."""
+    """Fields of an input error; None where they do not apply or are not unique."""
 
     class_name: str | None
     variable: str | None
@@ -27,12 +27,12 @@ class _ErrorFields(Exception):
 
 
 class InputError(_ErrorFields, ValueError):
-    """Data or a parameter that cannot be used; the sentence says what to do about it.
+    """Invalid data or parameter value; the message names the remedy.
 
     Attributes
     ----------
     class_name, variable, parameter : str or None
-        The class, the variable and the argument that it is about, the first of them where there are several.
+        Class, variable and argument concerned; the first one if there are several.
 
     Examples
     --------
@@ -46,14 +46,14 @@ class InputError(_ErrorFields, ValueError):
 
 
 class InputTypeError(_ErrorFields, TypeError):
-    """A parameter of a kind that cannot be used; fields as in `InputError`."""
+    """Parameter of an invalid type; fields as in `InputError`."""
 
 
 def argument(name: str, *value: Any, words: str = "") -> str:
-    """An argument as a sentence spells it: ``label``, ``label=`` (of the value ``...``) or ``label='state'``.
+    """Name of an argument in a message: ``label``, ``label=`` (for the value ``...``) or ``label='state'``.
 
-    Whoever gives the arguments other names (`spelt`) hears of them by those. `words` are said instead in Python, of
-    something that has no such argument here.
+    Within `spelt`, for example in the command line interface, the name of the corresponding option is used. `words`
+    replace it in Python, for a choice that has no such argument in the Python interface.
     """
     return _spelling(name, value, words)
 
@@ -70,7 +70,7 @@ _spelling: Callable[[str, tuple[Any, ...], str], str] = _in_python
 
 @contextmanager
 def spelt(spelling: Callable[[str, tuple[Any, ...], str], str | None]) -> Iterator[None]:
-    """Spell the arguments in all sentences said meanwhile in another way; None leaves one as it is in Python."""
+    """Context manager: use `spelling` for argument names in all messages; None keeps the Python name."""
     global _spelling
     before, _spelling = _spelling, lambda *named: spelling(*named) or _in_python(*named)
     try:
