@@ -286,7 +286,9 @@ def _dual_variance(
     if fused is None:
         return variance
     weight, positions = system.block_weight[system.diagonal_block], system.diagonal
-    negative_gradient = np.where(factor.definite[system.diagonal_block], weight * (factor.inverse[positions] - variance), 0.0)
+    negative_gradient = np.where(
+        factor.definite[system.diagonal_block], weight * (factor.inverse[positions] - variance), 0.0
+    )
     return variance + fused.nearest_subgradient(theta[positions], negative_gradient) / weight
 
 

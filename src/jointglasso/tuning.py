@@ -62,7 +62,7 @@ FACTORIZATIONS, DENSE_FACTORIZATIONS = 60.0, 8e4
 #: seconds between two checkpoints of a long task.
 ON_THE_WAY, LOOK_SECONDS, SNAPSHOT_SECONDS = 2**30, 0.2, 30.0
 
-#: Seconds between two checks that silent workers are still alive.
+#: Seconds between two checks that some worker of the cluster accepts or executes tasks.
 IDLE_SECONDS = 10.0
 
 #: Smallest task in seconds that is sent to another process, which costs up to ten milliseconds; and bytes up to which

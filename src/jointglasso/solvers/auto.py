@@ -1,8 +1,8 @@
-"""The choice of the method, group by group.
+"""The default solver: choice of the method for each group.
 
-Closed form where the class graphs are forests; sweeps over the columns for all others; Newton's method where these
-leave a gap, and ADMM where Newton's method finds it hard: in groups that are correlated throughout, where sweeps over
-the columns cannot be made.
+Closed form where the class graphs are forests; block coordinate ascent by columns for all others; Newton's method where
+its gap is above the limit; ADMM where Newton's method fails or is too expensive, as in densely correlated groups with
+weighted pairs, to which column sweeps do not apply.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jointglasso.solvers.sweeping import solve_by_sweeps
 
 @dataclass(frozen=True)
 class Auto:
-    """What `solve` does by default."""
+    """Default solver of `solve`."""
 
     name = "auto"
     default_max_iter = 100
@@ -37,7 +37,7 @@ class Auto:
     requires = frozenset({"prox"})
 
     def solve(self, task: SolverTask) -> SolverResult:
-        """Solve every group by what suits it; where Newton's method does not know the penalty, sweeps do it all."""
+        """Solve every group; penalties that do not support Newton's method are solved by `solve_by_sweeps`."""
         if "newton" not in task.penalty.offers:
             return solve_by_sweeps(task)
         strong = strong_pairs(task.system, task.penalty)
@@ -52,12 +52,12 @@ class Auto:
 
 
 def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Theta to begin with, and how each group would be solved if that already were the solution."""
+    """Initial Theta, and (G,) the method to report for each group if it is already the solution."""
     system = task.system
     methods = np.full(system.n_groups, "warm start" if task.warm else "closed form", dtype=object)
     if task.absolute:
         return task.start.copy(), methods
-    # In small groups, sweeps over the columns gain nothing from a start on a spanning forest.
+    # A start on a spanning forest does not accelerate column sweeps over small groups.
     swept = suits_columns(task) and system.size.max(initial=0) <= tuning.SWEPT_BLOCK
     theta, forest = forest_solution(
         system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=swept
@@ -70,7 +70,7 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]
 
 
 def _known_at_start(task: SolverTask, theta: FloatArray, strong: BoolArray) -> Bounds | None:
-    """The objective of a diagonal start, where all groups will be improved anyway: their gaps would be for nothing."""
+    """Bounds of a diagonal start without gaps, if every group has strong pairs and will be improved anyway."""
     system = task.system
     n_strong = system.sum_pairs_per_group(strong.astype(float))
     if task.warm or task.absolute or task.max_iter == 0 or not n_strong.all() or system.gather(theta).any():
@@ -81,7 +81,7 @@ def _known_at_start(task: SolverTask, theta: FloatArray, strong: BoolArray) -> B
 def _solve_big(
     task: SolverTask, theta: FloatArray, methods: FloatArray, strong: BoolArray, dense: bool
 ) -> SolverResult:
-    """One big group: sweeps and Newton, or ADMM where Newton finds it hard."""
+    """One large group: column sweeps and Newton's method, or ADMM where that exceeds its work limit."""
     taken, sweeps = 0, suits_columns(task) and (dense or not task.absolute)
     if sweeps or not dense:
         limit = tuning.ADMM_WORK if task.room_for_admm else np.inf
@@ -96,14 +96,14 @@ def _solve_big(
 
 @dataclass
 class _GroupImprovement:
-    """Groups on the way to their gaps."""
+    """Improvement of small groups by column sweeps, Newton's method and ADMM."""
 
     task: SolverTask
     methods: FloatArray
     dense: BoolArray
 
     def improve(self, theta: FloatArray, bounds: Bounds, todo: BoolArray, n_iter: int) -> tuple[int, Bounds]:
-        """Sweeps, Newton's method, ADMM: each on what the one before has left."""
+        """Sweeps, Newton's method, ADMM: each on the groups that the previous method did not solve."""
         task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
         near = task.absolute or n_iter > 0
         self.methods[todo] = "columns, newton" if _sweeps_first(task) else "newton"
@@ -123,7 +123,7 @@ class _GroupImprovement:
         task.keep(lambda: theta)
         if unsolved.any() or not np.isfinite(after.gap).all():
             after = task.bounds(theta, rescue=True)
-        # Not those within these limits, which may have fallen with the objective since: there is a next time.
+        # Groups within `limits` are excluded even if the limits have decreased since; the next round solves them.
         unconverged = ~(after.gap <= limits) & (after.gap > tuning.HOPE * (task.unit + np.abs(after.objective)))
         cut_short = n_iter + taken >= task.max_iter and task.max_iter < Auto.default_max_iter
         if unconverged.any() and not cut_short:
@@ -137,9 +137,9 @@ class _GroupImprovement:
     def _sweep(
         self, theta: FloatArray, bounds: Bounds, todo: BoolArray, limits: FloatArray, max_iter: int, near: bool
     ) -> tuple[int, Bounds, BoolArray]:
-        """Sweep over the columns of small groups, more closely where that was not close enough.
+        """Sweep over the columns of small groups, with smaller tolerances until they are within their limits.
 
-        The most sweeps any took, the bounds in the end, and the groups that are still not within their limits.
+        Returns the maximal number of sweeps, the final bounds, and the groups above their limits.
         """
         task, taken = self.task, 0
         if not suits_columns(task):
@@ -153,7 +153,7 @@ class _GroupImprovement:
             taken += sweep_groups(task, theta, inverse, swept, limit_factor * limits, n_sweeps)
             after = task.bounds(theta)
             todo = todo & ~(after.gap <= limits)
-            # Badly conditioned groups go on from where they were, if that was better.
+            # Badly conditioned groups are reset to the previous point if it was better.
             worse = todo & swept & ~(after.objective <= bounds.objective)
             restored = np.repeat(worse[task.system.block_group], task.system.size**2)
             theta[restored] = before[restored]
@@ -162,9 +162,9 @@ class _GroupImprovement:
 
 
 def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:
-    """Improve `theta` in place on dense groups and on those that Newton left unfinished; the most iterations any took.
+    """Improve `theta` in place by ADMM on the groups in `todo`; return the maximal number of iterations.
 
-    Also the last resort for groups so badly conditioned that Newton's model holds nowhere: sure, if slow.
+    The last resort: slow, but reliable in groups so badly conditioned that Newton's quadratic model is useless.
     """
     groups = np.flatnonzero(todo)
     n_threads = task.n_threads if len(groups) == 1 else 1
@@ -176,16 +176,16 @@ def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits
         task.keep(lambda: theta)
         return result.n_iter
 
-    # Several groups share the cores between them; one has them all to itself.
+    # Several groups share the cores; a single group uses all of them.
     workers = Workers(task.n_threads if len(groups) > 1 else 1)
     return max(workers.map(solve, [int(group) for group in groups]))
 
 
 def _admm_iterations(task: SolverTask) -> int:
-    """Iterations of ADMM are many and cheap: a limit that the caller left alone is not meant for them."""
+    """Iteration limit of ADMM: its own default, which is larger, unless the caller lowered the limit."""
     return ADMM.default_max_iter if task.max_iter >= Auto.default_max_iter else task.max_iter
 
 
 def _sweeps_first(task: SolverTask) -> bool:
-    """Whether groups are far enough from their gap to be worth sweeps over their columns before Newton's method."""
+    """Whether column sweeps precede Newton's method; not in a refinement to an absolute gap."""
     return suits_columns(task) and not task.absolute

@@ -1,4 +1,4 @@
-"""The groups of a system one by one or dealt out to threads, and sweeps over the columns of small ones."""
+"""Extraction of groups from a system, their schedule on threads, and column sweeps over small groups."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from jointglasso.solvers.base import Report, SolverTask
 def alone(
     task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
-    """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
+    """One group as a separate task with an absolute gap limit, and its positions in flat storage."""
     return apart(task, theta, np.array([group]), limits, max_iter)
 
 
 def apart(
     task: SolverTask, theta: FloatArray, groups: IntArray, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
-    """Some groups as one, a task of its own with an absolute limit on the gap, and where their blocks are."""
+    """Several groups merged into a separate task with an absolute gap limit, and their positions in flat storage."""
     system, positions = task.system.only_groups(groups)
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
 
@@ -45,10 +45,10 @@ def apart(
 
 
 def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
-    """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
+    """(G,): groups of at least `tuning.DENSE_BLOCK` variables in which most pairs are strong, with dense solutions.
 
-    There Newton's active set is everything and its faces change all the time. Sweeps over the columns that step on the
-    face of one column at a time do not mind; where they cannot be made, the eigendecompositions of ADMM cost less.
+    Newton's active set then contains nearly all pairs, and its face changes in every iteration. Column sweeps, which
+    use the face of one column at a time, are not affected; where they do not apply, ADMM costs less.
     """
     if system.size.max(initial=0) < tuning.DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
@@ -60,7 +60,7 @@ def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
 def sweep_groups(
     task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
 ) -> int:
-    """Sweep over the columns of the groups in `todo`, improving `theta` in place; the most sweeps any took."""
+    """Column sweeps over the groups in `todo`, improving `theta` in place; return the maximal number of sweeps."""
     from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
 
     system, penalty = task.system, task.penalty
@@ -82,7 +82,7 @@ def sweep_groups(
 
 
 def hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
-    """Deal the groups out to the threads, the most expensive first, if there is enough to do for all."""
+    """Masks (G,) of the groups of each thread, dealt in order of decreasing cost; one mask if the work is small."""
     cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
     if n_threads == 1 or cost.sum() < tuning.WORTH_THREADS_OF_GROUPS:
         return [todo]
@@ -96,6 +96,6 @@ def hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArra
 
 
 def by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
-    """CSR lists of the items of each group."""
+    """Items of each group in CSR form: start (G + 1,) and item indices."""
     order = np.argsort(group, kind="stable")
     return np.searchsorted(group[order], np.arange(n_groups + 1)), order
