@@ -14,7 +14,7 @@ from jointglasso.blocks.system import BlockSystem
 
 @dataclass(frozen=True)
 class Factorization:
-    """Inverses in flat storage, log-determinants, and which blocks are positive definite."""
+    """Inverses in flat storage, log-determinants (B,), and whether blocks are positive definite (B,)."""
 
     inverse: FloatArray
     logdet: FloatArray
@@ -22,7 +22,7 @@ class Factorization:
 
 
 def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None = None) -> Factorization:
-    """Factor and invert every block, or `only` those marked; the others count as not definite."""
+    """Factor and invert every block, or `only` the marked ones; the others are reported as not definite."""
     from jointglasso.kernels.small_blocks import SMALL, factor_and_invert
 
     inverse = np.empty_like(flat)
@@ -38,13 +38,13 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
     big = n_small + np.flatnonzero(wanted[n_small:])
     map_on_cores(factor_one, big.tolist(), work=_area(system, big))
     indefinite = wanted & ~definite
-    if indefinite.any():  # numbers, whatever was in that memory before
+    if indefinite.any():  # overwrites uninitialised memory
         inverse[np.repeat(indefinite, system.size**2)] = 0.0
     return Factorization(inverse, logdet, definite)
 
 
 def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -> FloatArray:
-    """Log-determinants of the marked blocks; not a number where a block is not definite, or not marked."""
+    """(B,): log-determinants of the blocks in `wanted`; NaN where a block is not definite or not marked."""
     from jointglasso.kernels.small_blocks import SMALL
 
     logdet = np.full(system.n_blocks, np.nan)
@@ -63,7 +63,7 @@ def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -
 
 
 def _area(system: BlockSystem, blocks: IntArray) -> float:
-    """Numbers in some blocks."""
+    """Number of elements of some blocks."""
     return float((system.size[blocks].astype(float) ** 2).sum())
 
 
@@ -81,6 +81,6 @@ def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
 
 def eigh_stack(stack: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues (m, b) and eigenvectors (m, b, b) of a stack of symmetric matrices."""
-    # NumPy's, which lets other threads run meanwhile, as SciPy's does not.
+    # NumPy's routine releases the interpreter lock, SciPy's does not.
     values, vectors = np.linalg.eigh(stack)
     return values, vectors

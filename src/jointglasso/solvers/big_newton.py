@@ -1,10 +1,10 @@
-"""Proximal Newton on a big group.
+"""Proximal Newton method with an active set on one large group.
 
-Every iteration looks at the active entries only, and at the components they form: the work follows the support. The
-direction minimises the second-order model plus penalty by conjugate gradients on a face of the penalty (support and
-signs fixed), dropping what changes its sign, a few times over. Correlated data give W a few very large eigenvalues;
-they cost conjugate gradients one step each, where coordinate descent would slow down by the whole condition number. A
-damping term, as in Levenberg and Marquardt's method, grows while the model promises more than it keeps.
+An iteration works on the active entries and the connected components they form, so that its cost depends on the
+support. The direction minimises the quadratic model plus penalty by conjugate gradients on a face of the penalty
+(support and signs fixed); entries that change sign leave the face, which is repeated a few times. Correlated data give
+W a few very large eigenvalues, which cost conjugate gradients one step each, whereas coordinate descent slows down with
+the condition number. A Levenberg-Marquardt damping term grows while the decrease falls short of the model's prediction.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def solve_big_group(
     sweeps: bool = False,
     strong: BoolArray | None = None,
 ) -> tuple[FloatArray, Bounds, int, str]:
-    """Iterate from `start`: the solution, its bounds, the iterations taken, and what ended them.
+    """Iterate from `start`; return Theta, its bounds, the number of iterations and the stopping reason.
 
-    The last is "work" when the products with the Hessian cost more than `work_limit` times the cubed block sizes. With
-    `sweeps`, sweeps over the columns come first; they count as iterations, and `strong` are the pairs outside the dual
-    ball, where the caller has them.
+    The reason is "work" when the Hessian-vector products cost more than `work_limit` times the sum of cubed block
+    sizes. With `sweeps`, column sweeps come first and count as iterations; `strong` (P,) marks the pairs outside the
+    dual ball, if known.
     """
     max_work = work_limit * float((task.system.size.astype(float) ** 3).sum())
     work = 0.0
-    # With several blocks our own threads take one each; only a single block is left to the threads of BLAS.
+    # Several blocks: one thread each; a single block: multi-threaded BLAS.
     blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
     workers = Workers(task.n_threads if len(task.system.S) >= tuning.WORTH_SHARING else 1)
     with blas:
@@ -78,13 +78,13 @@ def solve_big_group(
 def _warm_up_by_columns(
     task: SolverTask, start: FloatArray, workers: Workers, strong: BoolArray | None
 ) -> tuple[_State, int]:
-    """Sweep over the columns until Newton's method has little or nothing left to do; also the number of sweeps."""
+    """Column sweeps until the gap estimate is within its limit or stagnates; the state and the number of sweeps."""
     system = task.system
     state = _State.from_theta(task, start.copy(), workers) if task.warm else None
     if state is not None and state.near_bounds(state.working_set()) is not None:
         return state, 0
     ascent = ColumnAscent.begin(task, start, None if state is None else state.W, strong)
-    # The objective of the point that is known best: at first that of the diagonal start.
+    # Objective of the best known point, initially that of the diagonal start.
     variance = system.optimal_variance(task.diagonal_penalty)
     objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
     if state is not None:
@@ -96,7 +96,7 @@ def _warm_up_by_columns(
         number += 1
         ascent.sweep()
         limit = gap_budget * task.allowed_gap(objective)
-        # Where sweeps gain little in the estimate the gap may be small all the same: look as often as it costs as much.
+        # The estimate may stagnate although the gap is small: also check once the sweeps have cost as much as a check.
         unchecked_cost += ascent.cost
         checked = ascent.rough_gap <= min(limit, threshold) or unchecked_cost > ascent.look_cost
         if not checked:
@@ -115,7 +115,7 @@ def _warm_up_by_columns(
 
 
 def _better_state(task: SolverTask, state: _State | None, ascent: ColumnAscent, workers: Workers) -> _State | None:
-    """The state at the columns' Theta, if that is definite and better than what there is."""
+    """State at Theta of the column sweeps if it is definite and has a smaller objective, else `state`."""
     if not np.isfinite(ascent.change):
         return state
     candidate = _State.from_theta(task, ascent.theta(), workers)
@@ -124,7 +124,7 @@ def _better_state(task: SolverTask, state: _State | None, ascent: ColumnAscent, 
 
 @dataclass
 class _State:
-    """Theta with its inverse, log-determinants and objective, and the damping."""
+    """Current Theta with its inverse W, log-determinants (B,) and objective, and the damping parameter."""
 
     task: SolverTask
     workers: Workers
@@ -135,19 +135,19 @@ class _State:
     damping: float = 0.1
     last_gain: float = 0.0
     idle: int = 0
-    """Steps in a row that gained nothing but rounding."""
+    """Number of consecutive steps without a decrease above rounding."""
     max_pairs: float = 0.0
-    """Most pairs that the next working set may hold."""
+    """Maximal number of pairs of the next working set."""
     complete: bool = True
-    """Whether the working set held every pair that violates the optimality conditions."""
+    """Whether the working set contained every pair that violates the optimality conditions."""
     expected_gap: float = np.inf
-    """Gap at Theta to second order, where it was looked at."""
+    """Second-order estimate of the gap at Theta; infinite before it is computed."""
     known_bounds: Bounds | None = None
-    """Bounds at Theta, once they are known."""
+    """Bounds at Theta, once computed."""
 
     @classmethod
     def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State:
-        """At the start, or at the diagonal one: a perfect correlation on a forest can be indefinite by rounding."""
+        """State at `start`, or at the diagonal start if it is indefinite (by rounding, for perfect correlations)."""
         state = cls.from_theta(task, start.copy(), workers)
         if state is not None:
             return state
@@ -155,7 +155,7 @@ class _State:
 
     @classmethod
     def from_theta(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State | None:
-        """Invert the start, which becomes its own, component by component of its support; None if not definite."""
+        """State at `start` (not copied), inverted by connected components of its support; None if not definite."""
         system = task.system
         state = cls(task, workers, start, np.zeros_like(start), np.zeros(system.n_blocks))
         nonzero = system.sum_per_pair(np.abs(system.gather(start))) > 0
@@ -174,13 +174,13 @@ class _State:
 
     @property
     def variance(self) -> FloatArray:
-        """Diagonal of the optimal W, known in advance."""
+        """Diagonal of the optimal W, which the optimality conditions fix in advance."""
         return self.task.system.optimal_variance(self.task.diagonal_penalty)
 
     def near_bounds(self, working: WorkingSet) -> Bounds | None:
-        """Bounds at Theta if the gap has come within its limit, or nearly; None as long as it has not.
+        """Bounds at Theta if the second-order estimate of the gap is within its limit, else None.
 
-        Off the working set the dual point equals W, so that the residual R of the certificate lives on it, and
+        Off the working set the dual point equals W, so that the residual R of the certificate is supported on it, and
         tr(R Theta R Theta) / 2 is the gap to second order.
         """
         if self.known_bounds is not None:
@@ -208,7 +208,7 @@ class _State:
         return self.known_bounds
 
     def bounds(self) -> Bounds:
-        """Bounds at Theta, however far it is from the optimum."""
+        """Bounds at Theta at any distance from the optimum."""
         return self.task.bounds(self.theta, factor=self._factor, rescue=True)
 
     @property
@@ -216,7 +216,7 @@ class _State:
         return Factorization(self.W, self.logdet, np.ones(len(self.logdet), dtype=bool))
 
     def _residual(self, working: WorkingSet) -> FloatArray:
-        """What is missing from W on the unknowns to make it the dual point of the certificate."""
+        """R = dual point - W on the unknowns of the working set."""
         n_entries = working.n_entries
         x, negative_gradient = self.theta[working.position], -self._gradient(working)
         entries = Entries(working.start, ANY_CLASS, working.factor, self.task.system.n_classes)
@@ -225,10 +225,10 @@ class _State:
         return (np.concatenate([nearest, diagonal]) - negative_gradient) / working.weight
 
     def working_set(self) -> WorkingSet:
-        """Pairs that are not zero or may not stay zero, and what they form.
+        """Pairs that are non-zero or violate the optimality conditions, with their connected components.
 
-        Far from the solution many more pairs violate the conditions than will be non-zero in the end. There, only those
-        that violate them most are let in, not many more than there were before: penalties raised for the newcomers.
+        Far from the solution many more pairs violate the conditions than are non-zero at the optimum. Then only the
+        largest violations enter, selected by a raised penalty, so that the set grows by a bounded factor.
         """
         from jointglasso.kernels.working_set import mark_active
 
@@ -248,7 +248,7 @@ class _State:
         return working
 
     def direction(self, working: WorkingSet, product: HessianProduct) -> tuple[FloatArray, float]:
-        """Direction that lowers the damped model, and by how much it promises to lower the objective."""
+        """Minimiser of the damped model, and the change of the objective that the model predicts (negative)."""
         from jointglasso.kernels.faces import curvature_of
 
         x, gradient = self.theta[working.position], self._gradient(working)
@@ -264,7 +264,7 @@ class _State:
             self.damping = max(4.0 * self.damping, 0.1)
 
     def step(self, working: WorkingSet, d: FloatArray, predicted: float) -> bool:
-        """Search along d, a Cholesky factor being the test of definiteness; whether any step helped."""
+        """Armijo line search along d, with definiteness tested by Cholesky factors; False if no step decreases."""
         from jointglasso.kernels.faces import inner, penalty_of
 
         x, n_entries = self.theta[working.position], working.n_entries
@@ -297,7 +297,7 @@ class _State:
         return np.asarray(working.weight * (self.task.system.S[position] - self.W[position]))
 
     def _set_isolated(self, working: WorkingSet) -> FloatArray:
-        """Give isolated variables their closed form; return the unknowns of the others."""
+        """Set isolated variables to their closed form; return the values of the unknowns."""
         position = self.task.system.diagonal[working.isolated]
         variance = self.variance[working.isolated]
         change = -np.log(variance) - np.log(self.theta[position])
@@ -307,14 +307,14 @@ class _State:
         return self.theta[working.position]
 
     def _weighted_logdet(self, working: WorkingSet) -> float:
-        """Weighted log-determinant of the components alone, without the isolated variables."""
+        """Weighted log-determinant of the components, isolated variables excluded."""
         system = self.task.system
         weight = system.block_weight[system.diagonal_block[working.isolated]]
         isolated = -float(weight @ np.log(self.variance[working.isolated]))
         return float(system.block_weight @ self.logdet) - isolated
 
     def _accept(self, working: WorkingSet, x: FloatArray, dense: FloatArray, logdet: FloatArray) -> None:
-        """Take over x with its inverse, log-determinants and objective."""
+        """Move to x; update inverse, log-determinants and objective."""
         from jointglasso.kernels.faces import inner, penalty_of
 
         system, n_entries = self.task.system, working.n_entries
@@ -353,9 +353,9 @@ def _direction_by_faces(
     penalties: tuple[GroupPair, float],
     thorough: bool,
 ) -> tuple[FloatArray, float]:
-    """Minimise the model: solve on the face, drop what changes sign, repeat; the direction and the model's change.
+    """Minimise the model: solve on the face, remove entries that change sign, repeat; direction and model change.
 
-    Zeros that should come back do so through the active set of the next iteration; until then products leave them out.
+    Entries set to zero are excluded from the products; they can re-enter through the next active set.
     """
     from jointglasso.kernels.faces import enter_face, face_residual, step_on_face, update_face
 
@@ -371,7 +371,7 @@ def _direction_by_faces(
         product_step = product(trial - z) if crossed else product_v
         decrease = -_model_change(working, model_gradient, product_step, z, trial, penalties)
         if crossed and decrease < 0.0:
-            # Entries that went far beyond zero dragged the others along: let them go to zero alone.
+            # Entries far beyond zero distort the others: set only them to zero.
             trial = np.where(was_free & (face[0] == 0.0), 0.0, z)
             product_step = product(trial - z)
             decrease = -_model_change(working, model_gradient, product_step, z, trial, penalties)
@@ -384,7 +384,7 @@ def _direction_by_faces(
             continue
         if not thorough:
             break
-        # The face is solved: do zeros that left it, or never were on it, want to come back?
+        # The face is solved: do zeros off the face violate the optimality conditions?
         restrict(np.ones(len(z), dtype=bool))
         model_gradient = gradient + product(z - x)
         wider = enter_face(working.start, working.factor, z, model_gradient, curvature, penalty)
@@ -402,7 +402,7 @@ def _model_change(
     trial: FloatArray,
     penalties: tuple[GroupPair, float],
 ) -> float:
-    """Change of the model, penalty included, on the way from z to `trial`; `product_step` is the product with that way."""
+    """Change of model plus penalty from z to `trial`; `product_step` is the Hessian times their difference."""
     from jointglasso.kernels.faces import inner, penalty_of
 
     step, n_entries = trial - z, working.n_entries
@@ -418,7 +418,7 @@ def _on_face(
     curvature: FloatArray,
     best_decrease: float,
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Newton's equations on the face: the solution, its product, and the steps that conjugate gradients took."""
+    """Solve Newton's equations on the face: solution, its Hessian-vector product, and number of CG steps."""
     from jointglasso.kernels.faces import add_group_curvature, inner
 
     def products(p: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -439,10 +439,10 @@ def conjugate_gradients(
     tolerance: float,
     best: float,
 ) -> tuple[Any, Any, int]:
-    """Solve for `residual` until a step lowers the model by a small part of what was gained so far, or `best` before.
+    """Preconditioned conjugate gradients until a step decreases the model by less than `tolerance` times the total.
 
-    `products` gives the product of the model with a vector, and that with what the penalty adds. Also the former of the
-    solution, and the steps taken.
+    The total is the larger of the decrease so far and `best`. `products(p)` returns the Hessian-vector product of the
+    smooth part and the one including the penalty. Returns the solution, its product of the first kind, and the steps.
     """
     v, product_v = np.zeros_like(residual), np.zeros_like(residual)
     r, p = residual.copy(), residual / diagonal

@@ -1,7 +1,7 @@
-"""A big group solved by sweeps over its columns alone, with sixteen bytes an entry of its blocks at most.
+"""Solution of a large group by column sweeps only, with at most sixteen bytes per block entry.
 
-Covariances in single precision are read once for the sweeps; the certificate reads them again, in double precision,
-some rows at a time. See `dual_point.py` for what is proved, and how.
+The sweeps read the covariances once, in single precision; the certificate (`dual_point.py`) reads them again in double
+precision, a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jointglasso.solvers.dual_point import DualPoint, mirror, rows_at_once
 
 @dataclass(frozen=True)
 class BigTask:
-    """A big group to be solved until its gap is no more than `limit` of its objective."""
+    """A large group, and the limit on its duality gap as a function of its objective."""
 
     group: BigGroup
     penalty: PairPenalty
@@ -37,24 +37,24 @@ class BigTask:
     max_iter: int
     n_threads: int
     start: Support | None = None
-    """Where to start from, if that is known better than the diagonal."""
+    """Warm start; None for the diagonal start."""
     W: NDArray[np.float32] | None = None
-    """The W that goes with it, as the blocks store it, where sweeps have left one; else its inverse is asked for."""
+    """W of earlier sweeps at `start`, in the storage order of the blocks; else the inverse of `start` is computed."""
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], Support]], None] = field(default=lambda theta: None)
-    """Called after each sweep, with a way to a Theta worth going on from, if it is wanted."""
+    """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
     matrices: DeviceMatrices | None = None
-    """Where the matrices of the certificate are factored, if not here."""
+    """Device that factors the matrices of the certificate; None for the CPU."""
 
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
-    """The best point found, the number of sweeps, and what ended them."""
+    """Best point, number of sweeps and stopping reason."""
     best = None if task.start is None or task.W is not None else at_inverse(task, task.start)
     if best is not None and best.gap <= task.limit(best.objective):
         return best, 0, "tolerance"
     ascent, reason = _start_ascent(task, best), "max_iter"
     objective, number, threshold, unchecked_cost = _diagonal_objective(task), 0, np.inf, -np.inf
-    is_current = False  # whether the best point is one of this W
+    is_current = False  # whether the best point belongs to the current W
     while number < task.max_iter:
         if task.report(objective, best.gap if best is not None and is_current else None):
             reason = "callback"
@@ -81,13 +81,13 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
 
 
 def _diagonal_objective(task: BigTask) -> float:
-    """Objective of the best diagonal Theta."""
+    """Objective of the optimal diagonal Theta."""
     group, variance = task.group, task.group.optimal_variance(task.diagonal_penalty)
     return float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
 
 
 def _point(task: BigTask, ascent: ColumnAscent, theta: Support | None = None) -> DualPoint:
-    """W as it is, with the Theta that it gives or a given one."""
+    """The current W with Theta computed from it, or with a given Theta."""
     return DualPoint(
         task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.arranged,
         _theta(task.penalty, ascent) if theta is None else theta, ascent.ascent.W, task.n_threads,
@@ -96,7 +96,7 @@ def _point(task: BigTask, ascent: ColumnAscent, theta: Support | None = None) ->
 
 
 def _better_point(task: BigTask, ascent: ColumnAscent, candidate: DualPoint, best: DualPoint | None) -> DualPoint:
-    """The point found, or the best Theta so far with its W, whichever has the smaller objective; else the diagonal."""
+    """`candidate`, or the best Theta so far with the current W, by objective; else the diagonal Theta."""
     if best is not None:
         return (
             candidate
@@ -111,7 +111,7 @@ def _better_point(task: BigTask, ascent: ColumnAscent, candidate: DualPoint, bes
 
 
 def at_inverse(task: BigTask, theta: Support) -> DualPoint:
-    """A given Theta with its own inverse as dual point; not a number where it is not definite."""
+    """A given Theta with its inverse as dual point; NaN where it is not definite."""
     group = task.group
     order = np.arange(len(group.variables))
     W = np.full(int(group.offset[-1]), np.nan, dtype=np.float32)
@@ -130,9 +130,9 @@ def at_inverse(task: BigTask, theta: Support) -> DualPoint:
 
 
 def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
-    """W at S with its optimal diagonal, shrunk as far as the penalty allows where the diagonal is not penalised.
+    """Initial W: that of earlier sweeps, the dual point of a definite warm start, or S with the optimal diagonal.
 
-    Or where earlier sweeps left it, or at the dual point of a start, if that is definite.
+    In the last case the off-diagonal is shrunk within the dual ball if the diagonal penalty is small.
     """
     from jointglasso.kernels.small_columns import NEGLIGIBLE
 
@@ -166,13 +166,13 @@ def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
 
 
 def _diagonal(group: BigGroup) -> IntArray:
-    """Places of the diagonal in flat storage."""
+    """Flat positions of the diagonal entries."""
     slot = np.arange(len(group.members)) - group.member_start[group.member_block]
     return np.asarray(group.offset[group.member_block] + slot * (group.size[group.member_block] + 1))
 
 
 def _read_covariances(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
-    """Covariances of all blocks in single precision."""
+    """Covariances of all blocks in flat storage, single precision."""
     S = np.empty(int(group.offset[-1]), dtype=np.float32)
 
     def read_rows(tile: tuple[int, int]) -> None:
@@ -191,11 +191,11 @@ def _read_covariances(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
 def _strong_pairs(
     group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32], workers: Workers
 ) -> tuple[IntArray, IntArray]:
-    """Pairs outside the dual ball: the columns of which are better not visited together at first."""
+    """Pairs (i, j) with w S outside the dual ball; their columns should not share a batch in the first sweep."""
     from jointglasso.kernels.dual_rows import Reach, Rows, count_inside
 
     n, n_classes, step = len(group.variables), group.n_classes, rows_at_once(len(group.variables))
-    stack = Order.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S stands in the place of W
+    stack = Order.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S takes the place of W
     exact = Reach(np.zeros(n_classes), np.zeros((n_classes, n)), 0.0, True)
 
     def mark_rows(first: int) -> IntArray:
@@ -208,10 +208,9 @@ def _strong_pairs(
 
 
 def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> Support:
-    """Theta from the columns, with the zeros that W asks for.
+    """Theta from the columns: one proximal step from the mean of the two column estimates of each pair.
 
-    The two columns of a pair agree only in the limit; one step of the proximal operator from their mean makes the pairs
-    zero that lie inside their dual ball and can become so.
+    The two estimates agree only in the limit; the step sets pairs inside their dual ball to zero.
     """
     i, j, value = ascent.pairs()
     rank = np.empty_like(ascent.order)

@@ -1,13 +1,13 @@
-"""Proof of optimality of a big group: the W of the sweeps, projected, is the dual point; class by class.
+"""Duality gap of a large group: the dual point is the projection of the W of the column sweeps.
 
-W is kept in single precision, but its numbers, read as double precision ones, are as good a dual point as any once each
-pair of them is moved to the subgradient of the penalty at Theta that is nearest to it: S + u / w. Nearly all are there
-already, so that the others are a list. With the penalty's own gap gone, what is left is
+W is stored in single precision. Converted to double precision and projected pair by pair onto S + u / w, u being the
+nearest subgradient of the penalty at Theta, it is a dual feasible point. Nearly all entries are feasible already; the
+others are stored as a list. The Fenchel gap of the penalty is then zero, and
 
     gap = sum_k w_k [ tr(W_k Theta_k) - p - log det W_k - log det Theta_k ],
 
-two Cholesky factors for each block, of which one is in memory at a time. Rounding is bounded as in `rounding.py`; where
-the gap is large that needs the inverses, too, one at a time.
+which needs two Cholesky factors per block, one of them in memory at a time. Rounding is bounded as in `rounding.py`; if
+the gap is large this needs the inverses as well, one at a time.
 """
 
 from __future__ import annotations
@@ -41,57 +41,58 @@ Result = TypeVar("Result")
 
 
 class DualEntries(NamedTuple):
-    """Entries of the dual point that are not those of W."""
+    """Entries of the dual point that differ from W."""
 
     block: IntArray
     row: IntArray
     column: IntArray
-    """Places in the block, row < column."""
+    """Positions within the block, row < column."""
     value: FloatArray
 
 
 class Sums(NamedTuple):
-    """Sums over the pairs of each block, both triangles."""
+    """(B,) each: sums over the off-diagonal entries of each block, both triangles."""
 
     dual: FloatArray
-    """Of the dual point times Theta."""
+    """Sum of dual point times Theta."""
     covariance: FloatArray
-    """Of S times Theta."""
+    """Sum of S times Theta."""
     size: FloatArray
-    """Of the absolute values of the last."""
+    """Sum of |S times Theta|."""
 
 
 class ProjectedRows(NamedTuple):
-    """What the projection moves in some rows, pair by pair."""
+    """Projected pairs of a block of rows."""
 
     i: IntArray
     j: IntArray
     in_block: BoolArray
-    """(P, K)."""
+    """(P, K): whether the pair lies inside a block of each class."""
     theta: FloatArray
     u: FloatArray
     listed: DualEntries
-    """Of the entries held: Theta, the subgradient, and where the dual point is."""
+    """`theta`, `u` and `listed`: Theta, subgradient and dual point at the entries marked in `in_block`."""
     sums: Sums
 
 
 @dataclass(frozen=True)
 class DualPoint:
-    """Theta and W of a big group in the order of its sweeps, and what they prove."""
+    """Theta and W of a large group in sweep order, with the objective, the duality gap and the entries it certifies."""
 
     group: BigGroup
     penalty: PairPenalty
     diagonal_penalty: float
     order: IntArray
-    """Variable, by its number within the group, at each place in the order of W."""
+    """(U,): variable (index within the group) at each position of the order of W."""
     arranged: Order
     found: Support
     W: NDArray[np.float32]
     n_threads: int = 1
     instead: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
-    """Class, places i < j and subgradient of entries at which it is not the nearest: other classes have a say there."""
+    """Class, positions i < j and value of subgradients that override the nearest ones: entries of pairs coupled to
+    classes outside the block."""
     matrices: DeviceMatrices | None = None
-    """Where matrices are factored and inverted, if not here."""
+    """Device that factors and inverts matrices; None for the CPU."""
 
     @cached_property
     def theta(self) -> Support:
@@ -100,12 +101,12 @@ class DualPoint:
 
     @cached_property
     def places(self) -> tuple[IntArray, IntArray]:
-        """(K, U): block of each variable and its place there."""
+        """(K, U), (K, U): block of each variable and its row there."""
         return self.arranged.places()
 
     @cached_property
     def variance(self) -> FloatArray:
-        """Diagonal of the dual point, by member."""
+        """(M,): diagonal of the dual point."""
         return self.group.optimal_variance(self.diagonal_penalty)[self.arranged.member]
 
     @property
@@ -113,7 +114,7 @@ class DualPoint:
         return int(self.places[0].shape[1])
 
     def over_rows(self, function: Callable[[int, int], Result]) -> list[Result]:
-        """Results of a function of the first and the last row, for some rows at a time."""
+        """Map ``function(first, last)`` over blocks of rows, on threads."""
         n, step = self.n_variables, rows_at_once(self.n_variables)
         with self._one_thread_each():
             return Workers(self.n_threads).map(lambda first: function(first, min(first + step, n)), range(0, n, step))
@@ -123,17 +124,17 @@ class DualPoint:
 
     @cached_property
     def _stack(self) -> Stack:
-        """The blocks in the order of W, without covariances."""
+        """The permuted blocks without covariances."""
         return self.arranged.stack(UNIFORM, UNIFORM)
 
     @cached_property
     def _pairs_of(self) -> tuple[IntArray, IntArray]:
-        """Where the pairs of each variable with those after it begin in Theta; the members, by block and variable."""
+        """(U + 1,): start of the pairs i < j of each i in Theta; (M,): keys of the members by block and variable."""
         n = self.n_variables
         return np.searchsorted(self.theta.i, np.arange(n + 1)), self.group.member_block * n + self.arranged.variable
 
     def _covariances(self, first: int, last: int) -> tuple[Rows, Stack]:
-        """Covariances of the variables first..last-1 with those after them."""
+        """Covariances of the variables first..last-1 with the later ones, and their row index."""
         from jointglasso.kernels.dual_rows import Rows
 
         group, n, (_, keys) = self.group, self.n_variables, self._pairs_of
@@ -151,7 +152,7 @@ class DualPoint:
         return Rows(first, row_base), self._stack._replace(S=np.concatenate(rows_of_blocks))
 
     def _project(self, first: int, last: int) -> ProjectedRows:
-        """What the projection moves in the rows first..last-1: pairs of Theta, and those outside their dual ball."""
+        """Project the rows first..last-1: pairs that are non-zero in Theta or lie outside their dual ball."""
         from jointglasso.kernels.dual_rows import Reach, count_inside
 
         group, n, theta = self.group, self.n_variables, self.theta
@@ -186,7 +187,7 @@ class DualPoint:
         return ProjectedRows(i, j, in_block, x, u, DualEntries(block, row, column, value), sums)
 
     def _override_subgradients(self, i: IntArray, j: IntArray, k: IntArray, u: FloatArray) -> FloatArray:
-        """Subgradients of which some are given."""
+        """Subgradients u with the values of `instead` at the entries (i, j, k) it lists."""
         if self.instead is None:
             return u
         n, (cls, *ends, value) = self.n_variables, self.instead
@@ -203,20 +204,20 @@ class DualPoint:
 
     @cached_property
     def projected(self) -> tuple[DualEntries, Sums]:
-        """The entries at which the dual point differs from W, block by block, and sums over all pairs."""
+        """Entries at which the dual point differs from W, sorted by block, and sums over all pairs."""
         listed, sums = (zip(*parts, strict=True) for parts in zip(*(one[-2:] for one in self._projected), strict=True))
         return _by_block(DualEntries(*map(np.concatenate, listed))), Sums(*(np.sum(parts, axis=0) for parts in sums))
 
     @cached_property
     def _theta_entries(self) -> DualEntries:
-        """Entries of Theta, block by block."""
+        """Non-zero entries of Theta, sorted by block."""
         block_of, slot_of = self.places
         pair, k = np.nonzero(self.theta.value)
         i, j = self.theta.i[pair], self.theta.j[pair]
         return _by_block(DualEntries(block_of[k, i], slot_of[k, i], slot_of[k, j], self.theta.value[pair, k]))
 
     def dense_theta(self, block: int) -> FloatArray:
-        """Upper triangle of Theta of a block."""
+        """(b, b): upper triangle of Theta of a block."""
         group = self.group
         matrix = np.zeros((group.size[block], group.size[block]))
         _write(self._theta_entries, block, matrix)
@@ -224,7 +225,7 @@ class DualPoint:
         return matrix
 
     def dense_dual(self, block: int) -> FloatArray:
-        """Upper triangle, and more, of the dual point of a block."""
+        """(b, b): upper triangle of the dual point of a block; the lower triangle is not valid."""
         group, (listed, _) = self.group, self.projected
         b, step = group.size[block], tuning.ROWS_AT_ONCE
         matrix, W = np.empty((b, b)), self.W[group.offset[block] : group.offset[block + 1]].reshape(b, b)
@@ -239,12 +240,12 @@ class DualPoint:
 
     @property
     def definite(self) -> bool:
-        """Whether Theta is."""
+        """Whether Theta is positive definite."""
         return bool(np.isfinite(self._logdets_of_theta).all())
 
     @cached_property
     def _logdets_of_theta(self) -> FloatArray:
-        """Log-determinants of the blocks; not a number from the first one on that is not definite."""
+        """(B,): log-determinants of Theta; NaN from the first indefinite block on."""
         logdets = np.full(len(self.group.size), np.nan)
         for block in range(len(logdets)):
             logdets[block] = self._logdet(self.dense_theta(block))
@@ -254,12 +255,12 @@ class DualPoint:
 
     @cached_property
     def logdets(self) -> tuple[FloatArray, FloatArray]:
-        """Log-determinants of Theta and of the dual point, by block; not a number where one is not definite."""
+        """(B,), (B,): log-determinants of Theta and of the dual point; NaN where not definite."""
         dual = [self._logdet(self.dense_dual(block)) for block in range(len(self.group.size))]
         return self._logdets_of_theta, np.array(dual)
 
     def _logdet(self, matrix: FloatArray) -> float:
-        """Log-determinant of a matrix given by its upper triangle, which is overwritten; not a number: not definite."""
+        """Log-determinant of a matrix given by its upper triangle, which is overwritten; NaN if not definite."""
         if self.matrices is not None and self.matrices.works:
             with self.matrices.or_here():
                 return self.matrices.log_determinant(matrix, sum_error(len(matrix) + 1))
@@ -277,7 +278,7 @@ class DualPoint:
         return matrix
 
     def _known(self, matrix: FloatArray) -> FloatArray:
-        """The inverse of a matrix that was factored before."""
+        """Inverse of a matrix that is known to be definite."""
         inverse = self.inverse(matrix)
         if inverse is None:
             raise ArithmeticError("A matrix that was definite is no longer so.")
@@ -285,21 +286,21 @@ class DualPoint:
 
     @property
     def objective(self) -> float:
-        """Objective at Theta; infinite where it is not definite."""
+        """Objective at Theta; infinite if it is not definite."""
         likelihood = self._traces[1] - self._logdets_of_theta
         objective = float(self.group.block_weight @ likelihood) + self._penalties
         return objective if np.isfinite(objective) else np.inf
 
     @property
     def gap(self) -> float:
-        """Duality gap; infinite where Theta or the dual point is not definite."""
+        """Duality gap; infinite if Theta or the dual point is not definite."""
         theta, dual = self.logdets
         gap = float(self.group.block_weight @ (self._traces[0] - self.group.size - theta - dual))
         return max(gap, 0.0) if np.isfinite(gap) else np.inf
 
     @cached_property
     def _traces(self) -> tuple[FloatArray, FloatArray]:
-        """Traces of the dual point times Theta, and of S times Theta, by block."""
+        """(B,), (B,): traces of the dual point times Theta and of S times Theta."""
         first, (_, sums) = self.group.member_start[:-1], self.projected
         S = self.group.diagonal()[self.arranged.member]
         of_diagonal = (np.add.reduceat(x * self.theta.diagonal, first) for x in (self.variance, S))
@@ -313,12 +314,12 @@ class DualPoint:
         return float(self.diagonal_penalty * self.theta.diagonal.sum() + 2.0 * pairs.sum())
 
     def with_rounding(self) -> tuple[float, float, float]:
-        """Objective, how far it may be off, and gap, with what rounding may add to them; see `rounding.py`."""
+        """Objective, its rounding error, and the gap including rounding; see `rounding.py`."""
         group, first, weight = self.group, self.group.member_start[:-1], self.group.block_weight
         if not np.isfinite(self.gap):
             return self.objective, 0.0, np.inf
         p, d, v = group.size.astype(np.float64), np.sqrt(self.theta.diagonal), np.sqrt(self.variance)
-        # Numbers on the diagonal of a factor are at most d, and the sum of their logarithms is known.
+        # Diagonal entries of a factor are at most d, and the sum of their logarithms is known.
         logs, of_dual = (
             4.0 * np.add.reduceat(np.maximum(np.log(x), 0.0), first) + np.abs(logdet)
             for x, logdet in zip((d, v), self.logdets, strict=True)
@@ -327,7 +328,7 @@ class DualPoint:
         b = np.add.reduceat(self._scaled_theta(v), first)
         sums = error_of_sums(chain, 1.0) * (3.0 * b + logs + of_dual)
         h = self._traces[0] - p - self.logdets[0] - self.logdets[1] + sums
-        p *= 1 if self.matrices is None else 2  # factors made elsewhere, see there
+        p *= 1 if self.matrices is None else 2  # larger constant for factors of a device, see `backends/matrices.py`
         g = np.array([sum_error(n + 1.0) for n in p])
         theta, dual = near_errors(h, g, b, self._scaled_dual(d))
         if not np.isfinite(theta + dual).all():
@@ -340,7 +341,7 @@ class DualPoint:
         return (self.objective, error, gap) if proved else (np.inf, 0.0, np.inf)
 
     def _errors_by_inverses(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Errors of the log-determinants of Theta and of a dual point that is far from its inverse."""
+        """(B,), (B,): errors of the log-determinants of Theta and of a dual point far from its inverse."""
         first = self.group.member_start[:-1]
         e, (theta_a, dual_a, dual_b) = self._sums_of_inverses()
         rows_b = self._scaled_theta(np.maximum(e, np.sqrt(self.variance)))
@@ -349,7 +350,7 @@ class DualPoint:
         return theta.logdet_error, far_error(theta, dual, p) - theta.logdet_error
 
     def _sums_of_inverses(self) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
-        """Roots of the diagonal of the inverse of Theta; a of Theta, a and b of the dual point, with their sums."""
+        """Square roots of diag(Theta^-1); measure a of Theta, a and b of the dual point (see `rounding.py`)."""
         sums = np.empty((3, 2, len(self.group.size)))
         roots = []
         for block in range(len(self.group.size)):
@@ -366,7 +367,7 @@ class DualPoint:
         return np.concatenate(roots), [(largest, total) for largest, total in sums]
 
     def _scaled_dual(self, scale: FloatArray) -> FloatArray:
-        """``sum_ij scale_i |dual_ij| scale_j`` of each block."""
+        """(B,): ``sum_ij scale_i |dual_ij| scale_j`` of each block."""
         group, (listed, _), step = self.group, self.projected, tuning.ROWS_AT_ONCE
         totals, start = bincount(group.member_block, scale * self.variance * scale, len(group.size)), group.member_start
         W = self.W[group.offset[listed.block] + listed.row * group.size[listed.block] + listed.column]
@@ -386,7 +387,7 @@ class DualPoint:
         return totals + bincount(np.array([block for block, _ in tiles]), np.array(sums), len(totals))
 
     def _scaled_theta(self, scale: FloatArray) -> FloatArray:
-        """``scale_i sum_j |theta_ij| scale_j`` of each member."""
+        """(M,): ``scale_i sum_j |theta_ij| scale_j`` of each member."""
         group, (block_of, slot_of) = self.group, self.places
         rows = scale * self.theta.diagonal * scale
         for k in range(group.n_classes):
@@ -398,7 +399,7 @@ class DualPoint:
         return rows
 
     def present(self, gap: float) -> BoolArray:
-        """(P, K): entries of Theta, as it was found, that a gap of the whole proves non-zero."""
+        """(P, K): entries of `found` that a duality gap of the full problem proves non-zero."""
         group, support = self.group, self.found
         r, s = gap_radii(np.full(len(group.size), gap), group.block_weight)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -412,7 +413,7 @@ class DualPoint:
         return present
 
     def at(self, row: IntArray, column: IntArray) -> tuple[FloatArray, FloatArray]:
-        """W and the dual point at entries that are given by their members."""
+        """W and the dual point at entries given by the members of their row and column."""
         group = self.group
         place = np.empty_like(self.arranged.member)
         place[self.arranged.member] = np.arange(len(place))
@@ -430,7 +431,7 @@ class DualPoint:
         return W, dual
 
     def n_absent(self, gap: float, *, cuts_proved: bool = True) -> int:
-        """Number of zero entries that a gap of the whole proves zero; see `certificate.certain_edges`."""
+        """Number of zero entries that a gap of the full problem proves zero; see `certificate.certain_edges`."""
         from jointglasso.kernels.dual_rows import Reach, count_inside
 
         group, n, n_classes = self.group, self.n_variables, self.group.n_classes
@@ -455,7 +456,7 @@ class DualPoint:
             pair, k = np.nonzero(known.in_block)
             weight, value = group.block_weight[known.listed.block], np.abs(known.listed.value)
             u_radius = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
-            u_radius += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # S is at most as large as both
+            u_radius += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # |S| is at most the sum of |W| and |u| / w
             zeros = self.penalty.certain_zeros(
                 known.theta, known.u, u_radius, u_radius, entries_held(self.penalty, known.in_block)
             )
@@ -465,7 +466,7 @@ class DualPoint:
         return sum(self.over_rows(count))
 
     def with_subgradients(self, row: IntArray, column: IntArray, value: FloatArray) -> DualPoint:
-        """With other subgradients at entries that are given by their members."""
+        """Copy with given subgradients at entries given by the members of their row and column."""
         place = np.empty_like(self.order)
         place[self.order] = np.arange(len(place))
         ends = place[self.group.local[row]], place[self.group.local[column]]
@@ -481,18 +482,18 @@ def _by_block(listed: DualEntries) -> DualEntries:
 
 
 def _write(listed: DualEntries, block: int, matrix: FloatArray) -> None:
-    """Write the entries of one block, of entries block by block, into its matrix."""
+    """Write the entries of one block into its matrix; `listed` is sorted by block."""
     rows = slice(*np.searchsorted(listed.block, [block, block + 1]))
     matrix[listed.row[rows], listed.column[rows]] = listed.value[rows]
 
 
 def rows_at_once(n: int) -> int:
-    """Rows of n variables that are looked at at once: enough to be worth a thread, and never all."""
+    """Rows per row block for n variables: enough work for a thread, in at least `tuning.DUAL_PIECES` blocks."""
     return max(1, min(int(tuning.DUAL_ROWS // n), -(-n // tuning.DUAL_PIECES)))
 
 
 def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:
-    """The largest row sum ``scale_i sum_j |a_ij| scale_j`` of a matrix, and the sum of all."""
+    """Largest row sum ``scale_i sum_j |a_ij| scale_j`` of a matrix, and the sum of all row sums."""
     from jointglasso.kernels.row_sums import scaled_row_sums
 
     b = len(matrix)

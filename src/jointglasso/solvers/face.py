@@ -1,9 +1,8 @@
-"""Newton's method on a face of a penalty that compares values: one unknown for each diagonal entry and each cluster.
+"""Newton's method on a face of a fusion penalty.
 
-Where diagonals are compared, too, clusters of them are one unknown.
-
-Zeros stay zero and what is the same in several classes stays so; what is left is smooth, and near the solution each
-step squares the error, where sweeps over the columns take another share of it off.
+On a face, zeros remain zero and values that are equal in several classes (clusters) remain equal. The unknowns are the
+diagonal entries and one value per cluster; with a fused diagonal, one value per cluster of diagonal entries. The
+objective is smooth on the face, so that Newton's method converges quadratically, column sweeps only linearly.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from jointglasso.solvers.base import SolverTask
 
 
 class Pattern:
-    """Symmetric matrices on a support, as vectors of their entries i <= j."""
+    """Symmetric matrices with a fixed support (b, b), as vectors of their entries i <= j."""
 
     def __init__(self, support: BoolArray) -> None:
         b = len(support)
         full = support | support.T | np.eye(b, dtype=bool)
-        self.rows, self.columns = (ends.copy() for ends in np.nonzero(np.triu(full)))  # side by side for kernels
+        self.rows, self.columns = (ends.copy() for ends in np.nonzero(np.triu(full)))  # contiguous for kernels
         off = self.rows != self.columns
         self.edges = self.rows[off], self.columns[off]
         self.twice = 1.0 + off
@@ -35,7 +34,7 @@ class Pattern:
 
     @property
     def neighbours(self) -> tuple[IntArray, IntArray]:
-        """Where the neighbours of each variable begin, and the neighbours of all, one after another."""
+        """Adjacency lists in CSR form: start (b + 1,) and neighbours."""
         i, j = self.edges
         ends, others = np.concatenate([i, j]), np.concatenate([j, i])
         order = np.lexsort((others, ends))
@@ -46,30 +45,30 @@ class Pattern:
         return matrix[self.rows, self.columns]
 
     def dot(self, first: FloatArray, second: FloatArray) -> float:
-        """Scalar product of the matrices, both triangles counted."""
+        """Frobenius inner product of two matrices given by their entries."""
         return float((self.twice * first * second).sum())
 
     def matrix(self, entries: FloatArray) -> FloatArray:
-        """Dense matrix with these entries."""
+        """(b, b): dense symmetric matrix with these entries."""
         out = np.zeros(self._shape)
         out[self.rows, self.columns] = entries
         out[self.columns, self.rows] = entries
         return out
 
     def curved(self, W: FloatArray, entries: FloatArray) -> FloatArray:
-        """Entries of ``W D W`` on the support: the Hessian applied to D."""
+        """Hessian-vector product: entries of ``W D W`` on the support, D given by `entries`."""
         from jointglasso.kernels.support import sandwiched
 
         return sandwiched(self.rows, self.columns, W, entries)
 
     def curvature(self, W: FloatArray) -> FloatArray:
-        """Diagonal of the Hessian."""
+        """Diagonal of the Hessian at W."""
         variance = W.diagonal()
         return variance[self.rows] * variance[self.columns] + (self.rows != self.columns) * self.take(W) ** 2
 
 
 class Face:
-    """Matrices of several classes on their supports, with one variable for entries that are the same."""
+    """Matrices of several classes on their supports, parametrised by z (n_variables,), one value per cluster."""
 
     def __init__(
         self, weight: Sequence[float] | FloatArray, patterns: list[Pattern], variable: list[IntArray], n_variables: int
@@ -79,15 +78,15 @@ class Face:
         self._factor = np.concatenate([w * pattern.twice for w, pattern in zip(weight, patterns, strict=True)])
 
     def sum(self, entries: list[FloatArray]) -> FloatArray:
-        """Weighted sum of the entries that share a variable, those off the diagonal counted twice."""
+        """(n_variables,): weighted sum of the entries of each cluster, off-diagonal entries counted twice."""
         return bincount(self._all, self._factor * np.concatenate(entries), self.n_variables)
 
     def matrices(self, z: FloatArray) -> list[FloatArray]:
-        """Dense blocks with these values."""
+        """Dense blocks with the cluster values z."""
         return [pattern.matrix(z[variable]) for pattern, variable in zip(self.patterns, self.variable, strict=True)]
 
     def curved(self, W: list[FloatArray], z: FloatArray) -> FloatArray:
-        """Second derivative of the likelihood at the inverse of W, applied to z."""
+        """Hessian-vector product of the negative log-likelihood at Theta = W^{-1}."""
         parts = zip(self.patterns, self.variable, W, strict=True)
         return self.sum([pattern.curved(w, z[variable]) for pattern, variable, w in parts])
 
@@ -98,9 +97,10 @@ class Face:
         tolerance: float = 0.0,
         penalty_hvp: Callable[[FloatArray], FloatArray] | None = None,
     ) -> FloatArray:
-        """Conjugate gradients, scaled by the diagonal of the Hessian, until the squared decrement left is `tolerance`.
+        """Newton direction by conjugate gradients with a Jacobi preconditioner.
 
-        `penalty_hvp` applies the second derivative of a penalty that has one.
+        They end when the squared preconditioned norm of the residual is at most `tolerance`. `penalty_hvp` is the
+        Hessian-vector product of a penalty with curvature.
         """
         curvature = self.sum([p.curvature(w) for p, w in zip(self.patterns, W, strict=True)])
         z, residual = np.zeros_like(gradient), -gradient
@@ -124,9 +124,9 @@ class Face:
 def newton_on_face(
     task: SolverTask, theta: FloatArray, bounds: Bounds, max_steps: int
 ) -> tuple[FloatArray, Bounds, int]:
-    """Steps of Newton's method on the face of `theta`, a single group with its bounds, while they shrink the gap.
+    """Newton steps on the face of `theta` (a single group with its bounds) while they reduce the duality gap.
 
-    The last point with its bounds, and the number of steps.
+    Returns the last point, its bounds and the number of steps.
     """
     taken = 0
     while taken < max_steps and task.unsolved(bounds)[0] and np.isfinite(bounds.gap[0]):
@@ -135,7 +135,7 @@ def newton_on_face(
             moved = _step(task, theta, bounds, length)
             moved_bounds = task.bounds(moved)
             if np.isfinite(moved_bounds.gap[0]) and task.unsolved(moved_bounds)[0]:
-                # Off the face, should the solution not be on it.
+                # A proximal step can leave the face if the solution is not on it.
                 snapped = snap(task, moved, moved_bounds.inverse)
                 snapped_bounds = task.bounds(snapped)
                 if snapped_bounds.gap[0] < moved_bounds.gap[0]:
@@ -149,7 +149,7 @@ def newton_on_face(
 
 
 def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
-    """One step of the proximal operator from `theta`, W near its inverse: exact zeros and exactly equal values."""
+    """One proximal step from `theta`, W being close to its inverse; gives exact zeros and exactly equal values."""
     system = task.system
     upper = system.upper
     products = system.products_of_members(W[system.diagonal], np.ones(system.n_blocks))
@@ -165,7 +165,7 @@ def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
 
 
 def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) -> FloatArray:
-    """A step from `theta` on its face; what would change its sign becomes zero."""
+    """Newton step of relative `length` from `theta` on its face; entries that would change sign are set to zero."""
     system, penalty = task.system, task.penalty
     entries, values, diagonal = system.entries(penalty), system.gather(theta), theta[system.diagonal]
     cluster, slope = penalty.face(values, entries)
@@ -209,6 +209,6 @@ def _face_of(task: SolverTask, number: IntArray, n_variables: int) -> Face:
 
 
 def _blocks(task: SolverTask, flat: Any) -> list[Any]:
-    """The blocks of flat storage."""
+    """Views (b, b) of the blocks of a flat array."""
     offset, size = task.system.offset, task.system.size
     return [flat[start : start + b * b].reshape(b, b) for start, b in zip(offset[:-1], size, strict=True)]

@@ -1,10 +1,9 @@
-"""Sweeps over the columns as the whole method, for penalties that Newton's method does not know.
+"""Column sweeps as the main method, for fusion penalties.
 
-The two columns of an entry agree on its zeros and equal values long before they agree on its value, so that their mean
-has both, but for a few pairs. The certificate looks at that point, and where it is not good enough at what one step of
-the proximal operator makes of it (`snap`): that repairs these pairs, but in big groups, where pairs pull at each other,
-it is a step too far for many others. Where more is wanted, Newton's method on the face has it in a few steps. Groups
-that do not come within their gap are left to ADMM.
+The two column estimates of an entry agree on zeros and equal values long before they agree on the value, so that their
+mean has the right zeros and equalities but for a few pairs. The gap is checked at this mean and, if it is too large, at
+a proximal step from it (`snap`), which repairs these pairs; in large groups with interacting pairs it can worsen
+others. The last digits come from Newton's method on the face. Groups above their gap limit are solved by ADMM.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from jointglasso.solvers.small_groups import alone, dense_groups, sweep_groups
 
 
 def solve_by_sweeps(task: SolverTask) -> SolverResult:
-    """Sweep over the columns of all groups that are not within their gap, then leave the rest to ADMM."""
+    """Column sweeps over all groups above their gap limit, then ADMM on the groups that remain above it."""
     if task.system.n_groups > 1 and task.system.size.max(initial=0) > tuning.SWEPT_BLOCK:
         return _solve_one_by_one(task)
     state = _State(task)
@@ -56,13 +55,13 @@ def solve_by_sweeps(task: SolverTask) -> SolverResult:
 
 
 def _solve_one_by_one(task: SolverTask) -> SolverResult:
-    """Groups of which one is big, each by itself: nobody else waits for a look at it."""
+    """Solve groups separately if one of them is large, so that its gap checks do not delay the others."""
     system, theta = task.system, task.start.copy()
     bounds = task.bounds(theta) if task.warm else _bounds_of_diagonal(task)
     n_iter, reason, methods = 0, "tolerance", np.full(system.n_groups, "start", dtype=object)
     before = np.full(system.n_groups, np.inf)
     while reason == "tolerance":
-        # Again only where the objective fell so far in size that the limits did, too.
+        # Repeated only for groups whose limit has decreased with the objective.
         todo = np.flatnonzero(task.unsolved(bounds) & (task.limits(bounds) < 0.99 * before))
         before = task.limits(bounds)
         if not len(todo):
@@ -87,10 +86,9 @@ def _solve_one_by_one(task: SolverTask) -> SolverResult:
 
 
 def _bounds_of_diagonal(task: SolverTask) -> Bounds:
-    """The objective of a diagonal start, which bounds nothing: no look at the groups is worth that.
+    """Objective of a diagonal start; the gap is not computed and set to infinity.
 
-    Who sweeps over a big group looks neither at the inverse nor at the dual point before there is a gap: they are room
-    for those to come, and memory that is not written to need not be cleared.
+    For large groups `inverse` and `dual` are uninitialised buffers; the first gap check fills them.
     """
     system = task.system
     known = diagonal_bounds(system, task.start, task.penalty, task.diagonal_penalty)
@@ -103,7 +101,7 @@ def _bounds_of_diagonal(task: SolverTask) -> Bounds:
 
 
 class _State:
-    """The best point of each group so far."""
+    """Best point of each group so far, with its bounds."""
 
     def __init__(self, task: SolverTask) -> None:
         self.task, self.theta, self.n_iter = task, task.start.copy(), 0
@@ -121,7 +119,7 @@ class _State:
         return self.task.unsolved(self.bounds)
 
     def update(self, theta: FloatArray, groups: BoolArray) -> Bounds:
-        """Take over another point wherever its gap is smaller; its bounds."""
+        """Adopt `theta` in those of `groups` where its gap is smaller; return its bounds."""
         system, new, old = self.task.system, self.task.bounds(theta), self.bounds
         better = groups & (new.gap < old.gap)
         if better.all():
@@ -140,7 +138,7 @@ class _State:
         return new
 
     def update_group(self, group: int, inside: IntArray | slice, theta: FloatArray, bounds: Bounds) -> None:
-        """Take over another point of one group if its gap is smaller."""
+        """Adopt another point of one group if its gap is smaller."""
         if bounds.gap[0] < self.bounds.gap[group]:
             self.theta[inside] = theta
             blocks = self.task.system.block_group == group
@@ -148,7 +146,7 @@ class _State:
 
 
 def _sweep(state: _State) -> None:
-    """Sweep over the columns of all groups, small ones together and big ones by themselves."""
+    """Column sweeps over all groups: small groups in one call, large groups separately."""
     if suits_columns(state.task):
         _sweep_small(state, state.task.system.largest_block)
         for group in np.flatnonzero(state.unsolved() & (state.task.system.largest_block > tuning.SWEPT_BLOCK)):
@@ -156,11 +154,10 @@ def _sweep(state: _State) -> None:
 
 
 def _sweep_with_fixed_diagonals(state: _State) -> None:
-    """Sweeps where the diagonals of classes are compared, and W has no diagonal that is known in advance.
+    """Column sweeps for a fused diagonal, where the optimal diagonal of W is not known in advance.
 
-    With the diagonal of the dual point in its place they solve another problem, whose solution is this one's once that
-    diagonal is the optimal one. A step of the proximal operator, and Newton's method on the face, where diagonals form
-    clusters, too, lead to a better one.
+    Fixed-point iteration: sweeps with the diagonal of W fixed at that of the current dual point, then a proximal step
+    and Newton's method on the face (with clusters of diagonal entries), which update the diagonal.
     """
     task, system = state.task, state.task.system
     penalty = replace(cast(TiedPenalty, task.penalty), fuse_diagonal=False)
@@ -181,9 +178,9 @@ def _sweep_with_fixed_diagonals(state: _State) -> None:
 
 
 def _sweep_small(state: _State, largest: IntArray) -> None:
-    """Sweep over groups of small blocks, `largest` being the size of the largest; where that was not enough, more.
+    """Column sweeps over small groups; `largest` (G,) is the size of their largest block.
 
-    More is Newton's method on the face, and then sweeps that are closer.
+    Groups above their limit continue with Newton's method on the face and sweeps with smaller tolerances.
     """
     task, warm = state.task, state.task.warm
     slow, first_factor = _slow_groups(task), min(1.0, max(tuning.AHEAD, tuning.AHEAD_GAP / task.tol))
@@ -206,15 +203,15 @@ def _sweep_small(state: _State, largest: IntArray) -> None:
         if todo.any():
             state.update(snap(task, theta, inverse), todo)
         warm = True
-        if taken == tuning.COMPARING_SWEEPS:  # more of them would hardly help those that are still far away
+        if taken == tuning.COMPARING_SWEEPS:  # further sweeps hardly reduce a gap that is still large
             slow |= state.unsolved() & (state.bounds.gap > tuning.FAR_GAP * state.limits())
 
 
 def _slow_groups(task: SolverTask) -> BoolArray:
-    """Groups whose columns take a hundred passes: most covariances are above their thresholds in most classes.
+    """(G,): groups in which most covariances exceed their thresholds in most classes, where ADMM is faster.
 
-    ADMM is the quicker there, and where values are drawn to exactly equal ones only beyond twice the thresholds: it
-    takes more iterations the nearer the covariances are to these.
+    Their column subproblems take about a hundred passes. For penalties with exact equalities the limit is twice the
+    threshold, because ADMM needs more iterations the closer the covariances are to it.
     """
     system, penalty = task.system, task.penalty
     if system.size.max(initial=0) < tuning.DENSE_BLOCK:
@@ -226,7 +223,7 @@ def _slow_groups(task: SolverTask) -> BoolArray:
 
 
 def _step_on_face(state: _State, group: int) -> None:
-    """Newton's method on the face of one group, near its solution."""
+    """Newton's method on the face of one group, close to its solution."""
     subtask, positions = alone(state.task, state.theta, group, state.limits(), state.task.max_iter)
     blocks = state.task.system.block_group == group
     start = state.bounds.of_group(group, blocks, positions)
@@ -236,7 +233,7 @@ def _step_on_face(state: _State, group: int) -> None:
 
 
 def _sweep_big(state: _State, group: int) -> None:
-    """Sweep over a big group until its gap is within its limit, or gains no more."""
+    """Column sweeps over a large group until its gap is within its limit or stagnates."""
     task = state.task
     subtask, positions = alone(task, state.theta, group, state.limits(), task.max_iter)
     known = None
