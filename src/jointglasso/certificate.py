@@ -62,25 +62,25 @@ class Bounds:
         """Inverse of Theta in flat storage."""
         return self.factor.inverse
 
-    def of_group(self, group: int, blocks: BoolArray, inside: IntArray | slice) -> Bounds:
-        """Bounds of one group; `blocks` (B,) marks its blocks and `inside` gives their positions in flat storage."""
+    def of_group(self, group: int, blocks: BoolArray, positions: IntArray | slice) -> Bounds:
+        """Bounds of one group; `blocks` (B,) marks its blocks and `positions` gives their positions in flat storage."""
         factor = self.factor
-        group_factor = Factorization(factor.inverse[inside], factor.logdet[blocks], factor.definite[blocks])
-        return Bounds(self.objective[[group]], self.gap[[group]], self.dual[inside], group_factor)
+        group_factor = Factorization(factor.inverse[positions], factor.logdet[blocks], factor.definite[blocks])
+        return Bounds(self.objective[[group]], self.gap[[group]], self.dual[positions], group_factor)
 
-    def with_group(self, group: int, blocks: BoolArray, inside: IntArray | slice, other: Bounds) -> Bounds:
-        """Copy with the bounds of one group replaced by `other`; `blocks` and `inside` as in `of_group`."""
+    def with_group(self, group: int, blocks: BoolArray, positions: IntArray | slice, other: Bounds) -> Bounds:
+        """Copy with the bounds of one group replaced by `other`; `blocks` and `positions` as in `of_group`."""
         if len(self.gap) == 1:
             return replace(other, rounding=self.rounding)
         factor = Factorization(self.inverse.copy(), self.factor.logdet.copy(), self.factor.definite.copy())
         merged = Bounds(self.objective.copy(), self.gap.copy(), self.dual.copy(), factor)
-        merged.take_over(group, blocks, inside, other)
+        merged.take_over(group, blocks, positions, other)
         return merged
 
-    def take_over(self, group: int, blocks: BoolArray, inside: IntArray | slice, other: Bounds) -> None:
+    def take_over(self, group: int, blocks: BoolArray, positions: IntArray | slice, other: Bounds) -> None:
         """As `with_group`, in place; the caller must be the only user of these bounds."""
-        self.objective[group], self.gap[group], self.dual[inside] = other.objective[0], other.gap[0], other.dual
-        self.inverse[inside] = other.inverse
+        self.objective[group], self.gap[group], self.dual[positions] = other.objective[0], other.gap[0], other.dual
+        self.inverse[positions] = other.inverse
         self.factor.logdet[blocks], self.factor.definite[blocks] = other.factor.logdet, other.factor.definite
 
     @property

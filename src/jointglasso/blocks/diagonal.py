@@ -51,18 +51,20 @@ class FusedDiagonal:
 
     def update(self, curvature: FloatArray, linear: FloatArray) -> FloatArray:
         """Minimiser of ``sum curvature x^2 / 2 - linear x`` plus the penalty."""
-        return self._back(self.penalty.update(curvature[self.order], linear[self.order], self.entries))
+        return self._to_member_order(self.penalty.update(curvature[self.order], linear[self.order], self.entries))
 
-    def nearest_subgradient(self, diagonal: FloatArray, wanted: FloatArray) -> FloatArray:
-        """Subgradient of the penalty at `diagonal` nearest to `wanted`."""
-        return self._back(self.penalty.nearest_subgradient(diagonal[self.order], wanted[self.order], self.entries))
+    def nearest_subgradient(self, diagonal: FloatArray, target: FloatArray) -> FloatArray:
+        """Subgradient of the penalty at `diagonal` nearest to `target`."""
+        return self._to_member_order(
+            self.penalty.nearest_subgradient(diagonal[self.order], target[self.order], self.entries)
+        )
 
     def face(self, diagonal: FloatArray) -> tuple[IntArray, FloatArray]:
         """(M,), (M,): cluster (connected classes with equal values) of each entry, and the gradient of the penalty."""
         cluster, slope = self.penalty.face(diagonal[self.order], self.entries)
-        return self._back(cluster), self._back(slope)
+        return self._to_member_order(cluster), self._to_member_order(slope)
 
-    def _back(self, values: AnyArray) -> AnyArray:
+    def _to_member_order(self, values: AnyArray) -> AnyArray:
         out = np.empty_like(values)
         out[self.order] = values
         return out

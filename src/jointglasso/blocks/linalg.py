@@ -27,24 +27,27 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
 
     inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)
-    wanted = np.ones(system.n_blocks, dtype=bool) if only is None else only
+    selected = np.ones(system.n_blocks, dtype=bool) if only is None else only
     n_small = int(np.searchsorted(system.size, SMALL, side="right"))
-    factor_and_invert(flat, system.offset, system.size, wanted[:n_small], inverse, logdet, definite)
+    factor_and_invert(flat, system.offset, system.size, selected[:n_small], inverse, logdet, definite)
 
     def factor_one(block: int) -> None:
-        piece, shape = slice(system.offset[block], system.offset[block + 1]), (system.size[block], system.size[block])
-        logdet[block], definite[block] = _factor_one(flat[piece].reshape(shape), inverse[piece].reshape(shape))
+        positions, shape = (
+            slice(system.offset[block], system.offset[block + 1]),
+            (system.size[block], system.size[block]),
+        )
+        logdet[block], definite[block] = _factor_one(flat[positions].reshape(shape), inverse[positions].reshape(shape))
 
-    big = n_small + np.flatnonzero(wanted[n_small:])
+    big = n_small + np.flatnonzero(selected[n_small:])
     map_on_cores(factor_one, big.tolist(), work=_area(system, big))
-    indefinite = wanted & ~definite
+    indefinite = selected & ~definite
     if indefinite.any():  # overwrites uninitialised memory
         inverse[np.repeat(indefinite, system.size**2)] = 0.0
     return Factorization(inverse, logdet, definite)
 
 
-def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -> FloatArray:
-    """(B,): log-determinants of the blocks in `wanted`; NaN where a block is not definite or not marked."""
+def log_determinants(system: BlockSystem, flat: FloatArray, selected: BoolArray) -> FloatArray:
+    """(B,): log-determinants of the blocks in `selected`; NaN where a block is not definite or not marked."""
     from jointglasso.kernels.small_blocks import SMALL
 
     logdet = np.full(system.n_blocks, np.nan)
@@ -53,9 +56,9 @@ def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -
         factor = flat[system.offset[block] : system.offset[block + 1]].reshape(system.size[block], -1).copy()
         return log_determinant(factor) if factor_in_place(factor) else np.nan
 
-    big = np.flatnonzero(wanted & (system.size > SMALL))
+    big = np.flatnonzero(selected & (system.size > SMALL))
     logdet[big] = map_on_cores(one, big.tolist(), work=_area(system, big))
-    small = wanted & (system.size <= SMALL)
+    small = selected & (system.size <= SMALL)
     if small.any():
         factor = factorize(system, flat, only=small)
         logdet[factor.definite] = factor.logdet[factor.definite]

@@ -181,15 +181,15 @@ class BlockSystem:
         """Several groups merged into one, as a separate system, and the flat positions of their blocks in this one."""
         if self.n_groups == 1:
             return self, slice(None)
-        wanted = np.zeros(self.n_groups, dtype=bool)
-        wanted[groups] = True
-        blocks = np.flatnonzero(wanted[self.block_group])
+        group_mask = np.zeros(self.n_groups, dtype=bool)
+        group_mask[groups] = True
+        blocks = np.flatnonzero(group_mask[self.block_group])
         size = self.size[blocks]
         offset = np.concatenate([[0], np.cumsum(size * size)])
         positions: IntArray | slice = slice(int(self.offset[blocks[0]]), int(self.offset[blocks[-1] + 1]))
         if len(blocks) <= blocks[-1] - blocks[0]:  # not contiguous
             positions = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
-        pairs = np.flatnonzero(wanted[self.pair_group])
+        pairs = np.flatnonzero(group_mask[self.pair_group])
         entries, pair_start = self.entries_of(pairs)
         number = np.full(self.n_blocks, -1, dtype=np.int64)
         number[blocks] = np.arange(len(blocks))
@@ -197,7 +197,7 @@ class BlockSystem:
         shift = (offset[:-1] - self.offset[blocks])[entry_block]
         members = [np.arange(self.member_start[b], self.member_start[b + 1]) for b in blocks]
         forbidden_block = number[self.forbidden_block]
-        selected = forbidden_block >= 0
+        in_groups = forbidden_block >= 0
         system = BlockSystem(
             n_classes=self.n_classes,
             block_class=self.block_class[blocks],
@@ -213,7 +213,7 @@ class BlockSystem:
             lower=self.lower[entries] + shift,
             entry_block=entry_block,
             pair_factor=self.pair_factor[pairs] if len(self.pair_factor) else UNIFORM,
-            forbidden=self.forbidden[selected] + (offset[:-1] - self.offset[blocks])[forbidden_block[selected]],
+            forbidden=self.forbidden[in_groups] + (offset[:-1] - self.offset[blocks])[forbidden_block[in_groups]],
         )
         return system, positions
 
@@ -226,8 +226,8 @@ class BlockSystem:
     def stacks(self, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
         """For each block size b, the slice of its m blocks and the views (m, b, b) of the flat vectors."""
         for first, last, b in self.batches:
-            piece = slice(int(self.offset[first]), int(self.offset[last]))
-            yield slice(first, last), [flat[piece].reshape(last - first, b, b) for flat in flats]
+            positions = slice(int(self.offset[first]), int(self.offset[last]))
+            yield slice(first, last), [flat[positions].reshape(last - first, b, b) for flat in flats]
 
     def entry_members(self, entries: IntArray | slice = slice(None)) -> tuple[IntArray, IntArray]:
         """Members (indices into `members`) of the row and the column of off-diagonal entries."""

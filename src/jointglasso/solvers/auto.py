@@ -58,9 +58,9 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]
     if task.absolute:
         return task.start.copy(), methods
     # A start on a spanning forest does not accelerate column sweeps over small groups.
-    swept = suits_columns(task) and system.size.max(initial=0) <= tuning.SWEPT_BLOCK
+    only_forests = suits_columns(task) and system.size.max(initial=0) <= tuning.SWEPT_BLOCK
     theta, forest = forest_solution(
-        system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=swept
+        system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=only_forests
     )
     if task.warm:
         keep = np.repeat(~forest[system.block_group], system.size**2)
@@ -105,12 +105,12 @@ class _GroupImprovement:
     def improve(self, theta: FloatArray, bounds: Bounds, todo: BoolArray, n_iter: int) -> tuple[int, Bounds]:
         """Sweeps, Newton's method, ADMM: each on the groups that the previous method did not solve."""
         task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
-        near = task.absolute or n_iter > 0
+        warm = task.absolute or n_iter > 0
         self.methods[todo] = "columns, newton" if _sweeps_first(task) else "newton"
         for_newton = todo & (suits_columns(task) | ~self.dense)
-        taken, after, unsolved = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, near)
+        taken, after, unsolved = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, warm)
         if unsolved.any() and taken < task.max_iter - n_iter:
-            sweeps = (self.dense | ((largest > tuning.SWEPT_BLOCK) & (not near))) & suits_columns(task)
+            sweeps = (self.dense | ((largest > tuning.SWEPT_BLOCK) & (not warm))) & suits_columns(task)
             taken += newton_on_groups(
                 task,
                 theta,
@@ -135,7 +135,7 @@ class _GroupImprovement:
         return taken, after
 
     def _sweep(
-        self, theta: FloatArray, bounds: Bounds, todo: BoolArray, limits: FloatArray, max_iter: int, near: bool
+        self, theta: FloatArray, bounds: Bounds, todo: BoolArray, limits: FloatArray, max_iter: int, warm: bool
     ) -> tuple[int, Bounds, BoolArray]:
         """Sweep over the columns of small groups, with smaller tolerances until they are within their limits.
 
@@ -148,7 +148,7 @@ class _GroupImprovement:
         for limit_factor in tuning.CLOSER:
             if not swept.any() or taken >= max_iter:
                 break
-            before, inverse = theta.copy(), bounds.inverse if near else np.empty(0)
+            before, inverse = theta.copy(), bounds.inverse if warm else np.empty(0)
             n_sweeps = min(max_iter - taken, tuning.FEW_SWEEPS)
             taken += sweep_groups(task, theta, inverse, swept, limit_factor * limits, n_sweeps)
             after = task.bounds(theta)
@@ -157,7 +157,7 @@ class _GroupImprovement:
             worse = todo & swept & ~(after.objective <= bounds.objective)
             restored = np.repeat(worse[task.system.block_group], task.system.size**2)
             theta[restored] = before[restored]
-            bounds, near, swept = after, True, swept & todo & ~worse
+            bounds, warm, swept = after, True, swept & todo & ~worse
         return taken, bounds, todo
 
 
@@ -170,9 +170,9 @@ def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits
     n_threads = task.n_threads if len(groups) == 1 else 1
 
     def solve(group: int) -> int:
-        piece, inside = alone(task, theta, group, limits, max_iter)
-        result = ADMM().solve(replace(piece, n_threads=n_threads))
-        theta[inside] = result.theta  # never worse than the start
+        subtask, positions = alone(task, theta, group, limits, max_iter)
+        result = ADMM().solve(replace(subtask, n_threads=n_threads))
+        theta[positions] = result.theta  # never worse than the start
         task.keep(lambda: theta)
         return result.n_iter
 

@@ -298,8 +298,8 @@ class ColumnAscent:
         """Permute rows and columns of each block of several flat arrays, in place."""
         for flat in (flat for flat in flats if len(flat)):
             for block, order in enumerate(slots):
-                inside = slice(self.blocks.offset[block], self.blocks.offset[block + 1])
-                self._permute_matrix(flat[inside].reshape(len(order), -1), order)
+                block_slice = slice(self.blocks.offset[block], self.blocks.offset[block + 1])
+                self._permute_matrix(flat[block_slice].reshape(len(order), -1), order)
 
     def _permute_matrix(self, matrix: Any, order: IntArray) -> None:
         from jointglasso.kernels.column_batches import reorder_rows

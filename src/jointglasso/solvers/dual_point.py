@@ -41,28 +41,24 @@ Result = TypeVar("Result")
 
 
 class DualEntries(NamedTuple):
-    """Entries of the dual point that differ from W."""
+    """Entries of the dual point that differ from W, row < column being positions within the block."""
 
     block: IntArray
     row: IntArray
     column: IntArray
-    """Positions within the block, row < column."""
     value: FloatArray
 
 
 class Sums(NamedTuple):
-    """(B,) each: sums over the off-diagonal entries of each block, both triangles."""
+    """(B,) each: sums over both triangles of dual point times Theta, S times Theta, and |S times Theta|."""
 
     dual: FloatArray
-    """Sum of dual point times Theta."""
     covariance: FloatArray
-    """Sum of S times Theta."""
     size: FloatArray
-    """Sum of |S times Theta|."""
 
 
 class ProjectedRows(NamedTuple):
-    """Projected pairs of a block of rows."""
+    """Projected pairs of a block of rows; Theta, subgradient u and dual point at the entries marked in `in_block`."""
 
     i: IntArray
     j: IntArray
@@ -71,7 +67,6 @@ class ProjectedRows(NamedTuple):
     theta: FloatArray
     u: FloatArray
     listed: DualEntries
-    """`theta`, `u` and `listed`: Theta, subgradient and dual point at the entries marked in `in_block`."""
     sums: Sums
 
 
@@ -89,8 +84,7 @@ class DualPoint:
     W: NDArray[np.float32]
     n_threads: int = 1
     instead: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
-    """Class, positions i < j and value of subgradients that override the nearest ones: entries of pairs coupled to
-    classes outside the block."""
+    """Class, i < j and value of subgradients that override the nearest ones: pairs coupled to classes outside."""
     matrices: DeviceMatrices | None = None
     """Device that factors and inverts matrices; None for the CPU."""
 
@@ -143,10 +137,10 @@ class DualPoint:
         row_base, rows_of_blocks, length = np.zeros((group.n_classes, last - first), dtype=np.int64), [], 0
         for block in np.flatnonzero(lo < hi):
             start, width = group.member_start[block], group.size[block] - lo[block]
-            inside = slice(start + lo[block], start + group.size[block])
-            variable, m = group.members[self.arranged.member[inside]], hi[block] - lo[block]
-            place = self.arranged.variable[inside][:m] - first
-            row_base[group.block_class[block], place] = length - lo[block] + width * np.arange(m)
+            members = slice(start + lo[block], start + group.size[block])
+            variable, m = group.members[self.arranged.member[members]], hi[block] - lo[block]
+            row = self.arranged.variable[members][:m] - first
+            row_base[group.block_class[block], row] = length - lo[block] + width * np.arange(m)
             rows_of_blocks.append(group.covariances(int(block), variable[:m], variable).ravel())
             length += m * width
         return Rows(first, row_base), self._stack._replace(S=np.concatenate(rows_of_blocks))
@@ -157,8 +151,8 @@ class DualPoint:
 
         group, n, theta = self.group, self.n_variables, self.theta
         (rows, stack), (block_of, slot_of), start = self._covariances(first, last), self.places, self._pairs_of[0]
-        mark, theta_rows = np.zeros((last - first, n), dtype=bool), slice(start[first], start[last])
-        mark[theta.i[theta_rows] - first, theta.j[theta_rows]] = True
+        mark, span = np.zeros((last - first, n), dtype=bool), slice(start[first], start[last])
+        mark[theta.i[span] - first, theta.j[span]] = True
         if self.instead is not None:
             _, i, j, _ = self.instead
             in_rows = (i >= first) & (i < last)
@@ -169,9 +163,7 @@ class DualPoint:
         i, j = first + marked // n, marked % n
         in_block = ((block_of[:, i] == block_of[:, j]) & (block_of[:, i] >= 0)).T
         values = np.zeros(in_block.shape)
-        values[np.searchsorted(marked, (theta.i[theta_rows] - first) * n + theta.j[theta_rows])] = theta.value[
-            theta_rows
-        ]
+        values[np.searchsorted(marked, (theta.i[span] - first) * n + theta.j[span])] = theta.value[span]
         pair, k = np.nonzero(in_block)
         block, row, column = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
         W = self.W[group.offset[block] + row * group.size[block] + column]
@@ -354,12 +346,12 @@ class DualPoint:
         sums = np.empty((3, 2, len(self.group.size)))
         roots = []
         for block in range(len(self.group.size)):
-            inside = slice(self.group.member_start[block], self.group.member_start[block + 1])
+            members = slice(self.group.member_start[block], self.group.member_start[block + 1])
             matrix = self._known(self.dense_theta(block))
             roots.append(np.sqrt(np.diagonal(matrix)))
-            sums[0, :, block] = _row_sums(matrix, np.sqrt(self.theta.diagonal[inside]))
+            sums[0, :, block] = _row_sums(matrix, np.sqrt(self.theta.diagonal[members]))
             matrix = self._known(self.dense_dual(block))
-            sums[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[inside]))
+            sums[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[members]))
             root = np.sqrt(np.diagonal(matrix))
             matrix = self.dense_dual(block)
             mirror(matrix)
@@ -415,9 +407,9 @@ class DualPoint:
     def at(self, row: IntArray, column: IntArray) -> tuple[FloatArray, FloatArray]:
         """W and the dual point at entries given by the members of their row and column."""
         group = self.group
-        place = np.empty_like(self.arranged.member)
-        place[self.arranged.member] = np.arange(len(place))
-        row, column = np.minimum(place[row], place[column]), np.maximum(place[row], place[column])
+        rank = np.empty_like(self.arranged.member)
+        rank[self.arranged.member] = np.arange(len(rank))
+        row, column = np.minimum(rank[row], rank[column]), np.maximum(rank[row], rank[column])
         position = group.positions(row, column)
         listed = self.projected[0]
         moved = group.offset[listed.block] + listed.row * group.size[listed.block] + listed.column
@@ -441,25 +433,21 @@ class DualPoint:
         root, radius, cls = np.zeros((n_classes, n)), np.zeros(n_classes), group.block_class
         root[cls[group.member_block], self.arranged.variable] = np.sqrt(self.variance)
         radius[cls] = r
-        gap_radius, workspace_size, step = (
-            Reach(radius, root, ROUNDING, cuts_proved),
-            self.penalty.room(n_classes),
-            rows_at_once(n),
-        )
+        radii = Reach(radius, root, ROUNDING, cuts_proved)
+        size, step = self.penalty.room(n_classes), rows_at_once(n)
 
         def count(first: int, last: int) -> int:
             known = self._projected[first // step]
             mark = np.zeros((last - first, n), dtype=bool)
             mark[known.i - first, known.j] = True
             rows, stack = self._covariances(first, last)
-            absent = int(count_inside(self.penalty.pair, rows, stack, self.W, gap_radius, workspace_size, mark))
+            absent = int(count_inside(self.penalty.pair, rows, stack, self.W, radii, size, mark))
             pair, k = np.nonzero(known.in_block)
             weight, value = group.block_weight[known.listed.block], np.abs(known.listed.value)
-            u_radius = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
-            u_radius += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # |S| is at most the sum of |W| and |u| / w
-            zeros = self.penalty.certain_zeros(
-                known.theta, known.u, u_radius, u_radius, entries_held(self.penalty, known.in_block)
-            )
+            bound = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
+            bound += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # |S| is at most the sum of |W| and |u| / w
+            entries = entries_held(self.penalty, known.in_block)
+            zeros = self.penalty.certain_zeros(known.theta, known.u, bound, bound, entries)
             countable = np.full(len(pair), cuts_proved) | (known.in_block.sum(axis=1)[pair] == n_classes)
             return absent + int((zeros & countable & (known.theta == 0.0)).sum())
 
@@ -467,9 +455,9 @@ class DualPoint:
 
     def with_subgradients(self, row: IntArray, column: IntArray, value: FloatArray) -> DualPoint:
         """Copy with given subgradients at entries given by the members of their row and column."""
-        place = np.empty_like(self.order)
-        place[self.order] = np.arange(len(place))
-        ends = place[self.group.local[row]], place[self.group.local[column]]
+        rank = np.empty_like(self.order)
+        rank[self.order] = np.arange(len(rank))
+        ends = rank[self.group.local[row]], rank[self.group.local[column]]
         cls = self.group.block_class[self.group.member_block[row]]
         other = replace(self, instead=(cls, np.minimum(*ends), np.maximum(*ends), value))
         other.__dict__["_logdets_of_theta"] = self._logdets_of_theta  # the factors of a large Theta take seconds
@@ -483,8 +471,8 @@ def _by_block(listed: DualEntries) -> DualEntries:
 
 def _write(listed: DualEntries, block: int, matrix: FloatArray) -> None:
     """Write the entries of one block into its matrix; `listed` is sorted by block."""
-    rows = slice(*np.searchsorted(listed.block, [block, block + 1]))
-    matrix[listed.row[rows], listed.column[rows]] = listed.value[rows]
+    selected = slice(*np.searchsorted(listed.block, [block, block + 1]))
+    matrix[listed.row[selected], listed.column[selected]] = listed.value[selected]
 
 
 def rows_at_once(n: int) -> int:

@@ -109,14 +109,14 @@ def newton_on_groups(
     small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= tuning.SWEPT_BLOCK))
     taken = 0
     if len(small) > 1:
-        piece, inside = apart(task, theta, small, limits, max_iter)
-        theta[inside], _, taken, _ = solve_big_group(piece, piece.start, work_limit=work_limit)
+        subtask, positions = apart(task, theta, small, limits, max_iter)
+        theta[positions], _, taken, _ = solve_big_group(subtask, subtask.start, work_limit=work_limit)
         todo = todo & ~(task.bounds(theta).gap <= limits)
     max_taken = taken
     for group in np.flatnonzero(todo) if taken < max_iter else ():
-        piece, inside = alone(task, theta, int(group), limits, max_iter - taken)
-        theta[inside], _, n_iter, _ = solve_big_group(
-            piece, piece.start, work_limit=work_limit, sweeps=bool(sweeps[group])
+        subtask, positions = alone(task, theta, int(group), limits, max_iter - taken)
+        theta[positions], _, n_iter, _ = solve_big_group(
+            subtask, subtask.start, work_limit=work_limit, sweeps=bool(sweeps[group])
         )
         max_taken = max(max_taken, taken + n_iter)
         task.keep(lambda: theta)

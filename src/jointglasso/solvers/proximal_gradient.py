@@ -112,8 +112,8 @@ class _State:
             factor = factorize(system, trial, only=pending[system.block_group])
             value, accepted = self._accept(trial, gradient, factor, pending)
             blocks = accepted[system.block_group]
-            inside = np.repeat(blocks, system.size**2)
-            theta[inside], inverse[inside] = trial[inside], factor.inverse[inside]
+            positions = np.repeat(blocks, system.size**2)
+            theta[positions], inverse[positions] = trial[positions], factor.inverse[positions]
             logdet[blocks], smooth[accepted] = factor.logdet[blocks], value[accepted]
             pending &= ~accepted
             if not pending.any():

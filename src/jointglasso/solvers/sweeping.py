@@ -126,23 +126,23 @@ class _State:
             self.theta, self.bounds = theta, new
             return new
         blocks = better[system.block_group]
-        inside = np.repeat(blocks, system.size**2)
-        self.theta = np.where(inside, theta, self.theta)
+        positions = np.repeat(blocks, system.size**2)
+        self.theta = np.where(positions, theta, self.theta)
         factor = Factorization(
-            np.where(inside, new.inverse, old.inverse),
+            np.where(positions, new.inverse, old.inverse),
             np.where(blocks, new.factor.logdet, old.factor.logdet),
             np.where(blocks, new.factor.definite, old.factor.definite),
         )
         objective, gap = np.where(better, new.objective, old.objective), np.where(better, new.gap, old.gap)
-        self.bounds = Bounds(objective, gap, np.where(inside, new.dual, old.dual), factor)
+        self.bounds = Bounds(objective, gap, np.where(positions, new.dual, old.dual), factor)
         return new
 
-    def update_group(self, group: int, inside: IntArray | slice, theta: FloatArray, bounds: Bounds) -> None:
+    def update_group(self, group: int, positions: IntArray | slice, theta: FloatArray, bounds: Bounds) -> None:
         """Adopt another point of one group if its gap is smaller."""
         if bounds.gap[0] < self.bounds.gap[group]:
-            self.theta[inside] = theta
+            self.theta[positions] = theta
             blocks = self.task.system.block_group == group
-            self.bounds = self.bounds.with_group(group, blocks, inside, bounds)
+            self.bounds = self.bounds.with_group(group, blocks, positions, bounds)
 
 
 def _sweep(state: _State) -> None:
