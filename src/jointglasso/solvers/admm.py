@@ -95,9 +95,9 @@ class ADMM:
         blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
         with blas:
             workers = Workers(task.n_threads)
-            return self._iterate(task, _State.begin(task, self.rho, workers, task.warm and self.warm_dual))
+            return self._iterate(task, _AdmmState.begin(task, self.rho, workers, task.warm and self.warm_dual))
 
-    def _iterate(self, task: SolverTask, state: _State) -> SolverResult:
+    def _iterate(self, task: SolverTask, state: _AdmmState) -> SolverResult:
         best = _BestSoFar(task)
         stopped_by, number = "max_iter", 0
         for number in range(1, task.max_iter + 1):
@@ -161,7 +161,7 @@ class _BestSoFar:
 
 
 @dataclass
-class _State:
+class _AdmmState:
     """Iterates Theta, Y and U in flat storage, and rho (G,) of each group."""
 
     task: SolverTask
@@ -173,7 +173,7 @@ class _State:
     Y_before: FloatArray
 
     @classmethod
-    def begin(cls, task: SolverTask, rho: float | None, workers: Workers, with_dual: bool) -> _State:
+    def begin(cls, task: SolverTask, rho: float | None, workers: Workers, with_dual: bool) -> _AdmmState:
         system = task.system
         if rho is None:
             variance = system.optimal_variance(task.diagonal_penalty)

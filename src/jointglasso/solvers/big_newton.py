@@ -53,7 +53,9 @@ def solve_big_group(
     workers = Workers(task.n_threads if len(task.system.S) >= tuning.WORTH_SHARING else 1)
     with blas:
         state, swept = (
-            _warm_up_by_columns(task, start, workers, strong) if sweeps else (_State.begin(task, start, workers), 0)
+            _warm_up_by_columns(task, start, workers, strong)
+            if sweeps
+            else (_NewtonState.begin(task, start, workers), 0)
         )
         for number in range(swept, task.max_iter + 1):
             working = state.working_set()
@@ -77,10 +79,10 @@ def solve_big_group(
 
 def _warm_up_by_columns(
     task: SolverTask, start: FloatArray, workers: Workers, strong: BoolArray | None
-) -> tuple[_State, int]:
+) -> tuple[_NewtonState, int]:
     """Column sweeps until the gap estimate is within its limit or stagnates; the state and the number of sweeps."""
     system = task.system
-    state = _State.from_theta(task, start.copy(), workers) if task.warm else None
+    state = _NewtonState.from_theta(task, start.copy(), workers) if task.warm else None
     if state is not None and state.near_bounds(state.working_set()) is not None:
         return state, 0
     ascent = ColumnAscent.begin(task, start, None if state is None else state.W, strong)
@@ -89,13 +91,13 @@ def _warm_up_by_columns(
     objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
     if state is not None:
         objective = state.objective
-    number, gap_budget, threshold, checked, unchecked_cost = 0, float(task.share.sum()), np.inf, True, -np.inf
+    number, fraction, threshold, checked, unchecked_cost = 0, float(task.share.sum()), np.inf, True, -np.inf
     while number < min(task.max_iter, tuning.NEWTON_SWEEPS) and tuning.SETTLED < ascent.change < np.inf:
         if task.report(objective, None):
             break
         number += 1
         ascent.sweep()
-        limit = gap_budget * task.allowed_gap(objective)
+        limit = fraction * task.allowed_gap(objective)
         # The estimate may stagnate although the gap is small: also check once the sweeps have cost as much as a check.
         unchecked_cost += ascent.cost
         checked = ascent.rough_gap <= min(limit, threshold) or unchecked_cost > ascent.look_cost
@@ -111,19 +113,21 @@ def _warm_up_by_columns(
             threshold = next_look(ascent.rough_gap, limit, state.expected_gap)
     if not checked:
         state = _better_state(task, state, ascent, workers)
-    return (_State.begin(task, start, workers) if state is None else state), number
+    return (_NewtonState.begin(task, start, workers) if state is None else state), number
 
 
-def _better_state(task: SolverTask, state: _State | None, ascent: ColumnAscent, workers: Workers) -> _State | None:
+def _better_state(
+    task: SolverTask, state: _NewtonState | None, ascent: ColumnAscent, workers: Workers
+) -> _NewtonState | None:
     """State at Theta of the column sweeps if it is definite and has a smaller objective, else `state`."""
     if not np.isfinite(ascent.change):
         return state
-    candidate = _State.from_theta(task, ascent.theta(), workers)
+    candidate = _NewtonState.from_theta(task, ascent.theta(), workers)
     return state if candidate is None or (state is not None and candidate.objective > state.objective) else candidate
 
 
 @dataclass
-class _State:
+class _NewtonState:
     """Current Theta with its inverse W, log-determinants (B,) and objective, and the damping parameter."""
 
     task: SolverTask
@@ -146,7 +150,7 @@ class _State:
     """Bounds at Theta, once computed."""
 
     @classmethod
-    def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State:
+    def begin(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _NewtonState:
         """State at `start`, or at the diagonal start if it is indefinite (by rounding, for perfect correlations)."""
         state = cls.from_theta(task, start.copy(), workers)
         if state is not None:
@@ -154,7 +158,7 @@ class _State:
         return cls.begin(task, diagonal_start(task.system, task.penalty, task.diagonal_penalty), workers)
 
     @classmethod
-    def from_theta(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _State | None:
+    def from_theta(cls, task: SolverTask, start: FloatArray, workers: Workers) -> _NewtonState | None:
         """State at `start` (not copied), inverted by connected components of its support; None if not definite."""
         system = task.system
         state = cls(task, workers, start, np.zeros_like(start), np.zeros(system.n_blocks))

@@ -68,8 +68,8 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
                 best, is_current = _better_point(task, ascent, candidate, best), True
                 objective, gap = min(objective, best.objective), best.gap
             solved = gap <= task.limit(objective)
-            if stop := reason_to_end(solved=solved, stuck=converged, stop=False, last=number == task.max_iter):
-                reason = stop
+            if stop_reason := reason_to_end(solved=solved, stuck=converged, stop=False, last=number == task.max_iter):
+                reason = stop_reason
                 break
             threshold = next_look(ascent.rough_gap, limit, gap)
         else:

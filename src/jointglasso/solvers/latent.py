@@ -79,7 +79,7 @@ def solve_latent(
     report: Callable[..., bool],
 ) -> tuple[LatentPoint, int, str]:
     """Iterate from `start`, a solution without latent variables, until the gap is at most `allowed(objective)`."""
-    state = _State(problem, start)
+    state = _LatentState(problem, start)
     best = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
     for number in range(1, max_iter + 1):
         state.iterate()
@@ -95,7 +95,7 @@ def solve_latent(
     return best, 0, "max_iter"
 
 
-class _State:
+class _LatentState:
     """Iterates (Theta, A, L) of ADMM, their projections to Theta = A - L, and the scaled multiplier V."""
 
     def __init__(self, problem: LatentProblem, start: FloatArray) -> None:

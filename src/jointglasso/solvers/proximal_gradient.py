@@ -52,7 +52,7 @@ class ProximalGradient:
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Iterate, with a gap check every `check_every` iterations, until every group is within its limit."""
-        state = _State.begin(task)
+        state = _ProximalState.begin(task)
         bounds = task.bounds(state.theta, factor=state.factor)
         stopped_by, number = "max_iter", 0
         for number in range(task.max_iter + 1):
@@ -72,7 +72,7 @@ class ProximalGradient:
 
 
 @dataclass
-class _State:
+class _ProximalState:
     """Theta with its inverse and smooth objective, step length (G,), and masks (G,) of moving and stuck groups."""
 
     task: SolverTask
@@ -84,7 +84,7 @@ class _State:
     stuck: BoolArray
 
     @classmethod
-    def begin(cls, task: SolverTask) -> _State:
+    def begin(cls, task: SolverTask) -> _ProximalState:
         system = task.system
         factor = factorize(system, task.start)
         # The Hessian of the likelihood scales as w W^2; the largest diagonal entry of W gives the first step length.

@@ -29,7 +29,7 @@ def solve_by_sweeps(task: SolverTask) -> SolverResult:
     """Column sweeps over all groups above their gap limit, then ADMM on the groups that remain above it."""
     if task.system.n_groups > 1 and task.system.size.max(initial=0) > tuning.SWEPT_BLOCK:
         return _solve_one_by_one(task)
-    state = _State(task)
+    state = _BestPoints(task)
     if task.penalty.of_diagonal is None:
         _sweep(state)
     elif "columns" in task.penalty.offers:
@@ -100,7 +100,7 @@ def _bounds_of_diagonal(task: SolverTask) -> Bounds:
     return replace(known, dual=dual, factor=replace(known.factor, inverse=inverse))
 
 
-class _State:
+class _BestPoints:
     """Best point of each group so far, with its bounds."""
 
     def __init__(self, task: SolverTask) -> None:
@@ -145,7 +145,7 @@ class _State:
             self.bounds = self.bounds.with_group(group, blocks, positions, bounds)
 
 
-def _sweep(state: _State) -> None:
+def _sweep(state: _BestPoints) -> None:
     """Column sweeps over all groups: small groups in one call, large groups separately."""
     if suits_columns(state.task):
         _sweep_small(state, state.task.system.largest_block)
@@ -153,7 +153,7 @@ def _sweep(state: _State) -> None:
             _sweep_big(state, int(group))
 
 
-def _sweep_with_fixed_diagonals(state: _State) -> None:
+def _sweep_with_fixed_diagonals(state: _BestPoints) -> None:
     """Column sweeps for a fused diagonal, where the optimal diagonal of W is not known in advance.
 
     Fixed-point iteration: sweeps with the diagonal of W fixed at that of the current dual point, then a proximal step
@@ -168,7 +168,7 @@ def _sweep_with_fixed_diagonals(state: _State) -> None:
         S = system.S.copy()
         S[system.diagonal] += state.bounds.dual[system.diagonal] - system.optimal_variance(task.diagonal_penalty)
         fixed = replace(task, system=replace(system, S=S), penalty=penalty, start=state.theta, known=None, warm=True)
-        inner = _State(fixed)
+        inner = _BestPoints(fixed)
         _sweep(inner)
         state.n_iter += inner.n_iter
         state.methods[todo] = "columns"
@@ -177,7 +177,7 @@ def _sweep_with_fixed_diagonals(state: _State) -> None:
             _step_on_face(state, int(group))
 
 
-def _sweep_small(state: _State, largest: IntArray) -> None:
+def _sweep_small(state: _BestPoints, largest: IntArray) -> None:
     """Column sweeps over small groups; `largest` (G,) is the size of their largest block.
 
     Groups above their limit continue with Newton's method on the face and sweeps with smaller tolerances.
@@ -222,7 +222,7 @@ def _slow_groups(task: SolverTask) -> BoolArray:
     return dense_groups(system, 2.0 * system.sum_per_pair(above) > np.diff(system.pair_start))
 
 
-def _step_on_face(state: _State, group: int) -> None:
+def _step_on_face(state: _BestPoints, group: int) -> None:
     """Newton's method on the face of one group, close to its solution."""
     subtask, positions = alone(state.task, state.theta, group, state.limits(), state.task.max_iter)
     blocks = state.task.system.block_group == group
@@ -232,7 +232,7 @@ def _step_on_face(state: _State, group: int) -> None:
     state.n_iter += taken
 
 
-def _sweep_big(state: _State, group: int) -> None:
+def _sweep_big(state: _BestPoints, group: int) -> None:
     """Column sweeps over a large group until its gap is within its limit or stagnates."""
     task = state.task
     subtask, positions = alone(task, state.theta, group, state.limits(), task.max_iter)

@@ -22,7 +22,7 @@ from jointglasso.penalties import UNIFORM
 if TYPE_CHECKING:
     from jointglasso.kernels.working_set import Point
 
-Pattern = tuple[IntArray, IntArray, IntArray]
+CsrStructure = tuple[IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class WorkingSet:
         return np.concatenate([[0], np.cumsum(np.diff(self.component_start) ** 2)])
 
     @cached_property
-    def pattern(self) -> Pattern:
+    def pattern(self) -> CsrStructure:
         """CSR structure of the unknowns, both triangles: start, column within the component, index of the unknown."""
         from jointglasso.kernels.working_set import symmetric_pattern
 
@@ -87,7 +87,7 @@ class WorkingSet:
         return np.arange(len(self.members)) - self.component_start[self.component]
 
     @cached_property
-    def upper_pattern(self) -> Pattern:
+    def upper_pattern(self) -> CsrStructure:
         """The upper triangle j >= i of the CSR structure."""
         from jointglasso.kernels.working_set import restrict_pattern
 
@@ -222,7 +222,7 @@ class HessianProduct:
         full, upper = self.working.pattern, self.working.upper_pattern
         self._use(restrict_pattern(*full, free[full[2]]), restrict_pattern(*upper, free[upper[2]]))
 
-    def _use(self, pattern: Pattern, upper: Pattern) -> None:
+    def _use(self, pattern: CsrStructure, upper: CsrStructure) -> None:
         self._pattern, self._upper = pattern, upper
         per_node = np.diff(pattern[0]).astype(float)
         cost = np.add.reduceat(per_node, self.working.component_start[:-1]) + 1.0
