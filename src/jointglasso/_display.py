@@ -1,6 +1,6 @@
-"""How results show themselves, on a terminal and in a notebook.
+"""Text and HTML representations of results, for terminals and notebooks.
 
-What is drawn belongs to the report, far above the results themselves; it is loaded when a notebook asks.
+Figures come from `jointglasso.report`, an upper layer, which is imported when a notebook renders a result.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-#: Rows of a table that are shown.
+#: Rows of a table that are printed.
 SHOWN = 10
 
 
 class Shown:
-    """A result that prints itself as sentences and short tables; a notebook shows them as HTML, with its networks."""
+    """Mixin for results: ``str`` gives sentences and short tables, a notebook the same as HTML with the networks."""
 
     def _parts(self) -> list[Any]:
-        """Sentences and tables, as data frames or dicts of columns, in the order in which they are read."""
+        """Sentences (str) and tables (data frames or dicts of columns), in reading order."""
         raise NotImplementedError
 
     def _networks(self) -> Any:
-        """`JointNetworks` to look at in a notebook, or None."""
+        """`JointNetworks` that a notebook draws, or None."""
         return None
 
     def __str__(self) -> str:
@@ -41,21 +41,21 @@ def as_frame(table: Any) -> Any:
     return import_module("pandas").DataFrame(table) if isinstance(table, dict) else table
 
 
-def table_text(part: Any, most: int = SHOWN) -> str:
+def table_text(part: Any, max_rows: int = SHOWN) -> str:
     """The first rows of a table as text."""
     table = as_frame(part)
-    text: str = table.head(most).to_string(index=False, float_format=lambda value: f"{value:.3g}")
-    return f"{text}\n... {len(table) - most:,} more" if len(table) > most else text
+    text: str = table.head(max_rows).to_string(index=False, float_format=lambda value: f"{value:.3g}")
+    return f"{text}\n... {len(table) - max_rows:,} more" if len(table) > max_rows else text
 
 
 def html_of(result: Any) -> str:
-    """HTML of a result: its sentences and tables, and a small network to play with."""
+    """HTML of a result: sentences, tables and a small interactive network."""
     text: str = import_module("jointglasso.report.notebook").html_of(result)
     return text
 
 
 def readable_bytes(amount: float) -> str:
-    """An amount of memory in words."""
+    """Bytes with a unit: ``512 bytes``, ``3 MiB``, ``1.5 GiB``."""
     for unit in ("bytes", "KiB", "MiB"):
         if amount < 1024:
             return f"{amount:.0f} {unit}"
@@ -64,7 +64,7 @@ def readable_bytes(amount: float) -> str:
 
 
 def readable_seconds(amount: float) -> str:
-    """A span of time in words."""
+    """Seconds with a unit: ``0.3 s``, ``5 min``, ``2.5 h``."""
     if amount < 120:
         return f"{amount:.1g} s" if amount < 10 else f"{amount:.0f} s"
     return f"{amount / 60:.0f} min" if amount < 7200 else f"{amount / 3600:.1f} h"

@@ -1,7 +1,7 @@
-"""Cholesky factors and inverses, in place, while other threads run.
+"""In-place Cholesky factorisation (potrf) and inversion (potri) that release the interpreter lock.
 
-SciPy's wrappers of these two routines keep the interpreter's lock, so that threads with a block each would wait for one
-another; the same routines, called by address, do not.
+SciPy's wrappers of these routines hold the lock, which serialises threads that factor one block each; the same
+routines called by address do not.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from jointglasso._typing import FloatArray
 
 
 def factor_in_place(matrix: FloatArray | NDArray[np.float32]) -> bool:
-    """Replace the upper triangle of a square row-major matrix by its Cholesky factor; whether it is definite."""
+    """Replace the upper triangle of a square row-major matrix by its Cholesky factor; False if it is not definite."""
     return _call("spotrf" if matrix.dtype == np.float32 else "dpotrf", matrix) == 0
 
 
 def invert_factor_in_place(matrix: FloatArray) -> bool:
-    """Replace such a factor by the upper triangle of the inverse of what was factored."""
+    """Replace the factor of `factor_in_place` by the upper triangle of the inverse of the factored matrix."""
     return _call("dpotri", matrix) == 0
 
 
 def log_determinant(factor: FloatArray) -> float:
-    """Log-determinant of what was factored."""
+    """Log-determinant of the factored matrix, from its Cholesky factor."""
     return 2.0 * float(np.log(np.diagonal(factor)).sum())
 
 
@@ -37,7 +37,7 @@ def _call(name: str, matrix: FloatArray | NDArray[np.float32]) -> int:
     if not (matrix.flags.c_contiguous and matrix.dtype == kind and matrix.shape[0] == matrix.shape[1]):
         raise ValueError(f"a contiguous square matrix of {kind.__name__} numbers is needed")
     size, status = ctypes.c_int(len(matrix)), ctypes.c_int(0)
-    # LAPACK reads columns: what is an upper triangle to us is a lower one to it.
+    # LAPACK is column-major: the upper triangle of a row-major matrix is its lower triangle.
     _routine(name)(
         b"L",
         ctypes.byref(size),
@@ -50,7 +50,7 @@ def _call(name: str, matrix: FloatArray | NDArray[np.float32]) -> int:
 
 @cache
 def _routine(name: str) -> Callable[..., None]:
-    """The LAPACK routine that SciPy was built with; calls through ctypes give up the interpreter's lock."""
+    """The LAPACK routine of SciPy's build; calls through ctypes release the interpreter lock."""
     capsule = cython_lapack.__pyx_capi__[name]
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]

@@ -1,4 +1,4 @@
-"""How much memory this process may still take, and what becomes of the memory it lets go."""
+"""Memory available to this process, the budget of a thread, and the settings of the C allocator."""
 
 from __future__ import annotations
 
@@ -11,45 +11,46 @@ from functools import cache
 from pathlib import Path
 from threading import local
 
-#: Settings by their numbers in glibc's malloc.h: freed arrays up to this size are kept for the next one, and so many
-#: bytes in all. It is the most that glibc comes to by itself.
+#: Parameters (number in glibc's malloc.h, value): size up to which a freed array stays in the heap, and bytes of free
+#: heap that are not returned to the system. They are the maxima of glibc's own dynamic adjustment.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = (-3, 2**25), (-1, 2**26)
 
 
-_here = local()
+_thread_state = local()
 
 
 class NeedsMore(Exception):
-    """A piece of work needs more bytes than its share: it is to be done again, with fewer others beside it."""
+    """A task needs more bytes than its memory budget; it must be repeated with fewer concurrent tasks."""
 
     @property
     def needed(self) -> float:
-        """Bytes."""
+        """Bytes that the task needs."""
         return float(self.args[0])
 
 
 @contextmanager
 def sharing_memory(share: float | None) -> Iterator[None]:
-    """Note that this thread may take so many bytes while others work beside it; None changes nothing."""
+    """Set the memory budget of this thread (bytes) for the duration of the block; None leaves it unchanged."""
     before = memory_share()
-    _here.share = before if share is None else share
+    _thread_state.share = before if share is None else share
     try:
         yield
     finally:
-        _here.share = before
+        _thread_state.share = before
 
 
 def memory_share() -> float:
-    """Bytes that this thread may take; infinite where nobody has the memory besides it."""
-    return float(getattr(_here, "share", math.inf))
+    """Memory budget of this thread in bytes; infinite if no other task runs at the same time."""
+    return float(getattr(_thread_state, "share", math.inf))
 
 
 @cache
 def keep_freed_memory() -> None:
-    """Have the C library keep what is freed for the next array, as it does by itself once a big one was freed.
+    """Make the C allocator retain freed memory, as glibc does by itself after a large array was freed.
 
-    A solve frees a megabyte here and there and asks for it again. Given back to the system each time, it must be mapped
-    and cleared anew: half of the time of small solves, and more in workers of Dask, which are told to give all back.
+    A solve frees and allocates arrays of about a megabyte repeatedly. Memory that is returned to the system each time
+    must be mapped and cleared again: half of the time of small solves, and more in Dask workers,
+    whose settings return all free memory to the system.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -60,7 +61,7 @@ def keep_freed_memory() -> None:
 
 
 def available_memory() -> float | None:
-    """Bytes that can be had without pushing anything out; None where the system does not tell."""
+    """Bytes that can be allocated without swapping; None if the system does not report them."""
     known = [amount for amount in (_free_of_system(), _free_of_container(), _free_of_process()) if amount is not None]
     return min(known) if known else None
 
@@ -79,21 +80,21 @@ def _free_of_system() -> float | None:
 
 
 def _free_of_process() -> float | None:
-    """What the limits of this process (``ulimit -v`` and ``ulimit -d``) leave."""
+    """Bytes below the resource limits of this process (``ulimit -v`` and ``ulimit -d``); None without limits."""
     try:
         import resource
     except ImportError:  # not on this system
         return None
-    left = []
+    remaining = []
     for limit, field in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         allowed = resource.getrlimit(limit)[0]
         if allowed != resource.RLIM_INFINITY:
-            left.append(max(0.0, float(allowed - _own_bytes(field))))
-    return min(left, default=None)
+            remaining.append(max(0.0, float(allowed - _process_bytes(field))))
+    return min(remaining, default=None)
 
 
-def _own_bytes(field: str) -> int:
-    """A size of this process, as Linux tells it; 0 elsewhere."""
+def _process_bytes(field: str) -> int:
+    """A field of ``/proc/self/status`` in bytes; 0 on systems other than Linux."""
     try:
         for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith(field):
@@ -104,13 +105,13 @@ def _own_bytes(field: str) -> int:
 
 
 def _free_of_container(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> float | None:
-    """The least that the control groups of this process, of either version, and those around them leave."""
-    left = [_free_of_group(folder) for folder in _control_groups(Path(root), Path(membership))]
-    return min((amount for amount in left if amount is not None), default=None)
+    """Smallest remaining memory of the control groups (v1 or v2) of this process and their parents."""
+    remaining = [_free_of_group(folder) for folder in _control_groups(Path(root), Path(membership))]
+    return min((amount for amount in remaining if amount is not None), default=None)
 
 
 def _control_groups(root: Path, membership: Path) -> Iterator[Path]:
-    """Folders of the control groups that count this process's memory, from the outermost inwards."""
+    """Folders of the control groups that account for the memory of this process, outermost first."""
     yield root
     yield root / "memory"
     try:
@@ -127,7 +128,7 @@ def _control_groups(root: Path, membership: Path) -> Iterator[Path]:
 
 
 def _free_of_group(folder: Path) -> float | None:
-    """What a control group leaves of its limit; None where it has none. File pages that it counts can be dropped."""
+    """Remaining bytes of a control group, reclaimable page cache included; None if it has no limit."""
     for limit, used, droppable in (
         ("memory.max", "memory.current", "inactive_file "),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),

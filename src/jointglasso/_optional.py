@@ -1,4 +1,4 @@
-"""Packages that are needed by some functions only, imported when those are called."""
+"""Import of optional dependencies on use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def version_of(package: str) -> str | None:
-    """Version of an installed package; None where it is not there."""
+    """Version of an installed package; None if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -17,7 +17,7 @@ def version_of(package: str) -> str | None:
 
 
 def require(module: str, extra: str) -> Any:
-    """Import `module`, or say which extra of this package brings it."""
+    """Import `module`; the error names the extra of this package that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Who may use the cores: our own threads, or those of BLAS inside one big block."""
+"""Distribution of the cores: threads of this package over blocks, or BLAS threads inside one large block."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Result = TypeVar("Result")
 
 
 _limit_lock = Lock()
-_holders = 0
-_allowed: list[int | None] = []
-"""Threads that each library had before it was held to one."""
+_n_limits = 0
+_default_threads: list[int | None] = []
+"""Thread count of each BLAS library before it was limited to one."""
 
 
 def available_cores() -> int:
@@ -35,7 +35,7 @@ def available_cores() -> int:
 
 @cache
 def _blas() -> list[Any]:
-    """The loaded BLAS libraries, found once; looking for them takes longer than solving a small problem."""
+    """The loaded BLAS libraries, cached: the search takes longer than a small solve."""
     import scipy.linalg  # noqa: F401  its BLAS must be loaded to be found
 
     libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
@@ -44,103 +44,103 @@ def _blas() -> list[Any]:
 
 @cache
 def _helpers() -> ThreadPoolExecutor:
-    """Threads that wait for work as long as the process lives; starting them anew takes longer than a small problem."""
+    """Persistent thread pool; starting threads for each call takes longer than a small solve."""
     return ThreadPoolExecutor(max(1, available_cores() - 1), thread_name_prefix="jointglasso")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads stay behind when a process is split
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads do not survive a fork
 
 
-_here = local()
+_thread_state = local()
 
 
 def work_alone() -> None:
-    """Note that this thread is one of several that have the cores between them: it will not ask for more."""
-    _here.alone = True
+    """Restrict this thread to one core, because several threads share the cores."""
+    _thread_state.single_core = True
 
 
 def cores_here() -> int:
-    """Cores that this thread may use: all, or its own where several threads or processes have them between them."""
-    return 1 if getattr(_here, "alone", False) else available_cores()
+    """Number of cores this thread may use: 1 after `work_alone`, else all."""
+    return 1 if getattr(_thread_state, "single_core", False) else available_cores()
 
 
-def _share_out(function: Callable[[Any], Result], items: Sequence[Any] | IntArray, n_threads: int) -> list[Result]:
+def _map_shared(function: Callable[[Any], Result], items: Sequence[Any] | IntArray, n_threads: int) -> list[Result]:
     """Apply a function that releases the interpreter lock to every item, on several threads, this one included.
 
-    This thread takes what no helper has begun, so that it never waits for one that is busy elsewhere. Of several errors
-    the one of the first item is raised. There are never more threads than cores, since all of them compute.
+    The calling thread processes items that no pool thread has started, so that it never waits for a busy pool. Of
+    several errors the one of the first item is raised. The number of threads is at most the number of cores.
     """
     n_threads = min(n_threads, available_cores())
     results: list[Any] = [None] * len(items)
     errors: dict[int, BaseException] = {}
-    waiting = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
+    pending = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
 
-    def take_turns() -> None:
-        before = getattr(_here, "alone", False)
+    def process_items() -> None:
+        before = getattr(_thread_state, "single_core", False)
         work_alone()
         try:
-            for n in waiting:
+            for n in pending:
                 try:
                     results[n] = function(items[n])
                 except BaseException as error:
                     errors[n] = error
                     break
         finally:
-            _begin_no_more(waiting)
-            _here.alone = before
+            _exhaust(pending)
+            _thread_state.single_core = before
 
-    job = [take_turns]  # given back in the end: a helper that is busy elsewhere may find it empty, but holds nothing
-    helpers: list[Future[None]] = []
+    job = [process_items]  # cleared at the end: a late pool thread finds it empty and keeps no reference
+    futures: list[Future[None]] = []
     try:
         for _ in range(min(n_threads, len(items)) - 1):
-            helpers.append(_helpers().submit(_lend_a_hand, job))
-        take_turns()
+            futures.append(_helpers().submit(_run_job, job))
+        process_items()
     finally:
-        _begin_no_more(waiting)
-        wait([helper for helper in helpers if not helper.cancel()])  # they write where the caller looks
+        _exhaust(pending)
+        wait([future for future in futures if not future.cancel()])  # running futures still write to `results`
         job.clear()
     try:
         for n in sorted(errors, key=lambda n: (isinstance(errors[n], Exception), n)):  # an interrupt before all others
             raise errors[n]
     finally:
-        errors.clear()  # which would keep itself alive, by way of its own frame
+        errors.clear()  # breaks the reference cycle through the traceback
     return results
 
 
-def _lend_a_hand(job: list[Callable[[], None]]) -> None:
-    for take_turns in tuple(job):
-        take_turns()
+def _run_job(job: list[Callable[[], None]]) -> None:
+    for process_items in tuple(job):
+        process_items()
 
 
-def _begin_no_more(waiting: Iterator[int]) -> None:
-    """Take what is left, so that nobody begins another item after an error."""
-    for _ in waiting:
+def _exhaust(pending: Iterator[int]) -> None:
+    """Consume the remaining items, so that no thread starts another one after an error."""
+    for _ in pending:
         pass
 
 
 def map_on_threads(
     function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
 ) -> list[Result]:
-    """Apply a function that releases the interpreter lock to every item, on all cores, BLAS held to one thread each.
+    """Apply a function that releases the interpreter lock to every item, on all cores, with single-threaded BLAS.
 
-    `work`, where the caller knows it, is how many numbers are looked at: where they are few this thread does it all.
+    `work` is the number of array elements to process; below `tuning.WORTH_SHARING` the calling thread does it all.
     """
     if len(items) <= 1 or work < tuning.WORTH_SHARING:
         return [function(item) for item in items]
     with single_threaded_blas():
-        return _share_out(function, items, available_cores())
+        return _map_shared(function, items, available_cores())
 
 
 def map_on_cores(
     function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
 ) -> list[Result]:
-    """As `map_on_threads`, but one after another where the cores are shared out already."""
-    return map_on_threads(function, items, work=0.0 if getattr(_here, "alone", False) else work)
+    """As `map_on_threads`, but sequential in a thread that is restricted to one core."""
+    return map_on_threads(function, items, work=0.0 if getattr(_thread_state, "single_core", False) else work)
 
 
 def balanced_bounds(cost: FloatArray, parts: int) -> IntArray:
-    """Boundaries that cut tasks into consecutive parts of about equal cost."""
+    """(parts + 1,): boundaries of consecutive ranges of tasks with about equal total cost."""
     reached = np.cumsum(cost)
     total = reached[-1] if len(cost) else 0.0
     inner = np.searchsorted(reached, total * np.arange(1, parts) / parts) + 1
@@ -149,55 +149,58 @@ def balanced_bounds(cost: FloatArray, parts: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Workers:
-    """A few threads, the calling one among them."""
+    """Up to `n_threads` threads, the calling one included."""
 
     n_threads: int
 
     def run(self, kernel: Callable[..., None], bounds: IntArray, *arguments: object) -> None:
-        """Run ``kernel(first, last, *arguments)`` on every range between two bounds."""
+        """Run ``kernel(first, last, *arguments)`` on every range between consecutive bounds."""
         self.map(lambda piece: kernel(*piece, *arguments), list(pairwise(bounds)))
 
     def map(self, function: Callable[[Any], Result], items: Sequence[Any] | IntArray) -> list[Result]:
         """Apply a function that releases the interpreter lock to every item."""
         if self.n_threads == 1 or len(items) <= 1:
             return [function(item) for item in items]
-        return _share_out(function, items, self.n_threads)
+        return _map_shared(function, items, self.n_threads)
 
 
-def _set_threads(wanted: Sequence[int | None]) -> None:
-    """Set the threads of each library, whoever set them last: threadpoolctl obeys the first thread that did, alone."""
-    for library, before, n in zip(_blas(), _allowed, wanted, strict=True):
+def _set_threads(n_threads: Sequence[int | None]) -> None:
+    """Set the thread count of each BLAS library from any thread.
+
+    threadpoolctl accepts changes only from the thread that made the first one; this restriction is cleared.
+    """
+    for library, before, count in zip(_blas(), _default_threads, n_threads, strict=True):
         if before is not None and before > 1:
-            let_go = getattr(library, "clear_controlling_thread", lambda force: None)
-            let_go(force=True)
-            library.set_num_threads(n)
-            let_go(force=True)
+            release = getattr(library, "clear_controlling_thread", lambda force: None)
+            release(force=True)
+            library.set_num_threads(count)
+            release(force=True)
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Hold BLAS to one thread, and restore what was allowed before when the last holder lets go.
+    """Limit BLAS to one thread; the previous limit is restored when the last such context ends.
 
-    The limit is one for the whole process, and several solves may run at once.
+    The limit is global to the process, and several solves may run concurrently.
     """
-    global _holders, _allowed
+    global _n_limits, _default_threads
     with _limit_lock:
-        if _holders == 0:
-            _allowed = [library.num_threads for library in _blas()]
-            _set_threads([1] * len(_allowed))
-        _holders += 1
+        if _n_limits == 0:
+            _default_threads = [library.num_threads for library in _blas()]
+            _set_threads([1] * len(_default_threads))
+        _n_limits += 1
     try:
         yield
     finally:
         with _limit_lock:
-            _holders -= 1
-            if _holders == 0:
-                _set_threads(_allowed)
+            _n_limits -= 1
+            if _n_limits == 0:
+                _set_threads(_default_threads)
 
 
 @contextmanager
 def blas_threads_for(block_size: int) -> Iterator[None]:
-    """Let BLAS use its threads only where the blocks are big enough."""
+    """Multi-threaded BLAS for blocks of at least `tuning.WORTH_BLAS_THREADS` variables, else single-threaded."""
     if block_size >= tuning.WORTH_BLAS_THREADS:
         yield
     else:

@@ -1,4 +1,4 @@
-"""Numbers of things, lists of names and what looks like a name, in words."""
+"""Text fragments of messages: counts with a noun, lists of names, aligned columns, similar names."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def count(number: int, noun: str) -> str:
 
 def listed(names: Iterable[str], most: int = 6) -> str:
     """Write names in quotes, the first few of a long list."""
-    every = [repr(str(name)) for name in names]
-    shown = ", ".join(every[:most])
-    return shown if len(every) <= most else f"{shown} and {len(every) - most:,} more"
+    quoted = [repr(str(name)) for name in names]
+    shown = ", ".join(quoted[:most])
+    return shown if len(quoted) <= most else f"{shown} and {len(quoted) - most:,} more"
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Lines of cells in columns, those of the columns `left` to the left and the others to the right."""
+    """Lines of a text table; the columns with indices in `left` are left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = []
     for row in (header, *rows):
@@ -30,7 +30,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence
 
 
 def nearest(name: str, choices: Sequence[str]) -> str:
-    """Say which of `choices` look like `name`, or else what they are."""
+    """Sentence with the `choices` most similar to `name`, or all of them if none is similar."""
     if not choices:
         return "there are none"
     folded = {choice.casefold(): choice for choice in reversed(choices)}

@@ -1,4 +1,4 @@
-"""Errors about input that say what they are about in fields, for programs, beside the sentence for people."""
+"""Input errors with machine-readable fields (class, variable, parameter) besides the message."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class _About(Exception):
-    """What an error is about; None where that is not one thing."""
+class _ErrorFields(Exception):
+    """Fields of an input error; None where they do not apply or are not unique."""
 
     class_name: str | None
     variable: str | None
@@ -26,13 +26,13 @@ class _About(Exception):
         self.class_name, self.variable, self.parameter = class_name, variable, parameter
 
 
-class InputError(_About, ValueError):
-    """Data or a parameter that cannot be used; the sentence says what to do about it.
+class InputError(_ErrorFields, ValueError):
+    """Invalid data or parameter value; the message names the remedy.
 
     Attributes
     ----------
     class_name, variable, parameter : str or None
-        The class, the variable and the argument that it is about, the first of them where there are several.
+        Class, variable and argument concerned; the first one if there are several.
 
     Examples
     --------
@@ -45,15 +45,15 @@ class InputError(_About, ValueError):
     """
 
 
-class InputTypeError(_About, TypeError):
-    """A parameter of a kind that cannot be used; fields as in `InputError`."""
+class InputTypeError(_ErrorFields, TypeError):
+    """Parameter of an invalid type; fields as in `InputError`."""
 
 
 def argument(name: str, *value: Any, words: str = "") -> str:
-    """An argument as a sentence spells it: ``label``, ``label=`` (of the value ``...``) or ``label='state'``.
+    """Name of an argument in a message: ``label``, ``label=`` (for the value ``...``) or ``label='state'``.
 
-    Whoever gives the arguments other names (`spelt`) hears of them by those. `words` are said instead in Python, of
-    something that has no such argument here.
+    Within `spelt`, for example in the command line interface, the name of the corresponding option is used. `words`
+    replace it in Python, for a choice that has no such argument in the Python interface.
     """
     return _spelling(name, value, words)
 
@@ -61,8 +61,8 @@ def argument(name: str, *value: Any, words: str = "") -> str:
 def _in_python(name: str, value: tuple[Any, ...], words: str) -> str:
     if words or not value:
         return words or name
-    (given,) = value
-    return f"{name}={'' if given is ... else f'{given:g}' if isinstance(given, float) else repr(given)}"
+    (content,) = value
+    return f"{name}={'' if content is ... else f'{content:g}' if isinstance(content, float) else repr(content)}"
 
 
 _spelling: Callable[[str, tuple[Any, ...], str], str] = _in_python
@@ -70,7 +70,7 @@ _spelling: Callable[[str, tuple[Any, ...], str], str] = _in_python
 
 @contextmanager
 def spelt(spelling: Callable[[str, tuple[Any, ...], str], str | None]) -> Iterator[None]:
-    """Spell the arguments in all sentences said meanwhile in another way; None leaves one as it is in Python."""
+    """Context manager: use `spelling` for argument names in all messages; None keeps the Python name."""
     global _spelling
     before, _spelling = _spelling, lambda *named: spelling(*named) or _in_python(*named)
     try:

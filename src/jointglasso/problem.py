@@ -1,4 +1,4 @@
-"""The joint graphical lasso problem: what is minimised.
+"""The joint graphical lasso problem: data, penalty and objective.
 
 From K covariance matrices S_k, weights w_k and penalties lambda1, lambda2 >= 0 (Eq. (1)-(4) of the paper)::
 
@@ -6,7 +6,7 @@ From K covariance matrices S_k, weights w_k and penalties lambda1, lambda2 >= 0 
                             + lambda1 sum_k |Theta_k|_1
                             + lambda2 * 2 sum_{i<j} R(Theta_1,ij, ..., Theta_K,ij)
 
-with one of these ways R to tie the classes together, b_kl >= 0 being a graph on the classes::
+with one of these coupling terms R, b_kl >= 0 being the edge weights of a graph on the classes::
 
     "group"       R(t) = ( sum_k t_k^2 )^(1/2)                edges appear in the same classes
     "fused"       R(t) = sum_{k<l} |t_k - t_l|                edges are the same in many classes: all b_kl = 1
@@ -14,8 +14,8 @@ with one of these ways R to tie the classes together, b_kl >= 0 being a graph on
     "graph"       R(t) = sum_{k<l} b_kl |t_k - t_l|           the same, between neighbours in any graph
     "laplacian"   R(t) = sum_{k<l} b_kl (t_k - t_l)^2         edges differ a little between neighbours
 
-With weights v_ij >= 0 of the pairs, i != j, each pair's share of the two penalties is multiplied by v_ij; an infinite
-weight forbids the pair, which is then zero in all classes. The diagonal is not affected.
+With pair weights v_ij >= 0, i != j, the penalty terms of pair ij are multiplied by v_ij; an infinite weight forbids the
+pair, which is then zero in all classes. The diagonal is not affected.
 
 The paper penalises the diagonal through ``|Theta_k|_1``; with ``penalize_diagonal=False`` the sum runs over i != j
 only, the convention of the R package JGL and of GGLasso. With ``fuse_diagonal=True``, JGL's convention for its fused
@@ -44,7 +44,7 @@ from jointglasso.validation import check_switch, check_weights, require_bounded
 
 @dataclass(frozen=True)
 class JointProblem:
-    """Data and penalty of one joint graphical lasso.
+    """Covariances, class weights and penalty of one joint graphical lasso problem.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class JointProblem:
     weights: FloatArray
     penalize_diagonal: bool = True
     pair_weights: PairWeights | None = None
-    """Weights of the pairs in the penalty; None where all are 1."""
+    """Pair weights v_ij of the penalty; None where all are 1."""
 
     @property
     def diagonal_penalty(self) -> float:
@@ -69,17 +69,17 @@ class JointProblem:
 
     @property
     def unit(self) -> float:
-        """Mean weight of the classes: an objective smaller in size than this counts as this where gaps are judged.
+        """Mean class weight: lower bound on the objective's magnitude in relative duality gaps.
 
-        So a problem with weights and penalties multiplied by one number stays the same problem.
+        It makes the stopping rule invariant to a common factor of weights and penalties.
         """
         return float(self.weights.mean())
 
     def optimal_variance(self, k: int) -> FloatArray:
-        """Diagonal of the inverse of the optimal Theta_k; the optimality conditions fix it in advance.
+        """(p,): diagonal of W_k = Theta_k^{-1} at the optimum, which the optimality conditions fix in advance.
 
-        Where the diagonals of classes are compared this is so for variables without edges only. It is 1 where a class
-        lacks a variable, for want of another number.
+        With a fused diagonal this holds for variables without edges only. It is set to 1, arbitrarily, where a
+        variable is missing in the class.
         """
         variance: FloatArray = self.source.diagonal(k) + self.diagonal_penalty / self.weights[k]
         if self.penalty.of_diagonal is not None:
@@ -89,12 +89,12 @@ class JointProblem:
 
     @cached_property
     def _fused_variance(self) -> FloatArray:
-        """(p, K): the variances of variables without edges where the diagonals of classes are compared."""
-        penalty, every = cast(PairPenalty, self.penalty.of_diagonal), np.arange(self.source.n_variables)
+        """(p, K): optimal variances of variables without edges under a fused diagonal."""
+        penalty, variables = cast(PairPenalty, self.penalty.of_diagonal), np.arange(self.source.n_variables)
         diagonal = np.stack([self.source.diagonal(k) for k in range(self.source.n_classes)], axis=1)
-        rows = penalty.marked(self.weights * diagonal + self.diagonal_penalty, every, every)
+        rows = penalty.marked(self.weights * diagonal + self.diagonal_penalty, variables, variables)
         linear, entries = penalty.as_entries(rows)
-        return penalty.update(np.tile(self.weights, len(every)), linear, entries).reshape(rows.shape)
+        return penalty.update(np.tile(self.weights, len(variables)), linear, entries).reshape(rows.shape)
 
     def objective(self, precision: Sequence[Any]) -> float:
         """Value of the objective at K precision matrices, dense or sparse.
@@ -105,26 +105,28 @@ class JointProblem:
         off_diagonal = []
         for k, matrix in enumerate(precision):
             Theta = sparse.coo_array(matrix)
-            if absent is not None:  # of a variable that the class lacks nothing counts
-                kept = np.flatnonzero(~absent[k])
-                Theta = sparse.coo_array(sparse.csr_array(Theta)[kept][:, kept])
+            if absent is not None:  # variables missing in the class do not contribute
+                measured = np.flatnonzero(~absent[k])
+                Theta = sparse.coo_array(sparse.csr_array(Theta)[measured][:, measured])
             logdet = _sparse_logdet(sparse.csr_array(Theta))
             if logdet is None:
                 return np.inf
             total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
-            diagonals[slice(None) if absent is None else kept, k] = Theta.diagonal()
+            diagonals[slice(None) if absent is None else measured, k] = Theta.diagonal()
             if absent is not None:
-                Theta = sparse.coo_array((Theta.data, (kept[Theta.row], kept[Theta.col])), shape=matrix.shape)
+                Theta = sparse.coo_array((Theta.data, (measured[Theta.row], measured[Theta.col])), shape=matrix.shape)
             trace = float(self.source.entries(k, Theta.row, Theta.col) @ Theta.data)
             total += self.weights[k] * (trace - logdet)
             upper = sparse.triu(Theta, 1).tocoo()
             key = upper.row.astype(np.int64) * self.source.n_variables + upper.col
             off_diagonal.append((key, upper.data))
-        compared = self.penalty.of_diagonal
-        if compared is not None:
-            every = np.arange(len(diagonals))
-            values, entries = compared.as_entries(compared.marked(diagonals, every, every))
-            total += float(compared.value(values, entries).sum())
+        diagonal_penalty_term = self.penalty.of_diagonal
+        if diagonal_penalty_term is not None:
+            variables = np.arange(len(diagonals))
+            values, entries = diagonal_penalty_term.as_entries(
+                diagonal_penalty_term.marked(diagonals, variables, variables)
+            )
+            total += float(diagonal_penalty_term.value(values, entries).sum())
         return total + 2.0 * self._pair_penalty(off_diagonal)
 
     def _pair_penalty(self, off_diagonal: list[tuple[IntArray, FloatArray]]) -> float:
@@ -148,7 +150,7 @@ class JointProblem:
         return float(self.penalty.value(values, entries).sum()) if len(keys) else 0.0
 
 
-#: Arguments of `make_problem` beside the covariances and penalties, for those who pass on what they were given.
+#: Keyword arguments of `make_problem`, for functions that forward them.
 PROBLEM = ("penalty", "class_graph", "weights", "penalize_diagonal", "fuse_diagonal", "pair_weights")
 
 
@@ -164,7 +166,7 @@ def make_problem(
     fuse_diagonal: bool = False,
     pair_weights: Any = None,
 ) -> JointProblem:
-    """Check the arguments of a problem and put it together."""
+    """Validate the arguments and build the problem."""
     source = as_source(S)
     named = source.class_names, source.sample_sizes, absent_of(source)
     fused = check_switch("fuse_diagonal", fuse_diagonal)

@@ -1,4 +1,4 @@
-"""A progress bar in the terminal for long solves."""
+"""Terminal progress bar for long solves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jointglasso.solution import Iteration
 
 
 class RichProgress:
-    """Callback for `jointglasso.solve` that shows groups done, the gap so far and the time left.
+    """Callback for `jointglasso.solve` that shows solved groups, current duality gap and remaining time.
 
     Examples
     --------
@@ -44,8 +44,8 @@ class RichProgress:
         self._bar.stop()
 
     def __call__(self, iteration: Iteration) -> None:
-        """Show the state after one iteration."""
-        if iteration.gap is not None:  # some iterations do not compute it
+        """Update the bar after one iteration."""
+        if iteration.gap is not None:  # not computed in every iteration
             self._gap = f"gap {iteration.gap:.1e}"
         state = f"{iteration.groups_done}/{iteration.n_groups} groups, {self._gap}"
         self._bar.update(self._task, completed=iteration.share_done, state=state)

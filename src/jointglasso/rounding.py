@@ -1,15 +1,15 @@
-"""What rounding can add to an objective and a duality gap: bounds, not estimates.
+"""Rigorous bounds on the rounding errors of an objective and a duality gap.
 
-Notation: u = 2^-53, g(n) = n u / (1 - n u). Theta is a block of p variables as it is stored, d_i = theta_ii^(1/2), X
-its computed inverse, W the exact one, e_i = max(X_ii, known optimal variance)^(1/2). Two vectors of row sums measure
-the conditioning, whatever the units of the variables are::
+Notation: u = 2^-53, g(n) = n u / (1 - n u). Theta is a stored block of p variables, d_i = theta_ii^(1/2), X its
+computed inverse, W the exact one, e_i = max(X_ii, known optimal variance)^(1/2). Two vectors of row sums measure the
+conditioning, independently of the units of the variables::
 
     a_i = d_i sum_j |W_ij| d_j,    b_i = e_i sum_j |theta_ij| e_j,    a = max a_i,  b = max b_i.
 
-**The factor.** For the computed Cholesky factor, ``L L' = Theta + D`` with |D| <= g(p+1) |L| |L'| in whatever order the
-sums are made (Higham, Accuracy and Stability of Numerical Algorithms, theorem 10.3), so that |D_ij| is at most
-g(p+1) d_i d_j to first order: the rows of L have the norms d_i. The log-determinant is off by no more than
-``sum_ij |W_ij| |D_ij| <= g(p+1) sum_i a_i``.
+**The factor.** For the computed Cholesky factor, ``L L' = Theta + D`` with |D| <= g(p+1) |L| |L'| for any order of
+summation (Higham, Accuracy and Stability of Numerical Algorithms, theorem 10.3), so that |D_ij| is at most
+g(p+1) d_i d_j to first order: the rows of L have the norms d_i. The error of the log-determinant is at
+most ``sum_ij |W_ij| |D_ij| <= g(p+1) sum_i a_i``.
 
 **The inverse.** ``|Theta^(1/2) (X - W) Theta^(1/2)|_F`` is at most the sum of four terms. The error D of the factor
 gives ``|Theta^(-1/2) D Theta^(-1/2)|_F <= g p |diag(d) W diag(d)|_2 <= g p a``. Inverting the factor leaves, for the
@@ -33,22 +33,22 @@ g |M| b (W_ii / W_jj)^(1/2), and tr(R Theta R Theta) relatively by no more than 
 from the optimum h is tr M less two log-determinants: errors of ``p^(1/2) eta + (16 u + 2 g(2p)) sum b_i`` in the trace,
 those of the log-determinants as above, and of the dual point behind one of them, which counts 16-fold for that.
 
-**Big groups** (`near_errors`) do without inverses where the gap is small. Their dual point D is a matrix of its own,
+**Large groups** (`near_errors`) need no inverses where the gap is small. Their dual point D is a matrix of its own,
 factored like Theta: ``L L' = Theta + A`` and ``M M' = D + B`` with |A_ij| <= g d_i d_j and |B_ij| <= g v_i v_j, v_i =
 D_ii^(1/2). With these products in place of the matrices the gap h changes by no more than ``g (b + c)`` to first
 order, b = sum |theta_ij| v_i v_j and c = sum |D_ij| d_i d_j. It is the sum of mu - 1 - log mu over the eigenvalues mu
 of D Theta, none of which is below 1 - s. Since (1 / mu - 1)^2 / (mu - 1 - log mu) falls as mu grows, the sum of (1 /
 mu - 1)^2, which is ``|D^(-1/2) W D^(-1/2) - I|_F^2``, is at most (s / (1 - s))^2. A sum of (W - D)_ij against signs
 times d_i d_j, G, is an inner product with D^(1/2) G D^(1/2), whose norm is at most c: ``sum |W_ij| d_i d_j`` is at
-most c / (1 - s), and that of the inverse of D likewise b / (1 - s). With nu = g times that, a log-determinant is off
-by no more than nu + nu^2 / (2 - 2 nu). Rounding of D, 16 u v_i v_j in entry ij, is added to its g.
+most c / (1 - s), and that of the inverse of D likewise b / (1 - s). With nu = g times that, the error of a
+log-determinant is at most nu + nu^2 / (2 - 2 nu). Rounding of D, 16 u v_i v_j in entry ij, is added to its g.
 
-**The objective** is a log-determinant and a sum of products, logarithms and penalties, which is off by g(n) times the
-sum of the absolute values of its terms, n the length of the longest chain of additions.
+**The objective** is a log-determinant and a sum of products, logarithms and penalties, with an error of at most g(n)
+times the sum of the absolute values of its terms, n being the length of the longest chain of additions.
 
-**Higher orders.** All of this is to first order in eta p^(1/2), which also covers row sums taken from X in place of W
-(those of a as a whole need another p a eta). Where it exceeds 1/20 nothing is claimed and the bounds are infinite;
-elsewhere they are raised by a tenth.
+**Higher orders.** All bounds are to first order in eta p^(1/2), which also covers row sums of X in place of W (the sum
+of all a_i needs another p a eta). Where eta p^(1/2) exceeds 1/20 the bounds are infinite; elsewhere they are raised by
+a tenth.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from jointglasso.penalties import PairPenalty
 
 _UNIT = np.finfo(np.float64).eps / 2.0
 
-#: Largest eta p^(1/2) at which terms of higher order are within the tenth that is added for them.
+#: Largest eta p^(1/2) at which terms of higher order are below a tenth, and the factor that covers them.
 _FIRST_ORDER, _HIGHER_ORDERS = 0.05, 1.1
 
 #: Longest chain of additions in NumPy's pairwise sums: 16 in each of eight lanes, then halving.
@@ -78,8 +78,8 @@ def with_rounding(
 ) -> Bounds:
     """Bounds that hold in exact arithmetic for `theta` as it is stored.
 
-    The gap is raised, the objective is computed anew, and `rounding` says how far that may be off. All of them are
-    infinite where the factor is too badly conditioned to prove anything.
+    The gap is raised by its error bound, the objective is recomputed, and `rounding` is the error bound of the
+    objective. Gap and objective are infinite where the conditioning is too bad for a bound.
     """
     if not system.n_blocks:
         return replace(bounds, rounding=np.zeros_like(bounds.gap))
@@ -103,9 +103,9 @@ def _g(n: FloatArray) -> FloatArray:
 
 
 class Conditioning:
-    """The measures a and b of factored blocks of p variables each, and the errors that follow from them.
+    """Error bounds of factored blocks of p variables, from their condition measures a and b.
 
-    `a` and `b` are given with the sums of what they are the largest of.
+    `a` and `b` are pairs of arrays (B,): the largest row sum of each block and the sum of all row sums.
     """
 
     def __init__(
@@ -115,16 +115,16 @@ class Conditioning:
         p: FloatArray,
         definite: BoolArray | bool = True,
     ) -> None:
-        (a_most, sum_a), (b_most, self.sum_b) = a, b
-        eta = _g(p + 1.0) * p * (np.sqrt(a_most) + np.sqrt(b_most)) ** 2 + 16.0 * _UNIT * p * b_most
+        (a_max, sum_a), (b_max, self.sum_b) = a, b
+        eta = _g(p + 1.0) * p * (np.sqrt(a_max) + np.sqrt(b_max)) ** 2 + 16.0 * _UNIT * p * b_max
         eta = _HIGHER_ORDERS * eta
         self.eta = np.where((eta * np.sqrt(p) <= _FIRST_ORDER) & definite, eta, np.inf)
-        self.logdet_error = _HIGHER_ORDERS * _g(p + 1.0) * (sum_a + p * a_most * self.eta)
-        self.products = _HIGHER_ORDERS * _UNIT * (2.0 * p * (p * b_most) ** 1.5 + p**3 * b_most)
+        self.logdet_error = _HIGHER_ORDERS * _g(p + 1.0) * (sum_a + p * a_max * self.eta)
+        self.products = _HIGHER_ORDERS * _UNIT * (2.0 * p * (p * b_max) ** 1.5 + p**3 * b_max)
 
     @classmethod
     def of(cls, system: BlockSystem, matrix: FloatArray, factor: Factorization, variance: FloatArray) -> Conditioning:
-        """Of a matrix in flat storage."""
+        """Condition measures of a matrix in flat storage."""
         from jointglasso.kernels.row_sums import scaled_row_sums
 
         layout = system.offset, system.size, system.member_start
@@ -134,9 +134,9 @@ class Conditioning:
 
 
 def near_errors(h: FloatArray, g: FloatArray, b: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Errors of the log-determinants of Theta and of a dual point near its inverse, by block; infinite if it is far.
+    """(B,), (B,): errors of the log-determinants of Theta and of a dual point close to its inverse; infinite otherwise.
 
-    From ``b = sum |theta_ij| v_i v_j`` and ``c = sum |D_ij| d_i d_j``; see above.
+    ``b = sum |theta_ij| v_i v_j`` and ``c = sum |D_ij| d_i d_j`` as in the section on large groups above.
     """
     g = _HIGHER_ORDERS * g
     _, s = gap_radii(_HIGHER_ORDERS * (np.maximum(h, 0.0) + g * (b + c)), np.ones_like(h))
@@ -147,30 +147,32 @@ def near_errors(h: FloatArray, g: FloatArray, b: FloatArray, c: FloatArray) -> t
 
 
 def far_error(theta: Conditioning, dual: Conditioning, p: FloatArray) -> FloatArray:
-    """What ``tr M - log det(I + M)`` of each block may be too small by, found as a trace less two log-determinants."""
+    """(B,): error of ``tr M - log det(I + M)`` computed as a trace minus two log-determinants."""
     trace = np.sqrt(p) * theta.eta + (16.0 * _UNIT + 2.0 * _g(2.0 * p)) * theta.sum_b
     return np.asarray(theta.logdet_error + 17.0 * dual.logdet_error + trace)
 
 
 def error_of_sums(chain: float, largest: float) -> float:
-    """Error of a sum whose terms, in absolute values, add up to `largest`; pairwise sums, then `chain` additions."""
+    """Error of a sum with absolute terms adding up to `largest`: pairwise summation, then `chain` additions."""
     return float(_g(np.asarray(_PAIRWISE + chain + 16.0)) * largest)
 
 
-def _gap_error(system: BlockSystem, bounds: Bounds, of: Conditioning) -> FloatArray:
-    """What the gap of each group may be too small by."""
+def _gap_error(system: BlockSystem, bounds: Bounds, conditioning: Conditioning) -> FloatArray:
+    """(G,): upper bound on the rounding error of the gap of each group."""
     weight, p = system.block_weight, system.size.astype(float)
     h = bounds.gap[system.block_group] / weight
-    # A block whose gap was found by squares has a small one, whatever the gap of its group.
-    near, lowest = np.minimum(h, LARGEST_NEAR**2), 1.0 - LARGEST_NEAR
-    delta = of.eta / lowest
-    error = of.products * near + np.sqrt(2.0 * (1.0 + of.products) * near) * delta + delta**2
-    error = np.where((delta <= 0.5) & (of.products <= 0.5), error, np.inf)
-    far = np.isfinite(h) & (h >= 0.99 * surely_near(system))
-    if far.any():
-        factor = factorize(system, bounds.dual, only=far)
+    # The quadratic bound is used for blocks with small gaps only, whatever the gap of the group.
+    small_gap, lowest = np.minimum(h, LARGEST_NEAR**2), 1.0 - LARGEST_NEAR
+    delta = conditioning.eta / lowest
+    error = (
+        conditioning.products * small_gap + np.sqrt(2.0 * (1.0 + conditioning.products) * small_gap) * delta + delta**2
+    )
+    error = np.where((delta <= 0.5) & (conditioning.products <= 0.5), error, np.inf)
+    is_large = np.isfinite(h) & (h >= 0.99 * surely_near(system))
+    if is_large.any():
+        factor = factorize(system, bounds.dual, only=is_large)
         dual = Conditioning.of(system, bounds.dual, factor, np.abs(factor.inverse[system.diagonal]))
-        error = np.where(far, error + far_error(of, dual, p), error)
+        error = np.where(is_large, error + far_error(conditioning, dual, p), error)
     return system.sum_per_group(weight * error)
 
 
@@ -182,7 +184,7 @@ def _objective(
     factor: Factorization,
     logdet_error: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Objective of each group, and how far it may be off."""
+    """(G,), (G,): objective of each group and its rounding error."""
     from jointglasso.kernels.row_sums import product_row_sums
 
     weight, first, diagonal = system.block_weight, system.member_start[:-1], theta[system.diagonal]
@@ -190,27 +192,27 @@ def _objective(
     logs = np.abs(np.log(diagonal)) + np.abs(np.log(factor.inverse[system.diagonal]))
     terms += np.add.reduceat(logs, first)
     penalties = diagonal_penalty * np.add.reduceat(diagonal, first)
-    of_pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
-    pairs = system.sum_pairs_per_group(of_pairs)
+    pair_values = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
+    pairs = system.sum_pairs_per_group(pair_values)
     fused = FusedDiagonal.of(system, penalty)
     if fused is not None:
         pairs = pairs + fused.value(diagonal)
     objective = system.sum_per_group(weight * (trace - factor.logdet) + penalties) + pairs
-    # Pairs of several groups are added one after another, those of a single one pairwise; zeros add no error.
-    chain = system.sum_pairs_per_group((of_pairs != 0.0).astype(float)) if system.n_groups > 1 else _PAIRWISE
+    # Pairs of several groups are summed sequentially, those of a single group pairwise; zeros add no error.
+    chain = system.sum_pairs_per_group((pair_values != 0.0).astype(float)) if system.n_groups > 1 else _PAIRWISE
     if fused is not None:
-        chain = chain + system.sum_per_group(system.size.astype(float))  # those of the diagonal follow one by one
+        chain = chain + system.sum_per_group(system.size.astype(float))  # terms of the diagonal are added sequentially
     chain = chain + 2.0 * system.size.max() + 4.0 * system.n_classes + np.bincount(system.block_group) + 16.0
     largest = system.sum_per_group(weight * terms + penalties) + pairs
     return objective, system.sum_per_group(weight * logdet_error) + _g(chain) * largest
 
 
 def log_determinant_error(system: BlockSystem, matrix: FloatArray, factor: Factorization) -> FloatArray:
-    """What the log-determinant of each block of a factored matrix may be off by."""
+    """(B,): rounding error of the log-determinant of each block of a factored matrix."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         return Conditioning.of(system, matrix, factor, np.abs(factor.inverse[system.diagonal])).logdet_error
 
 
 def sum_error(n: float) -> float:
-    """g(n): what a chain of n operations may be off by, relative to the sum of the sizes of its terms."""
+    """g(n): error of a chain of n operations, relative to the sum of the absolute values of its terms."""
     return float(_g(np.asarray(float(n))))

@@ -1,4 +1,4 @@
-"""Compiling every kernel once, so that the first real solve need not wait."""
+"""Compilation of all kernels into numba's on-disk cache ahead of the first solve."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ import numpy as np
 from jointglasso import tuning
 from jointglasso._threads import available_cores
 
-#: Most processes that help to compile every kernel: more would wait for one another.
-_MOST_HELPERS = 5
+#: Maximal number of compiling processes; more would wait for shared dependencies.
+_MAX_PROCESSES = 5
 
 
 def warm_kernels() -> float:
-    """Run small problems through every solver and rule, filling numba's cache on disk; return the seconds it took.
+    """Run small problems through every solver and rule, which fills numba's cache on disk; return the seconds taken.
 
-    Other processes, one for each further core, begin with the kernels that take longest, and go on with the last of
-    these problems: what one of them compiles the others find or wait for.
+    Other processes, one for each further core, compile the most expensive kernels first and continue with these
+    problems in reverse order; a kernel compiled by one process is read from the cache by the others.
 
     Examples
     --------
@@ -34,10 +34,10 @@ def warm_kernels() -> float:
     >>> seconds = jgl.warm_kernels()  # doctest: +SKIP
     """
     began = time.perf_counter()
-    n_helpers = min(available_cores() - 1, _MOST_HELPERS) if kernel_cache().folder is not None else 0
-    with ExitStack() as helpers:
-        for helper in range(n_helpers):
-            helpers.enter_context(_another_process(f"_run_backwards({helper}, {n_helpers})"))
+    n_processes = min(available_cores() - 1, _MAX_PROCESSES) if kernel_cache().folder is not None else 0
+    with ExitStack() as processes:
+        for number in range(n_processes):
+            processes.enter_context(_subprocess(f"_run_backwards({number}, {n_processes})"))
         for problem in _problems():
             problem()
     return time.perf_counter() - began
@@ -45,21 +45,21 @@ def warm_kernels() -> float:
 
 @contextmanager
 def compile_ahead() -> Iterator[None]:
-    """Let another process compile what a first solve with the group penalty needs last; all of it is needed soon."""
+    """Compile, in another process, the kernels that a first solve with the group penalty reaches last."""
     if available_cores() < 2:
         yield
         return
-    with _another_process("_compile_last()"):
+    with _subprocess("_compile_last()"):
         yield
 
 
 @contextmanager
-def _another_process(call: str) -> Iterator[None]:
-    """Have a function of this module called by another process, which ends here at the latest; nobody depends on it."""
+def _subprocess(call: str) -> Iterator[None]:
+    """Call a function of this module in another process, which is killed when the block ends; failure is ignored."""
     command = [sys.executable, "-c", f"from jointglasso import warm; warm.{call}"]
-    nothing = subprocess.DEVNULL
+    devnull = subprocess.DEVNULL
     try:
-        process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
+        process = subprocess.Popen(command, stdin=devnull, stdout=devnull, stderr=devnull)
     except OSError:
         yield
         return
@@ -71,7 +71,7 @@ def _another_process(call: str) -> Iterator[None]:
 
 
 def _problems() -> list[Callable[[], object]]:
-    """Small problems that need every kernel between them."""
+    """Small problems that together use every kernel."""
     from jointglasso.covariance import SampleCovariance
     from jointglasso.engine.execute import SOLVERS, solve
     from jointglasso.engine.screen import SCREENING
@@ -83,19 +83,19 @@ def _problems() -> list[Callable[[], object]]:
     samples = [rng.standard_normal((30, 8)) + rng.standard_normal((30, 1)) for _ in range(2)]
     source = SampleCovariance(samples, scale="correlation")
     S = np.stack([source.block(k, np.arange(8)) for k in range(2)])
-    # A group too big for the code that sweeps over small ones from end to end.
-    place = np.arange(tuning.SWEPT_BLOCK + 4)
-    chain = np.stack([0.6 ** np.abs(place[:, None] - place)] * 2)
+    # A block above the limit of the kernel for small groups.
+    index = np.arange(tuning.SWEPT_BLOCK + 4)
+    chain = np.stack([0.6 ** np.abs(index[:, None] - index)] * 2)
 
-    def judge() -> None:
+    def evaluate() -> None:
         solution = solve(S, 0.2, 0.1)
         make_problem(source, 0.2, 0.1).objective(solution.precision)
         refit(source, solution)
 
-    # What takes longest comes first and last: that is where processes begin.
+    # The most expensive problems are first and last, where the processes start.
     return [
         partial(solve, chain, 0.2, 0.05),
-        judge,
+        evaluate,
         partial(solve, chain, 0.2, 0.05, solver="newton"),
         *(partial(screen, S, 0.2, 0.1, rule=rule) for rule in RULES),
         *(
@@ -107,26 +107,26 @@ def _problems() -> list[Callable[[], object]]:
         _compile_last,
         partial(lambda_grid, source, penalty="chain"),
         *(
-            partial(solve, matrices, 0.2, 0.1, penalty="chain", solver=solver)  # for all that compare values
+            partial(solve, matrices, 0.2, 0.1, penalty="chain", solver=solver)  # covers all fusion penalties
             for matrices, solver in ((S, "admm"), (S, "proximal_gradient"), (S, "auto"), (chain, "auto"))
         ),
     ]
 
 
-def _run_backwards(helper: int, n_helpers: int) -> None:
-    """Compile one share of the kernels that take longest, then solve the problems from the last one on.
+def _run_backwards(number: int, n_processes: int) -> None:
+    """Compile every `n_processes`-th of the most expensive kernels, then solve the problems in reverse order.
 
-    Those kernels are given types alone: a problem would need others first, the same for all processes, which would
-    wait for one another.
+    The kernels are compiled from argument types: a problem would first need other kernels, the same in all processes,
+    which would wait for each other.
     """
-    for compile_one in _longest()[helper::n_helpers]:
+    for compile_one in _longest()[number::n_processes]:
         compile_one()
     for problem in _problems()[::-1]:
         problem()
 
 
 def _compile_last() -> None:
-    """Compile the sweeps over small groups, nearly half of what a first solve has to compile, and what comes after."""
+    """Compile the column sweeps over small groups (nearly half of the compile time of a first solve) and the refit."""
     from jointglasso.kernels.cache import compile_for
     from jointglasso.kernels.pair_types import GroupPair
     from jointglasso.kernels.support import newton_direction, sandwiched, sweep_support
@@ -139,7 +139,7 @@ def _compile_last() -> None:
 
 
 def _longest() -> list[Callable[[], None]]:
-    """What compiles each of the kernels that take longest, about half of all together; those first that come last."""
+    """Compile functions of the most expensive kernels, about half of the total time, those used last first."""
     from jointglasso.kernels.cache import compile_for
     from jointglasso.kernels.entries import nearest_subgradient, update
     from jointglasso.kernels.pair_types import Entries, FusedPair, GroupPair, Work
@@ -178,28 +178,28 @@ def _compile_big_sweeps(pair: object) -> None:
     n, nn, which, single = x.astype(np.int64), xx.astype(np.int64), x.astype(bool), x.astype(np.float32)
     stack, ascent = Stack(nn, nn, n, n, n, n, x, single, x), Ascent(single, x, SparseColumns(n, n, xx))
     sweep = Sweep(stack, ascent, 0.0, Visited(n, nn, xxx, xx, xx, xxx, which), x)
-    hands = Hands(xx, which, n, x, Own(x, x, x), Room(x, x, x, n, Work(x, n)), n, n, x, x)
-    compile_for(sweep_columns, pair, True, n, n, hands, sweep, Team(n, n, n, n))
+    workspace = Hands(xx, which, n, x, Own(x, x, x), Room(x, x, x, n, Work(x, n)), n, n, x, x)
+    compile_for(sweep_columns, pair, True, n, n, workspace, sweep, Team(n, n, n, n))
 
 
 @dataclass(frozen=True)
 class KernelCache:
-    """Which kernels need not be compiled again."""
+    """State of the on-disk cache of compiled kernels."""
 
     folder: Path | None
-    """Where the compiled code is kept; None if no folder can be written."""
+    """Cache folder; None if no folder is writable."""
     lasting: bool
-    """Whether it is sure to be there for later runs."""
+    """Whether the folder persists for later runs."""
     n_ready: int
-    """Kernels with compiled code there."""
+    """Number of kernels with compiled code in the cache."""
     n_kernels: int
-    """Kernels in all, some of which are only used by rare options."""
+    """Number of all kernels, some of them used by rare options only."""
     sweeps: bool
-    """Whether the kernel of nearly every solve, which takes longest to compile, is among them."""
+    """Whether the kernel of the column sweeps, used by nearly every solve and slowest to compile, is cached."""
 
 
 def kernel_cache() -> KernelCache:
-    """Look which kernels have been compiled on this machine for this version of the package and of Python."""
+    """State of the kernel cache for this machine and this version of the package and of Python."""
     import jointglasso.kernels
     from jointglasso.kernels.cache import cache_lasts, is_kernel
 
@@ -219,6 +219,6 @@ def kernel_cache() -> KernelCache:
 
 
 def _file_name(function: object) -> str:
-    """Beginning of the name under which numba keeps a function: module, name and line."""
+    """Prefix of numba's cache file name of a function: module, name and line."""
     module = function.__module__.rpartition(".")[2]
     return f"{module}.{function.__qualname__}-{function.__code__.co_firstlineno}"  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Flat storage of class blocks, and linear algebra on it."""
+"""Flat storage of class blocks (`BlockSystem`) and linear algebra on it."""
 
 from jointglasso.blocks.system import BlockSystem, build_system
 

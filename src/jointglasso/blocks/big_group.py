@@ -1,8 +1,8 @@
-"""One big group, of which nothing is stored in double precision but what is sparse.
+"""One large group without dense matrices in double precision.
 
-A `BlockSystem` takes a hundred bytes an entry of its blocks, most of them for the index of the pairs. Here the
-covariances are read from the source when they are wanted, some rows at a time, and Theta is a list of pairs; the
-matrix W of the sweeps, in single precision, is all that has an entry for every pair.
+A `BlockSystem` takes a hundred bytes per block entry, most of them for the pair index. Here the covariances are read
+from the source on demand, a block of rows at a time, and Theta is stored as a list of non-zero pairs; only the matrix W
+of the sweeps, in single precision, is dense.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jointglasso.screening.groups import ClassBlocks
 
 @dataclass(frozen=True)
 class BigGroup:
-    """The class blocks of one group, sorted by size like those of a `BlockSystem`."""
+    """Layout of the class blocks of one group, sorted by size as in a `BlockSystem`."""
 
     source: CovarianceSource
     n_classes: int
@@ -35,7 +35,7 @@ class BigGroup:
 
     @classmethod
     def build(cls, source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray) -> BigGroup:
-        """Lay the blocks of a group out."""
+        """Layout of the class blocks of a group."""
         order = np.argsort(blocks.sizes, kind="stable")
         size = blocks.sizes[order]
         members = np.concatenate([blocks.members[blocks.start[b] : blocks.start[b + 1]] for b in order])
@@ -53,55 +53,55 @@ class BigGroup:
 
     @property
     def n_entries(self) -> int:
-        """Entries i < j inside the blocks."""
+        """Number of entries i < j inside the blocks."""
         return int((self.size * (self.size - 1) // 2).sum())
 
     @cached_property
     def variables(self) -> IntArray:
-        """The variables of the group, sorted."""
+        """(U,): the variables of the group, sorted."""
         return np.unique(self.members)
 
     @cached_property
     def local(self) -> IntArray:
-        """Number within the group of each member's variable."""
+        """(M,): index within the group of each member's variable."""
         return np.searchsorted(self.variables, self.members)
 
     @cached_property
     def member_block(self) -> IntArray:
-        """Block of each member."""
+        """(M,): block of each member."""
         return np.repeat(np.arange(len(self.size)), self.size)
 
     @cached_property
     def member_of(self) -> IntArray:
-        """(K, U): member that is a variable of the group in each class; -1: none."""
+        """(K, U): member of each variable of the group in each class; -1 if none."""
         member = np.full((self.n_classes, len(self.variables)), -1, dtype=np.int64)
         member[self.block_class[self.member_block], self.local] = np.arange(len(self.members))
         return member
 
     def held(self, i: IntArray, j: IntArray) -> BoolArray:
-        """(P, K): classes that hold pairs of variables, given by their numbers within the group."""
-        block = np.append(self.member_block, -1)  # of nobody
+        """(P, K): whether pairs, given by indices within the group, lie inside a block of each class."""
+        block = np.append(self.member_block, -1)  # for member -1
         row, column = self.member_of[:, i].T, self.member_of[:, j].T
         return np.asarray((row >= 0) & (block[row] == block[column]))
 
     def positions(self, row: IntArray, column: IntArray) -> IntArray:
-        """Places in flat storage of entries, given by members of one block each."""
+        """Flat positions of entries given by the members of their row and column."""
         block = self.member_block[row]
         first = self.member_start[block]
         return np.asarray(self.offset[block] + (row - first) * self.size[block] + column - first)
 
     def optimal_variance(self, diagonal_penalty: float) -> FloatArray:
-        """Diagonal of the optimal W, which the optimality conditions fix in advance, in the order of `members`."""
+        """(M,): diagonal of the optimal W, which the optimality conditions fix in advance."""
         weight = self.block_weight[self.member_block]
         return np.asarray(self.diagonal() + diagonal_penalty / weight)
 
     def diagonal(self) -> FloatArray:
-        """Diagonal of S, in the order of `members`."""
+        """(M,): diagonal of S."""
         by_class = np.stack([self.source.diagonal(k) for k in range(self.n_classes)])
         return np.asarray(by_class[self.block_class[self.member_block], self.members])
 
     def covariances(self, block: int, rows: IntArray, columns: IntArray) -> FloatArray:
-        """Covariances (m, n) of some variables with others, in the class of a block."""
+        """(m, n): covariances of the variables `rows` and `columns` in the class of a block."""
         k = int(self.block_class[block])
         read = getattr(self.source, "rows", None)
         if read is not None:
@@ -113,17 +113,17 @@ class BigGroup:
 
 @dataclass(frozen=True)
 class Support:
-    """A sparse Theta: pairs i < j of variables, by their numbers within the group, with their values in all classes."""
+    """Sparse Theta: pairs i < j (indices within the group) with their values in all classes, and the diagonal."""
 
     i: IntArray
     j: IntArray
     value: FloatArray
-    """(P, K)."""
+    """(P, K): values of each pair."""
     diagonal: FloatArray
-    """Of each member."""
+    """(M,): diagonal entry of each member."""
 
     def in_order(self, order: IntArray, member: IntArray) -> Support:
-        """By places in an order of the variables; `member` is that of the members which goes with it."""
+        """Theta permuted to `order` (U,) of the variables; `member` (M,) is the matching permutation of the members."""
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         i, j = np.minimum(rank[self.i], rank[self.j]), np.maximum(rank[self.i], rank[self.j])
@@ -131,10 +131,10 @@ class Support:
         return Support(i[sort], j[sort], self.value[sort], self.diagonal[member])
 
 
-def entries_held(penalty: PairPenalty, held: BoolArray) -> Entries:
-    """The entries of pairs that are held by the classes (P, K) marked, as a penalty looks at them."""
-    start = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
-    return Entries(start, np.nonzero(held)[1].copy() if penalty.by_class else ANY_CLASS, UNIFORM, held.shape[1])
+def entries_held(penalty: PairPenalty, in_block: BoolArray) -> Entries:
+    """Argument of penalty methods: the entries of P pairs in the classes marked in `in_block` (P, K)."""
+    start = np.concatenate([[0], np.cumsum(in_block.sum(axis=1))])
+    return Entries(start, np.nonzero(in_block)[1].copy() if penalty.by_class else ANY_CLASS, UNIFORM, in_block.shape[1])
 
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -142,23 +142,23 @@ _NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class SomePairs(BlockSystem):
-    """A system that knows only some pairs of its blocks: in flat storage, the diagonal and then these."""
+    """System restricted to some pairs of its blocks; flat storage holds the diagonal, then these entries."""
 
     row: IntArray = field(default_factory=lambda: _NONE)
     column: IntArray = field(default_factory=lambda: _NONE)
-    """Members of each entry."""
+    """(E,), (E,): members of the row and the column of each entry."""
 
     @classmethod
     def of(cls, group: BigGroup, i: IntArray, j: IntArray) -> SomePairs:
-        """Pairs i < j of a group, by their numbers in it, each of them in some block."""
-        held = group.held(i, j)
-        pair, k = np.nonzero(held)
+        """Restriction to pairs i < j (indices within the group), each inside a block of at least one class."""
+        in_block = group.held(i, j)
+        pair, k = np.nonzero(in_block)
         row, column = group.member_of[k, i[pair]], group.member_of[k, j[pair]]
         S = np.empty(len(row))
         for c in range(group.n_classes):
-            mine = k == c
-            S[mine] = group.source.entries(c, group.members[row[mine]], group.members[column[mine]])
-        at = len(group.members) + np.arange(len(row))
+            in_class = k == c
+            S[in_class] = group.source.entries(c, group.members[row[in_class]], group.members[column[in_class]])
+        positions = len(group.members) + np.arange(len(row))
         return cls(
             n_classes=group.n_classes,
             block_class=group.block_class,
@@ -169,9 +169,9 @@ class SomePairs(BlockSystem):
             member_start=group.member_start,
             members=group.members,
             S=np.concatenate([group.diagonal(), S]),
-            pair_start=np.concatenate([[0], np.cumsum(held.sum(axis=1))]),
-            upper=at,
-            lower=at,
+            pair_start=np.concatenate([[0], np.cumsum(in_block.sum(axis=1))]),
+            upper=positions,
+            lower=positions,
             entry_block=group.member_block[row],
             row=row,
             column=column,
@@ -179,11 +179,11 @@ class SomePairs(BlockSystem):
 
     @cached_property
     def diagonal(self) -> IntArray:
-        """Positions of the diagonal entries."""
+        """(M,): flat positions of the diagonal entries."""
         return np.arange(len(self.members))
 
     def entry_members(self, entries: IntArray | slice = slice(None)) -> tuple[IntArray, IntArray]:
-        """Positions in `members` of the row and the column variable of off-diagonal entries."""
+        """Members (indices into `members`) of the row and the column of off-diagonal entries."""
         return self.row[entries], self.column[entries]
 
     def products_of_members(

@@ -1,8 +1,8 @@
-"""The diagonals of several classes, compared like the pairs: what `fuse_diagonal=True` adds.
+"""Fused diagonal (`fuse_diagonal=True`): the fusion penalty acts on the diagonal entries as well.
 
-A penalty that compares the values of classes then acts on the K-vector of every diagonal entry as well: on differences
-only, and once, where a pair counts twice. The diagonal of the optimal W is no longer known in advance: it is
-``S + (penalty + u) / w`` with u a subgradient of the differences.
+Only the differences between the classes are penalised, and each K-vector of diagonal entries counts once, whereas an
+off-diagonal pair counts twice. The diagonal of the optimal W is then not known in advance: it is
+``S + (penalty + u) / w`` with u a subgradient of the fusion penalty.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
 
 @dataclass(frozen=True)
 class FusedDiagonal:
-    """The diagonal entries of a system, variable by variable; vectors are in the order of the system's members."""
+    """Fusion penalty of the diagonal entries of a system; vectors (M,) are in the order of the system's members."""
 
     system: BlockSystem
     penalty: PairPenalty
-    """Of the K-vector of one variable."""
+    """Penalty of the K-vector of diagonal entries of one variable."""
     order: IntArray
-    """Members by variable and class."""
+    """(M,): members sorted by group, variable and class."""
     entries: Entries
 
     @classmethod
     def of(cls, system: BlockSystem, penalty: PairPenalty) -> FusedDiagonal | None:
-        """None where the diagonals of the classes have nothing to do with one another."""
+        """The fused diagonal of a system; None if the penalty does not couple the diagonals."""
         if penalty.of_diagonal is None:
             return None
         group, classes = (of[system.diagonal_block] for of in (system.block_group, system.block_class))
@@ -45,24 +45,26 @@ class FusedDiagonal:
         return cls(system, penalty.of_diagonal, order, Entries(start, labels, UNIFORM, system.n_classes))
 
     def value(self, diagonal: FloatArray) -> FloatArray:
-        """Penalty of the differences in each group."""
+        """(G,): penalty of the diagonal in each group."""
         group = self.system.block_group[self.system.diagonal_block[self.order[self.entries.start[:-1]]]]
         return bincount(group, self.penalty.value(diagonal[self.order], self.entries), self.system.n_groups)
 
     def update(self, curvature: FloatArray, linear: FloatArray) -> FloatArray:
         """Minimiser of ``sum curvature x^2 / 2 - linear x`` plus the penalty."""
-        return self._back(self.penalty.update(curvature[self.order], linear[self.order], self.entries))
+        return self._to_member_order(self.penalty.update(curvature[self.order], linear[self.order], self.entries))
 
-    def nearest_subgradient(self, diagonal: FloatArray, wanted: FloatArray) -> FloatArray:
-        """Subgradient of the penalty at `diagonal` nearest to `wanted`."""
-        return self._back(self.penalty.nearest_subgradient(diagonal[self.order], wanted[self.order], self.entries))
+    def nearest_subgradient(self, diagonal: FloatArray, target: FloatArray) -> FloatArray:
+        """Subgradient of the penalty at `diagonal` nearest to `target`."""
+        return self._to_member_order(
+            self.penalty.nearest_subgradient(diagonal[self.order], target[self.order], self.entries)
+        )
 
     def face(self, diagonal: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Number of the cluster of neighbours with equal values of each entry, and the slope of the penalty there."""
+        """(M,), (M,): cluster (connected classes with equal values) of each entry, and the gradient of the penalty."""
         cluster, slope = self.penalty.face(diagonal[self.order], self.entries)
-        return self._back(cluster), self._back(slope)
+        return self._to_member_order(cluster), self._to_member_order(slope)
 
-    def _back(self, values: AnyArray) -> AnyArray:
+    def _to_member_order(self, values: AnyArray) -> AnyArray:
         out = np.empty_like(values)
         out[self.order] = values
         return out
@@ -71,7 +73,7 @@ class FusedDiagonal:
 def shrunk_diagonal(
     system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float, point: FloatArray, step: FloatArray
 ) -> FloatArray:
-    """Proximal step of the diagonal penalties from `point`, with the step of each group."""
+    """(M,): proximal step of the diagonal penalties from `point`, with step length (G,) of each group."""
     length = step[system.block_group[system.diagonal_block]]
     shrunk = point - diagonal_penalty * length
     fused = FusedDiagonal.of(system, penalty)
@@ -79,7 +81,7 @@ def shrunk_diagonal(
 
 
 def variance_without_edges(system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float) -> FloatArray:
-    """Diagonal of the optimal W if no variable had an edge; unless diagonals are compared, it is that of every W."""
+    """(M,): diagonal of the optimal W if there were no edges; without a fused diagonal, the optimal one in any case."""
     variance, fused = system.optimal_variance(diagonal_penalty), FusedDiagonal.of(system, penalty)
     if fused is None:
         return variance

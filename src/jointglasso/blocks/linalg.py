@@ -14,7 +14,7 @@ from jointglasso.blocks.system import BlockSystem
 
 @dataclass(frozen=True)
 class Factorization:
-    """Inverses in flat storage, log-determinants, and which blocks are positive definite."""
+    """Inverses in flat storage, log-determinants (B,), and whether blocks are positive definite (B,)."""
 
     inverse: FloatArray
     logdet: FloatArray
@@ -22,48 +22,51 @@ class Factorization:
 
 
 def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None = None) -> Factorization:
-    """Factor and invert every block, or `only` those marked; the others count as not definite."""
+    """Factor and invert every block, or `only` the marked ones; the others are reported as not definite."""
     from jointglasso.kernels.small_blocks import SMALL, factor_and_invert
 
     inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)
-    wanted = np.ones(system.n_blocks, dtype=bool) if only is None else only
+    selected = np.ones(system.n_blocks, dtype=bool) if only is None else only
     n_small = int(np.searchsorted(system.size, SMALL, side="right"))
-    factor_and_invert(flat, system.offset, system.size, wanted[:n_small], inverse, logdet, definite)
+    factor_and_invert(flat, system.offset, system.size, selected[:n_small], inverse, logdet, definite)
 
     def factor_one(block: int) -> None:
-        piece, shape = slice(system.offset[block], system.offset[block + 1]), (system.size[block], system.size[block])
-        logdet[block], definite[block] = _factor_one(flat[piece].reshape(shape), inverse[piece].reshape(shape))
+        positions, shape = (
+            slice(system.offset[block], system.offset[block + 1]),
+            (system.size[block], system.size[block]),
+        )
+        logdet[block], definite[block] = _factor_one(flat[positions].reshape(shape), inverse[positions].reshape(shape))
 
-    big = n_small + np.flatnonzero(wanted[n_small:])
+    big = n_small + np.flatnonzero(selected[n_small:])
     map_on_cores(factor_one, big.tolist(), work=_area(system, big))
-    lost = wanted & ~definite
-    if lost.any():  # numbers, whatever was in that memory before
-        inverse[np.repeat(lost, system.size**2)] = 0.0
+    indefinite = selected & ~definite
+    if indefinite.any():  # overwrites uninitialised memory
+        inverse[np.repeat(indefinite, system.size**2)] = 0.0
     return Factorization(inverse, logdet, definite)
 
 
-def log_determinants(system: BlockSystem, flat: FloatArray, wanted: BoolArray) -> FloatArray:
-    """Log-determinants of the marked blocks; not a number where a block is not definite, or not marked."""
+def log_determinants(system: BlockSystem, flat: FloatArray, selected: BoolArray) -> FloatArray:
+    """(B,): log-determinants of the blocks in `selected`; NaN where a block is not definite or not marked."""
     from jointglasso.kernels.small_blocks import SMALL
 
-    found = np.full(system.n_blocks, np.nan)
+    logdet = np.full(system.n_blocks, np.nan)
 
     def one(block: int) -> float:
         factor = flat[system.offset[block] : system.offset[block + 1]].reshape(system.size[block], -1).copy()
         return log_determinant(factor) if factor_in_place(factor) else np.nan
 
-    big = np.flatnonzero(wanted & (system.size > SMALL))
-    found[big] = map_on_cores(one, big.tolist(), work=_area(system, big))
-    small = wanted & (system.size <= SMALL)
+    big = np.flatnonzero(selected & (system.size > SMALL))
+    logdet[big] = map_on_cores(one, big.tolist(), work=_area(system, big))
+    small = selected & (system.size <= SMALL)
     if small.any():
         factor = factorize(system, flat, only=small)
-        found[factor.definite] = factor.logdet[factor.definite]
-    return found
+        logdet[factor.definite] = factor.logdet[factor.definite]
+    return logdet
 
 
 def _area(system: BlockSystem, blocks: IntArray) -> float:
-    """Numbers in some blocks."""
+    """Number of elements of some blocks."""
     return float((system.size[blocks].astype(float) ** 2).sum())
 
 
@@ -81,6 +84,6 @@ def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
 
 def eigh_stack(stack: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues (m, b) and eigenvectors (m, b, b) of a stack of symmetric matrices."""
-    # NumPy's, which lets other threads run meanwhile, as SciPy's does not.
+    # NumPy's routine releases the interpreter lock, SciPy's does not.
     values, vectors = np.linalg.eigh(stack)
     return values, vectors

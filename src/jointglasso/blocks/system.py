@@ -1,13 +1,12 @@
 """Class blocks in flat storage, with an index of the variable pairs they share.
 
-Two ideas to know:
+Symbols in shapes: K classes, G groups, B blocks, M members (rows of all blocks), P pairs, E entries.
 
-* A matrix variable (S, Theta, ...) is one flat vector: the class blocks one after another, row by row, sorted by
-  size, so that blocks of one size form a stack (m, b, b) without a copy. Nothing is stored between blocks.
-* The penalty sees *entries*: the upper off-diagonal numbers gathered pair by pair, the copies of one pair in
-  different classes side by side (`pair_start` is their CSR index). `gather` and `scatter` go there and back.
-  Forbidden pairs are no entries: the index leaves them out, so that nothing can make them non-zero, and only their
-  places are kept.
+* **Flat storage.** A matrix variable (S, Theta, W, ...) is one vector: the class blocks concatenated, row by row,
+  sorted by size, so that blocks of equal size form a stack (m, b, b) without a copy. Nothing is stored between blocks.
+* **Entries.** Penalties act on the upper off-diagonal elements gathered pair by pair, the copies of a pair in different
+  classes adjacent (`pair_start` is their CSR index). `gather` and `scatter` convert between the two. Forbidden pairs
+  are not indexed and hence always zero; only their flat positions are stored.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from jointglasso.screening.groups import ClassBlocks
 
 
 def bincount(label: IntArray, values: FloatArray, length: int) -> FloatArray:
-    """Sum `values` by `label`; zeros, of the right type, where there is nothing to sum."""
+    """(length,): sums of `values` by `label`, in float64 also for empty input."""
     return np.bincount(label, values, minlength=length).astype(np.float64, copy=False)
 
 
@@ -39,7 +38,11 @@ AnyArray = TypeVar("AnyArray", FloatArray, BoolArray)
 
 @dataclass(frozen=True)
 class BlockSystem:
-    """One or many independent groups of class blocks, ready for a solver."""
+    """One or several independent groups of class blocks with their covariances and pair index.
+
+    `block_class`, `block_group`, `block_weight` and `size` (B,) describe the blocks; `upper` and `lower` (E,) are the
+    flat positions of each entry in the two triangles, and `entry_block` (E,) is its block.
+    """
 
     n_classes: int
     block_class: IntArray
@@ -47,7 +50,7 @@ class BlockSystem:
     block_weight: FloatArray
     size: IntArray
     offset: IntArray
-    """(B + 1,): where each block begins in flat storage."""
+    """(B + 1,): offset of each block in flat storage."""
     member_start: IntArray
     members: IntArray
     """Variables of block b: ``members[member_start[b]:member_start[b + 1]]``, sorted."""
@@ -59,7 +62,7 @@ class BlockSystem:
     pair_factor: FloatArray = field(default_factory=lambda: UNIFORM)
     """(P,): weight of each pair in the penalty; empty where all are 1."""
     forbidden: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Flat positions, in both triangles, of the pairs that are zero by demand."""
+    """Flat positions, in both triangles, of the forbidden pairs."""
 
     @property
     def n_blocks(self) -> int:
@@ -75,26 +78,26 @@ class BlockSystem:
 
     @cached_property
     def diagonal(self) -> IntArray:
-        """Flat positions of the diagonal entries, in the order of `members`."""
+        """(M,): flat positions of the diagonal entries, in the order of `members`."""
         slot = np.arange(len(self.members)) - np.repeat(self.member_start[:-1], self.size)
         return np.repeat(self.offset[:-1], self.size) + slot * (np.repeat(self.size, self.size) + 1)
 
     @cached_property
     def diagonal_block(self) -> IntArray:
-        """Block of each diagonal entry."""
+        """(M,): block of each diagonal entry."""
         return np.repeat(np.arange(self.n_blocks), self.size)
 
     def optimal_variance(self, diagonal_penalty: float) -> FloatArray:
-        """Diagonal of the optimal W, which the optimality conditions fix in advance, in the order of `members`."""
+        """(M,): diagonal of the optimal W, which the optimality conditions fix in advance."""
         return np.asarray(self.S[self.diagonal] + diagonal_penalty / self.block_weight[self.diagonal_block])
 
     @cached_property
     def entry_class(self) -> IntArray:
-        """Class of each entry."""
+        """(E,): class of each entry."""
         return self.block_class[self.entry_block]
 
     def entries(self, penalty: PairPenalty, pairs: IntArray | None = None) -> Entries:
-        """The entries of all pairs, or of some (see `entries_of`), as a penalty looks at them."""
+        """Argument of penalty methods: the entries of all pairs, or of `pairs` (see `entries_of`)."""
         cls = self.entry_class if penalty.by_class else ANY_CLASS
         if penalty.lacking:
             pair = np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
@@ -107,11 +110,11 @@ class BlockSystem:
 
     @cached_property
     def compiled(self) -> Blocks:
-        """The blocks as compiled code sees them."""
+        """The blocks as argument of compiled code."""
         return Blocks(self.offset, self.size, self.member_start, self.block_weight, self.S, self._flat_factor())
 
     def _flat_factor(self) -> FloatArray:
-        """Weight of each pair at its places in flat storage, infinite where forbidden; empty where all are 1."""
+        """Pair weights in flat storage, infinite at forbidden positions; empty where all are 1."""
         if not (len(self.pair_factor) or len(self.forbidden)):
             return UNIFORM
         factor = np.ones(self.S.shape)
@@ -122,28 +125,28 @@ class BlockSystem:
 
     @cached_property
     def entry_factor(self) -> FloatArray:
-        """Weight of the pair of each entry; empty where all are 1."""
+        """(E,): pair weight of each entry; empty where all are 1."""
         return self.of_entries(self.pair_factor) if len(self.pair_factor) else UNIFORM
 
     @cached_property
     def forbidden_block(self) -> IntArray:
-        """Block of each forbidden place."""
+        """Block of each forbidden position."""
         return np.searchsorted(self.offset, self.forbidden, side="right") - 1
 
     @cached_property
     def pair_group(self) -> IntArray:
-        """Independent group of each pair."""
+        """(P,): group of each pair."""
         return self.block_group[self.entry_block[self.pair_start[:-1]]]
 
     @cached_property
     def pair_variables(self) -> tuple[IntArray, IntArray]:
-        """The two variables i < j of each pair; pairs come in the order of (i, j)."""
+        """(P,), (P,): variables i < j of each pair; pairs are sorted by (i, j)."""
         row, column = self.entry_members(self.pair_start[:-1])
         return self.members[row], self.members[column]
 
     @cached_property
     def same_variables(self) -> IntArray | None:
-        """Number of the two variables of each pair, ascending, where several groups hold pairs of the same two."""
+        """(P,): index of the variable pair (i, j), equal for pairs of several groups; None if all are distinct."""
         if self.n_groups <= 1:
             return None
         i, j = self.pair_variables
@@ -151,7 +154,7 @@ class BlockSystem:
         return None if new.all() else np.cumsum(new) - 1
 
     def find_pairs(self, i: IntArray, j: IntArray) -> IntArray:
-        """Numbers of the pairs of variables i < j; -1 where they are in no block together."""
+        """Indices of the pairs of variables i < j; -1 where no block contains both."""
         from jointglasso.kernels.pair_index import PairIndex, find_pairs
 
         index = PairIndex(self.pair_start, self.upper, self.lower, self.entry_block)
@@ -165,28 +168,28 @@ class BlockSystem:
 
     @cached_property
     def largest_block(self) -> IntArray:
-        """Size of the biggest block of each group."""
+        """(G,): size of the largest block of each group."""
         largest = np.zeros(self.n_groups, dtype=np.int64)
         np.maximum.at(largest, self.block_group, self.size)
         return largest
 
     def only_group(self, group: int) -> tuple[BlockSystem, IntArray | slice]:
-        """One group as a system of its own, and the flat positions of its blocks in this one."""
+        """One group as a separate system, and the flat positions of its blocks in this one."""
         return self.only_groups(np.array([group]))
 
     def only_groups(self, groups: IntArray) -> tuple[BlockSystem, IntArray | slice]:
-        """Some groups, made one, as a system of their own, and the flat positions of their blocks in this one."""
+        """Several groups merged into one, as a separate system, and the flat positions of their blocks in this one."""
         if self.n_groups == 1:
             return self, slice(None)
-        wanted = np.zeros(self.n_groups, dtype=bool)
-        wanted[groups] = True
-        blocks = np.flatnonzero(wanted[self.block_group])
+        group_mask = np.zeros(self.n_groups, dtype=bool)
+        group_mask[groups] = True
+        blocks = np.flatnonzero(group_mask[self.block_group])
         size = self.size[blocks]
         offset = np.concatenate([[0], np.cumsum(size * size)])
-        inside: IntArray | slice = slice(int(self.offset[blocks[0]]), int(self.offset[blocks[-1] + 1]))
-        if len(blocks) <= blocks[-1] - blocks[0]:  # others in between
-            inside = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
-        pairs = np.flatnonzero(wanted[self.pair_group])
+        positions: IntArray | slice = slice(int(self.offset[blocks[0]]), int(self.offset[blocks[-1] + 1]))
+        if len(blocks) <= blocks[-1] - blocks[0]:  # not contiguous
+            positions = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
+        pairs = np.flatnonzero(group_mask[self.pair_group])
         entries, pair_start = self.entries_of(pairs)
         number = np.full(self.n_blocks, -1, dtype=np.int64)
         number[blocks] = np.arange(len(blocks))
@@ -194,7 +197,7 @@ class BlockSystem:
         shift = (offset[:-1] - self.offset[blocks])[entry_block]
         members = [np.arange(self.member_start[b], self.member_start[b + 1]) for b in blocks]
         forbidden_block = number[self.forbidden_block]
-        mine = forbidden_block >= 0
+        in_groups = forbidden_block >= 0
         system = BlockSystem(
             n_classes=self.n_classes,
             block_class=self.block_class[blocks],
@@ -204,30 +207,30 @@ class BlockSystem:
             offset=offset,
             member_start=np.concatenate([[0], np.cumsum(size)]),
             members=self.members[np.concatenate(members)],
-            S=self.S[inside],
+            S=self.S[positions],
             pair_start=pair_start,
             upper=self.upper[entries] + shift,
             lower=self.lower[entries] + shift,
             entry_block=entry_block,
             pair_factor=self.pair_factor[pairs] if len(self.pair_factor) else UNIFORM,
-            forbidden=self.forbidden[mine] + (offset[:-1] - self.offset[blocks])[forbidden_block[mine]],
+            forbidden=self.forbidden[in_groups] + (offset[:-1] - self.offset[blocks])[forbidden_block[in_groups]],
         )
-        return system, inside
+        return system, positions
 
     def entries_of(self, pairs: IntArray) -> tuple[IntArray, IntArray]:
-        """Entries of some pairs, one pair after another, and the CSR start of each pair among them."""
+        """Indices of the entries of `pairs`, pair by pair, and their CSR start."""
         counts = self.pair_start[pairs + 1] - self.pair_start[pairs]
         start = np.concatenate([[0], np.cumsum(counts)])
         return np.repeat(self.pair_start[pairs] - start[:-1], counts) + np.arange(start[-1]), start
 
     def stacks(self, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
-        """For each size, the slice of its blocks and the views (m, b, b) of the given flat vectors."""
+        """For each block size b, the slice of its m blocks and the views (m, b, b) of the flat vectors."""
         for first, last, b in self.batches:
-            piece = slice(int(self.offset[first]), int(self.offset[last]))
-            yield slice(first, last), [flat[piece].reshape(last - first, b, b) for flat in flats]
+            positions = slice(int(self.offset[first]), int(self.offset[last]))
+            yield slice(first, last), [flat[positions].reshape(last - first, b, b) for flat in flats]
 
     def entry_members(self, entries: IntArray | slice = slice(None)) -> tuple[IntArray, IntArray]:
-        """Positions in `members` of the row and the column variable of off-diagonal entries."""
+        """Members (indices into `members`) of the row and the column of off-diagonal entries."""
         from jointglasso.kernels.pair_index import members_of_entries
 
         upper, block = self.upper[entries], self.entry_block[entries]
@@ -247,17 +250,17 @@ class BlockSystem:
         return out
 
     def forbidden_members(self) -> tuple[IntArray, IntArray]:
-        """Positions in `members` of the two variables of each forbidden place."""
+        """Members (indices into `members`) of the row and the column of each forbidden position."""
         block = self.forbidden_block
         row, column = np.divmod(self.forbidden - self.offset[block], self.size[block])
         return self.member_start[block] + row, self.member_start[block] + column
 
     def gather(self, flat: FloatArray) -> FloatArray:
-        """Upper off-diagonal entries, pair by pair."""
+        """(E,): upper off-diagonal entries, pair by pair."""
         return flat[self.upper]
 
     def scatter(self, entries: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Flat symmetric blocks with the given entries and diagonal, zero where an entry is forbidden."""
+        """Flat symmetric blocks with the given entries and diagonal, zero at forbidden positions."""
         flat = np.empty(self.S.shape)
         flat[self.upper] = entries
         flat[self.lower] = entries
@@ -267,33 +270,33 @@ class BlockSystem:
 
     @cached_property
     def unit_weights(self) -> bool:
-        """Whether all classes have the weight 1."""
+        """Whether all class weights are 1."""
         return bool((self.block_weight == 1.0).all())
 
     def weigh(self, values: FloatArray, entries: IntArray | slice = slice(None)) -> FloatArray:
-        """Numbers of some entries times the weights of their classes; as they are if these are all 1."""
+        """`values` of entries times their class weights; not copied if these are all 1."""
         return values if self.unit_weights else values * self.block_weight[self.entry_block[entries]]
 
     def sum_per_pair(self, entries: FloatArray) -> FloatArray:
-        """Sum of the numbers of each pair's entries; as they are where each has one."""
+        """(P,): sum over the entries of each pair; not copied if each pair has one entry."""
         return entries if len(entries) == self.n_pairs else np.add.reduceat(entries, self.pair_start[:-1])
 
     def of_entries(self, per_pair: AnyArray) -> AnyArray:
-        """For each entry what its pair has."""
+        """(E,): values (P,) per pair, repeated for each entry."""
         return per_pair if len(self.upper) == self.n_pairs else np.repeat(per_pair, np.diff(self.pair_start))
 
     def sum_pairs_per_group(self, per_pair: FloatArray) -> FloatArray:
-        """Sum of a number per pair over each group."""
+        """(G,): sum of values (P,) over the pairs of each group."""
         if self.n_groups == 1:
             return np.array([per_pair.sum()])
         return bincount(self.pair_group, per_pair, self.n_groups)
 
     def sum_per_block(self, flat: FloatArray) -> FloatArray:
-        """Sum of the entries of each block."""
+        """(B,): sum over the elements of each block."""
         return np.add.reduceat(flat, self.offset[:-1]) if self.n_blocks else np.zeros(0)
 
     def sum_per_group(self, per_block: FloatArray) -> FloatArray:
-        """Sum of a number per block over each group."""
+        """(G,): sum of values (B,) over the blocks of each group."""
         return bincount(self.block_group, per_block, self.n_groups)
 
 
@@ -304,7 +307,7 @@ def build_system(
     pair_weights: PairWeights | None = None,
     n_threads: int = 1,
 ) -> BlockSystem:
-    """Lay out the given class blocks and read their covariances from the source, classes on threads."""
+    """Lay out the class blocks and read their covariances from the source, one class per thread."""
     from jointglasso.kernels.pair_index import PairIndex, index_pairs, mirror_blocks
 
     order = np.argsort(blocks.sizes, kind="stable")
@@ -321,11 +324,11 @@ def build_system(
     slot_of[member_class, members] = slot
     n_entries = int((size * (size - 1) // 2).sum())
     upper, lower, entry_block = (np.empty(n_entries, dtype=np.int64) for _ in range(3))
-    pair_start = np.empty(n_entries + 1, dtype=np.int64)  # of which the end, where classes share pairs, is not touched
+    pair_start = np.empty(n_entries + 1, dtype=np.int64)  # upper bound on the length: classes share pairs
     index = PairIndex(pair_start, upper, lower, entry_block)
     n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, index)
     S = read_blocks(source, block_class, size, offset, member_start, members, n_threads)
-    mirror_blocks(S, offset, size)  # given matrices may be asymmetric in their last digits
+    mirror_blocks(S, offset, size)  # input matrices may be asymmetric by rounding
     system = BlockSystem(
         n_classes=source.n_classes,
         block_class=block_class,
@@ -341,12 +344,12 @@ def build_system(
         lower=lower,
         entry_block=entry_block,
     )
-    system = _with_groups_apart(system)
+    system = _split_pairs_by_group(system)
     return system if pair_weights is None else _with_pair_weights(system, pair_weights)
 
 
-def _with_groups_apart(system: BlockSystem) -> BlockSystem:
-    """Split the pairs whose classes belong to several groups, because no penalty acts between these classes."""
+def _split_pairs_by_group(system: BlockSystem) -> BlockSystem:
+    """Split pairs whose classes belong to several groups, between which the penalty does not act."""
     if system.n_groups == 1:
         return system
     group = system.block_group[system.entry_block]
@@ -366,19 +369,19 @@ def _with_groups_apart(system: BlockSystem) -> BlockSystem:
 
 
 def _with_pair_weights(system: BlockSystem, pair_weights: PairWeights) -> BlockSystem:
-    """Give every pair its weight and take the forbidden ones out of the index."""
+    """Set the pair weights and remove forbidden pairs from the index."""
     factor = pair_weights.factors(*system.pair_variables)
     allowed: BoolArray = np.isfinite(factor)
-    kept = system.of_entries(allowed)
+    entry_allowed = system.of_entries(allowed)
     counts = np.diff(system.pair_start)[allowed]
     return replace(
         system,
         pair_start=np.concatenate([[0], np.cumsum(counts)]),
-        upper=system.upper[kept],
-        lower=system.lower[kept],
-        entry_block=system.entry_block[kept],
+        upper=system.upper[entry_allowed],
+        lower=system.lower[entry_allowed],
+        entry_block=system.entry_block[entry_allowed],
         pair_factor=factor[allowed] if (factor[allowed] != 1.0).any() else UNIFORM,
-        forbidden=np.concatenate([system.upper[~kept], system.lower[~kept]]),
+        forbidden=np.concatenate([system.upper[~entry_allowed], system.lower[~entry_allowed]]),
     )
 
 
@@ -392,26 +395,26 @@ def read_blocks(
     n_threads: int,
     small: int = 32,
 ) -> FloatArray:
-    """Read S of every block: the small ones of a class in one gather, each big one by itself."""
+    """S of every block in flat storage: small blocks of a class in one gather, large blocks separately."""
     S = np.empty(offset[-1])
 
     def read_class(k: int) -> None:
-        mine = np.flatnonzero(block_class == k)
-        little = mine[size[mine] <= small]
-        if len(little):
-            b = size[little]
+        class_blocks = np.flatnonzero(block_class == k)
+        small_blocks = class_blocks[size[class_blocks] <= small]
+        if len(small_blocks):
+            b = size[small_blocks]
             area = b * b
             within = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
             row, column = np.divmod(within, np.repeat(b, area))
-            base = np.repeat(member_start[little], area)
-            target = np.repeat(offset[little], area) + within
+            base = np.repeat(member_start[small_blocks], area)
+            target = np.repeat(offset[small_blocks], area) + within
             S[target] = source.entries(k, members[base + row], members[base + column])
-        for block in mine[size[mine] > small]:
+        for block in class_blocks[size[class_blocks] > small]:
             b = size[block]
             variables = members[member_start[block] : member_start[block + 1]]
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
 
-    # The products of big blocks have the threads of BLAS.
+    # Covariances of large blocks use multi-threaded BLAS.
     shared = offset[-1] >= tuning.WORTH_SHARING and size.max(initial=0) < tuning.WORTH_BLAS_THREADS
     Workers(n_threads if shared else 1).map(read_class, range(source.n_classes))
     return S

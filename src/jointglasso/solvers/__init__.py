@@ -1,4 +1,4 @@
-"""Solvers: each sees a system of class blocks and its allowed pairs, nothing else."""
+"""Solvers: methods that minimise the objective over a `BlockSystem`; they know nothing of screening and tasks."""
 
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.auto import Auto

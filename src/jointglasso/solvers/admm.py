@@ -1,12 +1,12 @@
-"""The paper's solver: ADMM on any partition (its section "Hybrid ADMM").
+"""ADMM on any partition: the solver of the paper (section "Hybrid ADMM").
 
 Scaled augmented Lagrangian, Eq. (9)::
 
     sum_k w_k L(Theta_k) + rho/2 sum_k |Theta_k - Y_k + U_k|_F^2 + P(Y)
 
 Theta is updated block by block through an eigendecomposition, Eq. (10); Y by the proximal operator of the penalty,
-pair by pair; U by the residual. All three live in the flat storage of the blocks, so time and memory of an iteration
-follow the partition. ADMM, GADMM, LADMM and HADMM of the paper are this solver behind `screening=` "none", "global",
+pair by pair; U by the residual. All three are in the flat storage of the blocks, so that time and memory per iteration
+depend on the partition. ADMM, GADMM, LADMM and HADMM of the paper are this solver with `screening=` "none", "global",
 "class" and "hybrid".
 """
 
@@ -28,7 +28,7 @@ from jointglasso.certificate import Bounds
 from jointglasso.solvers.base import SolverResult, SolverTask, reason_to_end
 from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 
-#: The paper's own stopping rule: both residuals, summed over the classes, below this.
+#: Stopping rule of the paper: both residuals, summed over the classes, below this.
 PAPER_TOLERANCE = 1e-6
 
 
@@ -39,8 +39,8 @@ class ADMM:
     Parameters
     ----------
     rho : float, optional
-        Step parameter. By default it starts, for each independent group, at the squared mean variance: the scale of the
-        likelihood's curvature, so that the units of the data do not matter.
+        Step parameter. By default it starts, for each independent group, at the squared mean variance, the scale of the
+        likelihood's curvature, which makes it invariant to the units of the data.
     adapt_rho : bool, default True
         Double or halve rho of a group while its primal and dual residuals are out of balance.
     relaxation : float, default 1.6
@@ -51,10 +51,10 @@ class ADMM:
     check_every : int, default 5
         Iterations between two computations of the gap.
     include_isolated : bool, default False
-        Iterate on variables that are alone in their class as well, as the paper's implementation seems to do,
-        instead of taking their closed form.
+        Iterate on isolated variables as well, as the paper's implementation seems to do, instead of using their closed
+        form.
     warm_dual : bool, default True
-        Give a warm start the dual variable it would have if it were the solution; False starts from zero.
+        Start U of a warm start at the value it would have at the solution; False starts from zero.
 
     Examples
     --------
@@ -91,25 +91,25 @@ class ADMM:
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Iterate Eq. (9)-(10) until the stopping rule holds."""
-        # Several big blocks: one thread each; a single one is left to the threads of BLAS.
+        # Several blocks: one thread each; a single block: multi-threaded BLAS.
         blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
         with blas:
             workers = Workers(task.n_threads)
-            return self._iterate(task, _State.begin(task, self.rho, workers, task.warm and self.warm_dual))
+            return self._iterate(task, _AdmmState.begin(task, self.rho, workers, task.warm and self.warm_dual))
 
-    def _iterate(self, task: SolverTask, state: _State) -> SolverResult:
-        best = _Best(task)
+    def _iterate(self, task: SolverTask, state: _AdmmState) -> SolverResult:
+        best = _BestSoFar(task)
         stopped_by, number = "max_iter", 0
         for number in range(1, task.max_iter + 1):
             try:
                 objective = state.update_theta()
-            except np.linalg.LinAlgError:  # units so far apart that what comes out is no number any more
+            except np.linalg.LinAlgError:  # overflow to NaN for variables in extremely different units
                 stopped_by, number = "rounding", number - 1
                 state.Y = best.theta
                 break
             state.update_y(self.relaxation)
             state.update_u()
-            bounds = best.offer(state.Y) if self._check_due(number, task.max_iter) else None
+            bounds = best.update(state.Y) if self._check_due(number, task.max_iter) else None
             stop = task.report(objective, None if bounds is None else bounds.total_gap)
             solved = bounds is not None and bounds.total_gap <= task.limits(bounds).sum()
             stopped_by = reason_to_end(solved=solved, stop=stop, last=number == task.max_iter)
@@ -127,42 +127,42 @@ class ADMM:
         return self.stopping == "gap" and (number % self.check_every == 0 or number == max_iter)
 
 
-class _Best:
-    """The best point seen, group by group: a later iterate of ADMM can be worse or not positive definite."""
+class _BestSoFar:
+    """Best iterate of each group so far: a later iterate of ADMM can be worse or not positive definite."""
 
     def __init__(self, task: SolverTask) -> None:
         self.task = task
         self.theta = task.start.copy()
         self.bounds: Bounds | None = None
 
-    def offer(self, theta: FloatArray) -> Bounds:
+    def update(self, theta: FloatArray) -> Bounds:
         system = self.task.system
         bounds = self.task.bounds(theta)
         if self.bounds is None:
             self.bounds = self.task.bounds(self.theta)
-        # Where neither gap is known, a positive definite point, with its finite objective, is worth more.
-        neither = np.isinf(bounds.gap) & np.isinf(self.bounds.gap)
-        better = np.where(neither, bounds.objective < self.bounds.objective, bounds.gap <= self.bounds.gap)
-        inside = np.repeat(better[system.block_group], system.size**2)
-        self.theta[inside] = theta[inside]
+        # If neither gap is finite, prefer a positive definite point, whose objective is finite.
+        both_unknown = np.isinf(bounds.gap) & np.isinf(self.bounds.gap)
+        better = np.where(both_unknown, bounds.objective < self.bounds.objective, bounds.gap <= self.bounds.gap)
+        positions = np.repeat(better[system.block_group], system.size**2)
+        self.theta[positions] = theta[positions]
         self.bounds = Bounds(
             np.where(better, bounds.objective, self.bounds.objective),
             np.where(better, bounds.gap, self.bounds.gap),
-            np.where(inside, bounds.dual, self.bounds.dual),
-            _mix(better[system.block_group], inside, bounds.factor, self.bounds.factor),
+            np.where(positions, bounds.dual, self.bounds.dual),
+            _mix(better[system.block_group], positions, bounds.factor, self.bounds.factor),
         )
         return self.bounds
 
     def finish(self, theta: FloatArray) -> tuple[FloatArray, Bounds]:
-        bounds = self.offer(theta)
+        bounds = self.update(theta)
         if np.isinf(bounds.gap).any():
             bounds = self.task.bounds(self.theta, rescue=True)
         return self.theta, bounds
 
 
 @dataclass
-class _State:
-    """Theta, Y and U in flat storage, and rho of each group."""
+class _AdmmState:
+    """Iterates Theta, Y and U in flat storage, and rho (G,) of each group."""
 
     task: SolverTask
     workers: Workers
@@ -173,7 +173,7 @@ class _State:
     Y_before: FloatArray
 
     @classmethod
-    def begin(cls, task: SolverTask, rho: float | None, workers: Workers, with_dual: bool) -> _State:
+    def begin(cls, task: SolverTask, rho: float | None, workers: Workers, with_dual: bool) -> _AdmmState:
         system = task.system
         if rho is None:
             variance = system.optimal_variance(task.diagonal_penalty)
@@ -198,8 +198,8 @@ class _State:
         rho, weight = self.rho[system.block_group], system.block_weight
         logdet = np.empty(system.n_blocks)
 
-        def update(piece: tuple[slice, list[FloatArray]]) -> None:
-            blocks, (S, Y, U, Theta) = piece
+        def update(stack: tuple[slice, list[FloatArray]]) -> None:
+            blocks, (S, Y, U, Theta) = stack
             r, w = rho[blocks, None], weight[blocks, None]
             d, V = eigh_stack(r[:, :, None] * (Y - U) - w[:, :, None] * S)
             # rho x - w / x = d has the positive root below, written without cancellation for d < 0.
@@ -208,11 +208,11 @@ class _State:
             np.matmul(V * x[:, None, :], np.swapaxes(V, 1, 2), out=Theta)
             logdet[blocks] = np.log(x).sum(axis=1)
 
-        self.workers.map(update, list(_pieces(system, system.S, self.Y, self.U, self.Theta)))
+        self.workers.map(update, list(_stacks(system, system.S, self.Y, self.U, self.Theta)))
         return self._objective(logdet)
 
     def update_y(self, relaxation: float) -> None:
-        """Proximal step on every pair; the diagonal has its own penalty."""
+        """Proximal step on every pair and on the diagonal."""
         system, task = self.system, self.task
         relaxed = relaxation * self.Theta + (1.0 - relaxation) * self.Y if relaxation != 1.0 else self.Theta
         self.relaxed = relaxed
@@ -229,11 +229,11 @@ class _State:
         self.U += self.relaxed - self.Y
 
     def paper_residual(self) -> float:
-        """Larger of the paper's two residuals, Frobenius norms per class, summed over the classes."""
+        """Larger of the two residuals of the paper: Frobenius norms per class, summed over the classes."""
         return max(self._sum_of_class_norms(self.Theta - self.Y), self._sum_of_class_norms(self.Y - self.Y_before))
 
     def balance(self, number: int) -> None:
-        """Residual balancing per group: rho doubles or halves, ever more rarely, so that convergence is kept."""
+        """Residual balancing per group: double or halve rho, at decreasing frequency to preserve convergence."""
         if number < 2 or (number & (number - 1) and (number % 10 or number > 200)):
             return
         norm = self._group_norm
@@ -255,7 +255,7 @@ class _State:
     def _objective(self, logdet: FloatArray) -> float:
         """Objective at Theta, which is positive definite at every iteration (Y need not be).
 
-        Forbidden entries are zero in Y and only in the limit in Theta: nothing is charged for them.
+        Forbidden entries are zero in Y but only in the limit in Theta; they are not penalised.
         """
         system, task = self.system, self.task
         likelihood = system.block_weight @ (system.sum_per_block(system.S * self.Theta) - logdet)
@@ -264,8 +264,8 @@ class _State:
         return float(likelihood + diagonal + pairs)
 
 
-def _pieces(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
-    """Stacks of small blocks of one size, and every big block by itself."""
+def _stacks(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
+    """Stacks (m, b, b) of small blocks of equal size, and every large block separately."""
     for blocks, stacks in system.stacks(*flats):
         if stacks[0].shape[1] < tuning.ADMM_THREADED:
             yield blocks, stacks
@@ -275,7 +275,7 @@ def _pieces(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, li
 
 
 def _dual_of_start(task: SolverTask, rho: FloatArray) -> FloatArray:
-    """Scaled dual variable that a start would have if it were the solution.
+    """Scaled dual variable U of a starting point if it were the solution.
 
     Where Theta = Y, Eq. (10) reads ``rho U = w (Theta^{-1} - S)``.
     """
@@ -285,10 +285,10 @@ def _dual_of_start(task: SolverTask, rho: FloatArray) -> FloatArray:
     return np.asarray(scale * (inverse - system.S))
 
 
-def _mix(better: BoolArray, inside: BoolArray, new: Factorization, old: Factorization) -> Factorization:
-    """The new one for the better blocks, whose places in flat storage are `inside`."""
+def _mix(better: BoolArray, positions: BoolArray, new: Factorization, old: Factorization) -> Factorization:
+    """Factorization that takes `new` for the blocks marked `better` (`positions` in flat storage), else `old`."""
     return Factorization(
-        np.where(inside, new.inverse, old.inverse),
+        np.where(positions, new.inverse, old.inverse),
         np.where(better, new.logdet, old.logdet),
         np.where(better, new.definite, old.definite),
     )

@@ -1,8 +1,8 @@
-"""The choice of the method, group by group.
+"""The default solver: choice of the method for each group.
 
-Closed form where the class graphs are forests; sweeps over the columns for all others; Newton's method where these
-leave a gap, and ADMM where Newton's method finds it hard: in groups that are correlated throughout, where sweeps over
-the columns cannot be made.
+Closed form where the class graphs are forests; block coordinate ascent by columns for all others; Newton's method where
+its gap is above the limit; ADMM where Newton's method fails or is too expensive, as in densely correlated groups with
+weighted pairs, to which column sweeps do not apply.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jointglasso.solvers.sweeping import solve_by_sweeps
 
 @dataclass(frozen=True)
 class Auto:
-    """What `solve` does by default."""
+    """Default solver of `solve`."""
 
     name = "auto"
     default_max_iter = 100
@@ -37,7 +37,7 @@ class Auto:
     requires = frozenset({"prox"})
 
     def solve(self, task: SolverTask) -> SolverResult:
-        """Solve every group by what suits it; where Newton's method does not know the penalty, sweeps do it all."""
+        """Solve every group; penalties that do not support Newton's method are solved by `solve_by_sweeps`."""
         if "newton" not in task.penalty.offers:
             return solve_by_sweeps(task)
         strong = strong_pairs(task.system, task.penalty)
@@ -46,21 +46,21 @@ class Auto:
         largest = task.system.size.max(initial=0)
         if task.system.n_groups == 1 and (dense[0] or largest > tuning.SWEPT_BLOCK):
             return _solve_big(task, theta, methods, strong, bool(dense[0]))
-        work = _Work(task, methods, dense)
+        work = _GroupImprovement(task, methods, dense)
         known = _known_at_start(task, theta, strong)
         return improve_to_limits(task, theta, methods, work.improve, known, _admm_iterations(task))
 
 
 def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Theta to begin with, and how each group would be solved if that already were the solution."""
+    """Initial Theta, and (G,) the method to report for each group if it is already the solution."""
     system = task.system
     methods = np.full(system.n_groups, "warm start" if task.warm else "closed form", dtype=object)
     if task.absolute:
         return task.start.copy(), methods
-    # In small groups, sweeps over the columns gain nothing from a start on a spanning forest.
-    swept = suits_columns(task) and system.size.max(initial=0) <= tuning.SWEPT_BLOCK
+    # A start on a spanning forest does not accelerate column sweeps over small groups.
+    only_forests = suits_columns(task) and system.size.max(initial=0) <= tuning.SWEPT_BLOCK
     theta, forest = forest_solution(
-        system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=swept
+        system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=only_forests
     )
     if task.warm:
         keep = np.repeat(~forest[system.block_group], system.size**2)
@@ -70,10 +70,10 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]
 
 
 def _known_at_start(task: SolverTask, theta: FloatArray, strong: BoolArray) -> Bounds | None:
-    """The objective of a diagonal start, where all groups will be improved anyway: their gaps would be for nothing."""
+    """Bounds of a diagonal start without gaps, if every group has strong pairs and will be improved anyway."""
     system = task.system
-    ties = system.sum_pairs_per_group(strong.astype(float))
-    if task.warm or task.absolute or task.max_iter == 0 or not ties.all() or system.gather(theta).any():
+    n_strong = system.sum_pairs_per_group(strong.astype(float))
+    if task.warm or task.absolute or task.max_iter == 0 or not n_strong.all() or system.gather(theta).any():
         return None
     return diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
 
@@ -81,7 +81,7 @@ def _known_at_start(task: SolverTask, theta: FloatArray, strong: BoolArray) -> B
 def _solve_big(
     task: SolverTask, theta: FloatArray, methods: FloatArray, strong: BoolArray, dense: bool
 ) -> SolverResult:
-    """One big group: sweeps and Newton, or ADMM where Newton finds it hard."""
+    """One large group: column sweeps and Newton's method, or ADMM where that exceeds its work limit."""
     taken, sweeps = 0, suits_columns(task) and (dense or not task.absolute)
     if sweeps or not dense:
         limit = tuning.ADMM_WORK if task.room_for_admm else np.inf
@@ -89,97 +89,103 @@ def _solve_big(
         if stopped_by != "work":
             name = "columns, newton" if sweeps else "newton"
             return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))
-    left = _admm_iterations(task) - taken
-    result = ADMM().solve(replace(task, start=theta, warm=task.warm or taken > 0, max_iter=left))
+    n_remaining = _admm_iterations(task) - taken
+    result = ADMM().solve(replace(task, start=theta, warm=task.warm or taken > 0, max_iter=n_remaining))
     return replace(result, n_iter=taken + result.n_iter)
 
 
 @dataclass
-class _Work:
-    """Groups on the way to their gaps."""
+class _GroupImprovement:
+    """Improvement of small groups by column sweeps, Newton's method and ADMM."""
 
     task: SolverTask
     methods: FloatArray
     dense: BoolArray
 
     def improve(self, theta: FloatArray, bounds: Bounds, todo: BoolArray, n_iter: int) -> tuple[int, Bounds]:
-        """Sweeps, Newton's method, ADMM: each on what the one before has left."""
+        """Sweeps, Newton's method, ADMM: each on the groups that the previous method did not solve."""
         task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
-        near = task.absolute or n_iter > 0
-        self.methods[todo] = "columns, newton" if _starts_anew(task) else "newton"
+        warm = task.absolute or n_iter > 0
+        self.methods[todo] = "columns, newton" if _sweeps_first(task) else "newton"
         for_newton = todo & (suits_columns(task) | ~self.dense)
-        taken, after, left = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, near)
-        if left.any() and taken < task.max_iter - n_iter:
-            sweeps = (self.dense | ((largest > tuning.SWEPT_BLOCK) & (not near))) & suits_columns(task)
+        taken, after, unsolved = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, warm)
+        if unsolved.any() and taken < task.max_iter - n_iter:
+            sweeps = (self.dense | ((largest > tuning.SWEPT_BLOCK) & (not warm))) & suits_columns(task)
             taken += newton_on_groups(
-                task, theta, left, limits, task.max_iter - n_iter - taken, work_limit=tuning.ADMM_WORK, sweeps=sweeps
+                task,
+                theta,
+                unsolved,
+                limits,
+                task.max_iter - n_iter - taken,
+                work_limit=tuning.ADMM_WORK,
+                sweeps=sweeps,
             )
         task.keep(lambda: theta)
-        if left.any() or not np.isfinite(after.gap).all():
+        if unsolved.any() or not np.isfinite(after.gap).all():
             after = task.bounds(theta, rescue=True)
-        # Not those within these limits, which may have fallen with the objective since: there is a next time.
-        desperate = ~(after.gap <= limits) & (after.gap > tuning.HOPE * (task.unit + np.abs(after.objective)))
+        # Groups within `limits` are excluded even if the limits have decreased since; the next round solves them.
+        unconverged = ~(after.gap <= limits) & (after.gap > tuning.HOPE * (task.unit + np.abs(after.objective)))
         cut_short = n_iter + taken >= task.max_iter and task.max_iter < Auto.default_max_iter
-        if desperate.any() and not cut_short:
+        if unconverged.any() and not cut_short:
             taken += _admm_on_groups(
-                task, theta, desperate, task.limits(after), _admm_iterations(task) - n_iter - taken
+                task, theta, unconverged, task.limits(after), _admm_iterations(task) - n_iter - taken
             )
-            self.methods[desperate] = "admm"
+            self.methods[unconverged] = "admm"
             after = task.bounds(theta, rescue=True)
         return taken, after
 
     def _sweep(
-        self, theta: FloatArray, bounds: Bounds, todo: BoolArray, limits: FloatArray, max_iter: int, near: bool
+        self, theta: FloatArray, bounds: Bounds, todo: BoolArray, limits: FloatArray, max_iter: int, warm: bool
     ) -> tuple[int, Bounds, BoolArray]:
-        """Sweep over the columns of small groups, more closely where that was not close enough.
+        """Sweep over the columns of small groups, with smaller tolerances until they are within their limits.
 
-        The most sweeps any took, the bounds in the end, and the groups that are still not within their limits.
+        Returns the maximal number of sweeps, the final bounds, and the groups above their limits.
         """
         task, taken = self.task, 0
         if not suits_columns(task):
             return 0, bounds, todo
         swept = todo & (task.system.largest_block <= tuning.SWEPT_BLOCK) & ~self.dense
-        for closer in tuning.CLOSER:
+        for limit_factor in tuning.CLOSER:
             if not swept.any() or taken >= max_iter:
                 break
-            before, inverse = theta.copy(), bounds.inverse if near else np.empty(0)
-            most = min(max_iter - taken, tuning.FEW_SWEEPS)
-            taken += sweep_groups(task, theta, inverse, swept, closer * limits, most)
+            before, inverse = theta.copy(), bounds.inverse if warm else np.empty(0)
+            n_sweeps = min(max_iter - taken, tuning.FEW_SWEEPS)
+            taken += sweep_groups(task, theta, inverse, swept, limit_factor * limits, n_sweeps)
             after = task.bounds(theta)
             todo = todo & ~(after.gap <= limits)
-            # Badly conditioned groups go on from where they were, if that was better.
+            # Badly conditioned groups are reset to the previous point if it was better.
             worse = todo & swept & ~(after.objective <= bounds.objective)
-            back = np.repeat(worse[task.system.block_group], task.system.size**2)
-            theta[back] = before[back]
-            bounds, near, swept = after, True, swept & todo & ~worse
+            restored = np.repeat(worse[task.system.block_group], task.system.size**2)
+            theta[restored] = before[restored]
+            bounds, warm, swept = after, True, swept & todo & ~worse
         return taken, bounds, todo
 
 
 def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:
-    """Improve `theta` in place on dense groups and on those that Newton left unfinished; the most iterations any took.
+    """Improve `theta` in place by ADMM on the groups in `todo`; return the maximal number of iterations.
 
-    Also the last resort for groups so badly conditioned that Newton's model holds nowhere: sure, if slow.
+    The last resort: slow, but reliable in groups so badly conditioned that Newton's quadratic model is useless.
     """
     groups = np.flatnonzero(todo)
     n_threads = task.n_threads if len(groups) == 1 else 1
 
     def solve(group: int) -> int:
-        piece, inside = alone(task, theta, group, limits, max_iter)
-        result = ADMM().solve(replace(piece, n_threads=n_threads))
-        theta[inside] = result.theta  # never worse than the start
+        subtask, positions = alone(task, theta, group, limits, max_iter)
+        result = ADMM().solve(replace(subtask, n_threads=n_threads))
+        theta[positions] = result.theta  # never worse than the start
         task.keep(lambda: theta)
         return result.n_iter
 
-    # Several groups share the cores between them; one has them all to itself.
+    # Several groups share the cores; a single group uses all of them.
     workers = Workers(task.n_threads if len(groups) > 1 else 1)
     return max(workers.map(solve, [int(group) for group in groups]))
 
 
 def _admm_iterations(task: SolverTask) -> int:
-    """Iterations of ADMM are many and cheap: a limit that the caller left alone is not meant for them."""
+    """Iteration limit of ADMM: its own default, which is larger, unless the caller lowered the limit."""
     return ADMM.default_max_iter if task.max_iter >= Auto.default_max_iter else task.max_iter
 
 
-def _starts_anew(task: SolverTask) -> bool:
-    """Whether groups are far enough from their gap to be worth sweeps over their columns before Newton's method."""
+def _sweeps_first(task: SolverTask) -> bool:
+    """Whether column sweeps precede Newton's method; not in a refinement to an absolute gap."""
     return suits_columns(task) and not task.absolute

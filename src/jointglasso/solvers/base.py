@@ -1,4 +1,4 @@
-"""The contract of a solver, and the one meaning of "converged"."""
+"""The solver interface, and the convergence criterion (duality gap) that all solvers share."""
 
 from __future__ import annotations
 
@@ -15,62 +15,62 @@ from jointglasso.blocks.linalg import Factorization
 from jointglasso.certificate import Bounds, bound_groups
 from jointglasso.penalties import PairPenalty
 
-#: Called by a solver after each iteration with the objective of its system and the gap where known; true means stop.
+#: Progress callback ``report(objective, gap or None) -> stop``, called by a solver after each iteration.
 Report = Callable[[float, float | None], bool]
 
 
 @dataclass(frozen=True)
 class SolverTask:
-    """A system of independent groups to solve, each to its own share of the gap allowed to the whole problem."""
+    """A system of independent groups, and the limit on the duality gap of each of them."""
 
     system: BlockSystem
     penalty: PairPenalty
     diagonal_penalty: float
     share: FloatArray
-    """(G,): share of each group in the gap allowed to the whole problem."""
+    """(G,): fraction of the gap limit of the full problem that each group may use."""
     tol: float
-    """Gap allowed to the whole problem, relative to its objective."""
+    """Gap limit of the full problem, relative to its objective."""
     rest: float
-    """Objective of the rest of the problem, as far as it is known."""
+    """Current objective of the groups outside this system."""
     max_iter: int
     start: FloatArray
     """Positive definite Theta in flat storage."""
     unit: float = 1.0
-    """Mean weight of the classes: an objective smaller in size counts as this."""
+    """Mean class weight: lower bound on the magnitude of the objective in relative gaps."""
     known: Bounds | None = None
-    """Bounds of `start`, where they are known."""
+    """Bounds of `start`, if known."""
     warm: bool = False
-    """Whether `start` carries knowledge, rather than being the diagonal start."""
+    """Whether `start` is a warm start rather than the diagonal start."""
     absolute: bool = False
-    """Whether `tol` is a gap rather than relative to the objective."""
+    """Whether `tol` is an absolute gap rather than relative to the objective."""
     n_threads: int = 1
-    """Threads that a solver may use of its own."""
+    """Number of threads the solver may use."""
     room_for_admm: bool = True
-    """Whether there is memory for ADMM, should another method find a big group hard."""
+    """Whether there is enough memory to fall back to ADMM on a large group."""
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], FloatArray]], None] = field(default=lambda theta: None)
-    """Called by methods that take long on one group, with a way to a Theta worth going on from, if it is wanted."""
+    """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
 
     def bounds(self, theta: FloatArray, *, factor: Factorization | None = None, rescue: bool = False) -> Bounds:
         """Objective and duality gap of each group at `theta`."""
         return bound_groups(self.system, theta, self.penalty, self.diagonal_penalty, factor=factor, rescue=rescue)
 
     def allowed_gap(self, objective: float) -> float:
-        """Gap allowed to the whole problem when the objective of this system is as given."""
+        """Gap limit of the full problem if this system has the given objective."""
         return self.tol if self.absolute else self.tol * max(self.unit, abs(self.rest + objective))
 
     def limits(self, bounds: Bounds) -> FloatArray:
-        """Largest duality gap allowed to each group, given the objective reached so far."""
+        """(G,): gap limit of each group at the current objective."""
         return self.share * self.allowed_gap(bounds.total_objective)
 
     def unsolved(self, bounds: Bounds) -> BoolArray:
-        """House rule: converged means the duality gap and nothing else."""
+        """(G,): groups whose duality gap exceeds its limit; convergence is decided by the gap alone."""
         return ~(bounds.gap <= self.limits(bounds))
 
 
 @dataclass(frozen=True)
 class SolverResult:
-    """Where a solver ended: a sparse, positive definite Theta in flat storage with its bounds."""
+    """Final iterate of a solver: a sparse, positive definite Theta in flat storage with its bounds."""
 
     theta: FloatArray
     bounds: Bounds
@@ -78,48 +78,48 @@ class SolverResult:
     stopped_by: str
     """"tolerance", "paper's rule", "max_iter", "callback" or "rounding"."""
     methods: list[str]
-    """How each group was solved."""
+    """(G,): name of the method that solved each group."""
 
 
 def reason_to_end(*, solved: bool, stop: bool, last: bool, stuck: bool = False) -> str:
-    """What ends an iteration, the first that holds: the gap, rounding, somebody's wish, the limit; empty if nothing."""
+    """Stopping reason, the first that applies: tolerance, rounding, callback, iteration limit; empty to continue."""
     reasons = {"tolerance": solved, "rounding": stuck, "callback": stop, "max_iter": last}
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 class GroupSolver(Protocol):
-    """A method that solves a system of class blocks."""
+    """Protocol of a method that solves a system of class blocks."""
 
     @property
     def name(self) -> str:
-        """Name by which `solve` knows the method."""
+        """Name of the method in ``solve(solver=...)``."""
 
     @property
     def default_max_iter(self) -> int:
-        """Iterations allowed when the caller sets no limit."""
+        """Default iteration limit."""
 
     @property
     def include_isolated(self) -> bool:
-        """Whether variables alone in their class are iterated too, instead of solved in closed form."""
+        """Whether isolated variables are iterated too, instead of solved in closed form."""
 
     @property
     def lockstep(self) -> bool:
-        """Whether all groups are to be given as one system and iterated together."""
+        """Whether all groups are passed as one system and iterated together."""
 
     @property
     def bytes_per_entry(self) -> float:
-        """Peak bytes for each entry b^2 of the blocks that are solved together: matrices, their pair index, scratch."""
+        """Peak bytes per block entry (b^2 of them per block): matrices, pair index and workspace."""
 
     @property
     def requires(self) -> frozenset[str]:
-        """What a penalty must offer (`PairPenalty.offers`)."""
+        """Capabilities that a penalty must support (`PairPenalty.offers`)."""
 
     def solve(self, task: SolverTask) -> SolverResult:
-        """Solve to the task's gap limits."""
+        """Solve to the gap limits of the task."""
 
 
 def diagonal_start(system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float) -> FloatArray:
-    """Optimal Theta if there were no edges: diagonal, as a rule with the variances that the optimum has anyway."""
+    """Diagonal Theta, optimal if there were no edges; its variances are those of the optimum unless they are fused."""
     start = np.zeros(system.S.shape)
     start[system.diagonal] = 1.0 / variance_without_edges(system, penalty, diagonal_penalty)
     return start

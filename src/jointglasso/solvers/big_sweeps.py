@@ -1,7 +1,7 @@
-"""A big group solved by sweeps over its columns alone, with sixteen bytes an entry of its blocks at most.
+"""Solution of a large group by column sweeps only, with at most sixteen bytes per block entry.
 
-Covariances in single precision are read once for the sweeps; the certificate reads them again, in double precision,
-some rows at a time. See `dual_point.py` for what is proved, and how.
+The sweeps read the covariances once, in single precision; the certificate (`dual_point.py`) reads them again in double
+precision, a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jointglasso.solvers.dual_point import DualPoint, mirror, rows_at_once
 
 @dataclass(frozen=True)
 class BigTask:
-    """A big group to be solved until its gap is no more than `limit` of its objective."""
+    """A large group, and the limit on its duality gap as a function of its objective."""
 
     group: BigGroup
     penalty: PairPenalty
@@ -37,57 +37,57 @@ class BigTask:
     max_iter: int
     n_threads: int
     start: Support | None = None
-    """Where to start from, if that is known better than the diagonal."""
+    """Warm start; None for the diagonal start."""
     W: NDArray[np.float32] | None = None
-    """The W that goes with it, as the blocks store it, where sweeps have left one; else its inverse is asked for."""
+    """W of earlier sweeps at `start`, in the storage order of the blocks; else the inverse of `start` is computed."""
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], Support]], None] = field(default=lambda theta: None)
-    """Called after each sweep, with a way to a Theta worth going on from, if it is wanted."""
+    """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
     matrices: DeviceMatrices | None = None
-    """Where the matrices of the certificate are factored, if not here."""
+    """Device that factors the matrices of the certificate; None for the CPU."""
 
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
-    """The best point found, the number of sweeps, and what ended them."""
+    """Best point, number of sweeps and stopping reason."""
     best = None if task.start is None or task.W is not None else at_inverse(task, task.start)
     if best is not None and best.gap <= task.limit(best.objective):
         return best, 0, "tolerance"
-    ascent, why = _begin(task, best), "max_iter"
-    objective, number, wanted, unseen = _at_the_diagonal(task), 0, np.inf, -np.inf
-    current = False  # whether the best point is one of this W
+    ascent, reason = _start_ascent(task, best), "max_iter"
+    objective, number, threshold, unchecked_cost = _diagonal_objective(task), 0, np.inf, -np.inf
+    is_current = False  # whether the best point belongs to the current W
     while number < task.max_iter:
-        if task.report(objective, best.gap if best is not None and current else None):
-            why = "callback"
+        if task.report(objective, best.gap if best is not None and is_current else None):
+            reason = "callback"
             break
         ascent.sweep()
-        number, unseen, current = number + 1, unseen + ascent.cost, False
-        settled, limit = not ascent.change > tuning.SETTLED, task.limit(objective)
-        if ascent.rough_gap <= min(limit, wanted) or unseen > ascent.look_cost or settled:
-            found, unseen, gap = _point(task, ascent), 0.0, np.inf
-            if found.definite:
-                best, current = _better(task, ascent, found, best), True
+        number, unchecked_cost, is_current = number + 1, unchecked_cost + ascent.cost, False
+        converged, limit = not ascent.change > tuning.SETTLED, task.limit(objective)
+        if ascent.rough_gap <= min(limit, threshold) or unchecked_cost > ascent.look_cost or converged:
+            candidate, unchecked_cost, gap = _point(task, ascent), 0.0, np.inf
+            if candidate.definite:
+                best, is_current = _better_point(task, ascent, candidate, best), True
                 objective, gap = min(objective, best.objective), best.gap
             solved = gap <= task.limit(objective)
-            if ended := reason_to_end(solved=solved, stuck=settled, stop=False, last=number == task.max_iter):
-                why = ended
+            if stop_reason := reason_to_end(solved=solved, stuck=converged, stop=False, last=number == task.max_iter):
+                reason = stop_reason
                 break
-            wanted = next_look(ascent.rough_gap, limit, gap)
+            threshold = next_look(ascent.rough_gap, limit, gap)
         else:
             task.keep(lambda: _theta(task.penalty, ascent))
-    if best is None or not current:
-        best = _better(task, ascent, _point(task, ascent), best)
+    if best is None or not is_current:
+        best = _better_point(task, ascent, _point(task, ascent), best)
     task.report(min(objective, best.objective), best.gap)
-    return best, number, why
+    return best, number, reason
 
 
-def _at_the_diagonal(task: BigTask) -> float:
-    """Objective of the best diagonal Theta."""
+def _diagonal_objective(task: BigTask) -> float:
+    """Objective of the optimal diagonal Theta."""
     group, variance = task.group, task.group.optimal_variance(task.diagonal_penalty)
     return float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
 
 
 def _point(task: BigTask, ascent: ColumnAscent, theta: Support | None = None) -> DualPoint:
-    """W as it is, with the Theta that it gives or a given one."""
+    """The current W with Theta computed from it, or with a given Theta."""
     return DualPoint(
         task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.arranged,
         _theta(task.penalty, ascent) if theta is None else theta, ascent.ascent.W, task.n_threads,
@@ -95,19 +95,23 @@ def _point(task: BigTask, ascent: ColumnAscent, theta: Support | None = None) ->
     )  # fmt: skip
 
 
-def _better(task: BigTask, ascent: ColumnAscent, found: DualPoint, best: DualPoint | None) -> DualPoint:
-    """The point found, or the best Theta so far with its W, whichever has the smaller objective; else the diagonal."""
+def _better_point(task: BigTask, ascent: ColumnAscent, candidate: DualPoint, best: DualPoint | None) -> DualPoint:
+    """`candidate`, or the best Theta so far with the current W, by objective; else the diagonal Theta."""
     if best is not None:
-        return found if found.definite and found.objective <= best.objective else _point(task, ascent, best.found)
-    if found.definite:
-        return found
-    nobody = np.empty(0, dtype=np.int64)
+        return (
+            candidate
+            if candidate.definite and candidate.objective <= best.objective
+            else _point(task, ascent, best.found)
+        )
+    if candidate.definite:
+        return candidate
+    no_pairs = np.empty(0, dtype=np.int64)
     variance = task.group.optimal_variance(task.diagonal_penalty)
-    return _point(task, ascent, Support(nobody, nobody, np.empty((0, task.group.n_classes)), 1.0 / variance))
+    return _point(task, ascent, Support(no_pairs, no_pairs, np.empty((0, task.group.n_classes)), 1.0 / variance))
 
 
 def at_inverse(task: BigTask, theta: Support) -> DualPoint:
-    """A given Theta with its own inverse as dual point; not a number where it is not definite."""
+    """A given Theta with its inverse as dual point; NaN where it is not definite."""
     group = task.group
     order = np.arange(len(group.variables))
     W = np.full(int(group.offset[-1]), np.nan, dtype=np.float32)
@@ -125,103 +129,102 @@ def at_inverse(task: BigTask, theta: Support) -> DualPoint:
     return point
 
 
-def _begin(task: BigTask, near: DualPoint | None) -> ColumnAscent:
-    """W at S with its optimal diagonal, shrunk as far as the penalty allows where the diagonal is not penalised.
+def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
+    """Initial W: that of earlier sweeps, the dual point of a definite warm start, or S with the optimal diagonal.
 
-    Or where earlier sweeps left it, or at the dual point of a start, if that is definite.
+    In the last case the off-diagonal is shrunk within the dual ball if the diagonal penalty is small.
     """
     from jointglasso.kernels.small_columns import NEGLIGIBLE
 
     group, penalty = task.group, task.penalty
     n, variance = len(group.variables), group.optimal_variance(task.diagonal_penalty)
     workers = Workers(task.n_threads)
-    S = _read(group, workers)
-    nobody = np.empty(0, dtype=np.int64)
-    start = Support(nobody, nobody, np.empty((0, group.n_classes)), 1.0 / variance)
+    S = _read_covariances(group, workers)
+    no_pairs = np.empty(0, dtype=np.int64)
+    start = Support(no_pairs, no_pairs, np.empty((0, group.n_classes)), 1.0 / variance)
     if task.start is not None and task.W is not None:
-        start, W, ties, change = task.start, task.W, (task.start.i, task.start.j), tuning.NEAR_CHANGE
-    elif near is not None and np.isfinite(near.gap):
-        start, W, ties, change = near.found, near.W, (near.found.i, near.found.j), tuning.WARM_CHANGE
+        start, W, conflicts, change = task.start, task.W, (task.start.i, task.start.j), tuning.NEAR_CHANGE
+    elif warm is not None and np.isfinite(warm.gap):
+        start, W, conflicts, change = warm.found, warm.W, (warm.found.i, warm.found.j), tuning.WARM_CHANGE
         for block in range(len(group.size)):
-            dual = near.dense_dual(block)
+            dual = warm.dense_dual(block)
             mirror(dual)
             W[group.offset[block] : group.offset[block + 1]] = dual.ravel()
     else:
-        W, ties, change = S.copy(), _strong(group, penalty, S, workers), 1.0
-        at = _diagonal(group)
+        W, conflicts, change = S.copy(), _strong_pairs(group, penalty, S, workers), 1.0
+        diagonal = _diagonal(group)
         if task.diagonal_penalty < NEGLIGIBLE * penalty.reach(group.n_classes):
-            W[at] = 0.0
+            W[diagonal] = 0.0
             largest = float(group.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
             W *= 1.0 - min(1.0, penalty.reach(group.n_classes) / largest) if largest > 0.0 else 1.0
-        W[at] = variance
+        W[diagonal] = variance
     ends = np.concatenate([start.i, start.j]), np.concatenate([start.j, start.i])
     columns = as_columns(n, *ends, np.concatenate([start.value, start.value]))
     return ColumnAscent.over(
-        group, penalty, group.local, Ascent(W, start.diagonal, columns), (S, UNIFORM), ties, change, task.n_threads
+        group, penalty, group.local, Ascent(W, start.diagonal, columns), (S, UNIFORM), conflicts, change, task.n_threads
     )
 
 
 def _diagonal(group: BigGroup) -> IntArray:
-    """Places of the diagonal in flat storage."""
+    """Flat positions of the diagonal entries."""
     slot = np.arange(len(group.members)) - group.member_start[group.member_block]
     return np.asarray(group.offset[group.member_block] + slot * (group.size[group.member_block] + 1))
 
 
-def _read(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
-    """Covariances of all blocks in single precision."""
+def _read_covariances(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
+    """Covariances of all blocks in flat storage, single precision."""
     S = np.empty(int(group.offset[-1]), dtype=np.float32)
 
-    def rows(at: tuple[int, int]) -> None:
-        block, first = at
-        b, some = group.size[block], slice(first, first + tuning.ROWS_AT_ONCE)
+    def read_rows(tile: tuple[int, int]) -> None:
+        block, first = tile
+        b, rows = group.size[block], slice(first, first + tuning.ROWS_AT_ONCE)
         variables = group.members[group.member_start[block] : group.member_start[block + 1]]
         matrix = S[group.offset[block] : group.offset[block + 1]].reshape(b, b)
-        matrix[some] = group.covariances(block, variables[some], variables)
+        matrix[rows] = group.covariances(block, variables[rows], variables)
 
-    pieces = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, tuning.ROWS_AT_ONCE)]
+    tiles = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, tuning.ROWS_AT_ONCE)]
     with single_threaded_blas() if workers.n_threads > 1 else nullcontext():
-        workers.map(rows, pieces)
+        workers.map(read_rows, tiles)
     return S
 
 
-def _strong(
+def _strong_pairs(
     group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32], workers: Workers
 ) -> tuple[IntArray, IntArray]:
-    """Pairs outside the dual ball: the columns of which are better not visited together at first."""
+    """Pairs (i, j) with w S outside the dual ball; their columns should not share a batch in the first sweep."""
     from jointglasso.kernels.dual_rows import Reach, Rows, count_inside
 
     n, n_classes, step = len(group.variables), group.n_classes, rows_at_once(len(group.variables))
-    stack = Order.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S stands in the place of W
+    stack = Order.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S takes the place of W
     exact = Reach(np.zeros(n_classes), np.zeros((n_classes, n)), 0.0, True)
 
-    def some(first: int) -> IntArray:
+    def mark_rows(first: int) -> IntArray:
         mark = np.zeros((min(first + step, n) - first, n), dtype=bool)
         rows = Rows(first, np.zeros((n_classes, len(mark)), dtype=np.int64))
         count_inside(penalty.pair, rows, stack, S, exact, penalty.room(n_classes), mark)
         return first * n + np.flatnonzero(mark)
 
-    return np.divmod(np.concatenate(workers.map(some, range(0, n, step))), n)
+    return np.divmod(np.concatenate(workers.map(mark_rows, range(0, n, step))), n)
 
 
 def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> Support:
-    """Theta from the columns, with the zeros that W asks for.
+    """Theta from the columns: one proximal step from the mean of the two column estimates of each pair.
 
-    The two columns of a pair agree only in the limit; one step of the proximal operator from their mean makes the pairs
-    zero that lie inside their dual ball and can become so.
+    The two estimates agree only in the limit; the step sets pairs inside their dual ball to zero.
     """
     i, j, value = ascent.pairs()
     rank = np.empty_like(ascent.order)
     rank[ascent.order] = np.arange(len(rank))
     block_of, slot_of = ascent.stack.block_of[:, rank], ascent.stack.slot_of[:, rank]
-    held = (block_of[:, i] == block_of[:, j]).T & (block_of[:, i] >= 0).T
-    pair, k = np.nonzero(held)
+    in_block = (block_of[:, i] == block_of[:, j]).T & (block_of[:, i] >= 0).T
+    pair, k = np.nonzero(in_block)
     block, a, b = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
     size, base, weight = ascent.blocks.size[block], ascent.blocks.offset[block], ascent.blocks.block_weight[block]
     W, S = ascent.ascent.W, ascent.stack.S
-    own, other, there = (W[base + at].astype(float) for at in (a * (size + 1), b * (size + 1), a * size + b))
-    curvature = weight * (own * other + there * there)
-    linear = curvature * value[held] + weight * (there - S[base + a * size + b])
+    w_ii, w_jj, w_ij = (W[base + index].astype(float) for index in (a * (size + 1), b * (size + 1), a * size + b))
+    curvature = weight * (w_ii * w_jj + w_ij * w_ij)
+    linear = curvature * value[in_block] + weight * (w_ij - S[base + a * size + b])
     value = np.zeros_like(value)
-    value[held] = penalty.update(curvature, linear, entries_held(penalty, held))
-    kept = (value != 0.0).any(axis=1)
-    return Support(i[kept], j[kept], value[kept], ascent.precision)
+    value[in_block] = penalty.update(curvature, linear, entries_held(penalty, in_block))
+    nonzero = (value != 0.0).any(axis=1)
+    return Support(i[nonzero], j[nonzero], value[nonzero], ascent.precision)

@@ -1,13 +1,13 @@
-"""Exact solution of groups whose class graphs are forests, and a start for others.
+"""Closed-form solution of groups whose class graphs are forests, and a starting point for others.
 
 If the strong edges of every class form a forest, the optimal W on each edge {i, j} solves the two-variable problem of
-that edge alone, over the classes that have it, and Theta follows from W edge by edge::
+that edge over the classes that have it, and Theta follows from W edge by edge::
 
     theta_ij = -W_ij / (W_ii W_jj - W_ij^2),    theta_ii = (1 + sum_j W_ij^2 / (W_ii W_jj - W_ij^2)) / W_ii
 
-This is exact wherever the optimality conditions hold on the pairs that are no edges; the duality gap, which
-is then zero up to rounding, is the check. With cycles the same formulas on a maximum spanning forest give a positive
-definite start close to the solution.
+This is exact if the optimality conditions hold on all other pairs; the duality gap, which is then zero up to
+rounding, verifies it. With cycles, the same formulas on a maximum spanning forest give a positive definite starting
+point close to the solution.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jointglasso.penalties import UNIFORM, PairPenalty
 
 
 def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
-    """Pairs outside the dual ball, which an empty graph would leave unexplained."""
+    """(P,): pairs with w S outside the dual ball, which violate the optimality conditions of the empty graph."""
     return ~penalty.inside(system.weigh(system.gather(system.S)), system.entries(penalty))
 
 
@@ -36,18 +36,18 @@ def forest_solution(
     *,
     only_forests: bool = False,
 ) -> tuple[FloatArray, BoolArray]:
-    """Theta in flat storage from the closed form, and which groups are forests, given the strong pairs.
+    """Theta in flat storage from the closed form, and (G,) whether each group is a forest, given the strong pairs.
 
-    With `only_forests`, the others get the diagonal start.
+    With `only_forests`, the other groups get the diagonal start.
     """
     from jointglasso.kernels.forest import forest_covariances, spanning_forest
 
     pairs = np.flatnonzero(strong)
     entries, start = system.entries_of(pairs)
-    at = system.upper[entries]
+    positions = system.upper[entries]
     row, column = system.entry_members(entries)
     weight = system.block_weight[system.entry_block[entries]]
-    S = system.S[at]
+    S = system.S[positions]
     variance = system.optimal_variance(diagonal_penalty)
     product = variance[row] * variance[column]
     factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
@@ -68,9 +68,9 @@ def forest_solution(
     parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
     workers.run(forest_covariances, parts, start, factor, taken, (S, weight, product), penalty.pair, W)
     value = -W / (product - W * W)
-    share = -value * W
-    extra = bincount(row, share, len(variance)) + bincount(column, share, len(variance))
+    term = -value * W
+    extra = bincount(row, term, len(variance)) + bincount(column, term, len(variance))
     theta = np.zeros(system.S.shape)
-    theta[at] = theta[system.lower[entries]] = value
+    theta[positions] = theta[system.lower[entries]] = value
     theta[system.diagonal] = (1.0 + extra) / variance
     return theta, forest

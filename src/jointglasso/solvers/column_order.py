@@ -1,4 +1,4 @@
-"""The variables of a big group in the order in which sweeps visit their columns."""
+"""Permutation of the variables of a large group into the order of the column sweeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jointglasso.screening.groups import places_in_blocks
 
 
 class ClassBlocksInStorage(Protocol):
-    """The class blocks of one group, one after another."""
+    """Layout of the class blocks of one group in flat storage (of a `BlockSystem` or a `BigGroup`)."""
 
     @property
     def n_classes(self) -> int: ...
@@ -35,39 +35,39 @@ class ClassBlocksInStorage(Protocol):
 
 @dataclass(frozen=True)
 class Order:
-    """The members of the blocks in some order of the variables."""
+    """Members (rows of the class blocks) sorted by a permutation of the variables."""
 
     blocks: ClassBlocksInStorage
     variable: IntArray
-    """Variable of each member, ascending within a block."""
+    """(M,): rank of each member's variable in the permutation, ascending within a block."""
     member: IntArray
-    """Member of the blocks, as these store them, behind each member."""
+    """(M,): index of each member in the original storage."""
 
     @classmethod
     def by(cls, blocks: ClassBlocksInStorage, rank: IntArray) -> Order:
-        """The order in which the members of a block have ascending ranks, those of their variables."""
+        """Sort the members of each block by `rank` (M,), the rank of their variables."""
         block = np.repeat(np.arange(len(blocks.size)), blocks.size)
         member = np.lexsort((rank, block))
         return cls(blocks, rank[member], member)
 
     @property
     def slots(self) -> list[IntArray]:
-        """Place in the blocks' own order, for each block."""
+        """For each block, the original rows in permuted order."""
         return [self.member[a:b] - a for a, b in pairwise(self.blocks.member_start)]
 
     def places(self) -> tuple[IntArray, IntArray]:
-        """(K, U): block of each variable in each class and its place there, -1: in none."""
+        """(K, U), (K, U): block of each variable in each class and its row there; -1 if it is in none."""
         shape = self.blocks.n_classes, int(self.variable.max(initial=-1)) + 1
         return places_in_blocks(self.blocks.block_class, self.blocks.size, self.variable, shape)
 
     def stack(self, S: Any, factor: Any) -> Stack:
-        """The blocks in this order, with their covariances and the weights of the pairs."""
+        """The permuted blocks with their covariances and pair weights."""
         b = self.blocks
         return Stack(*self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, factor)
 
 
 def as_columns(n_variables: int, row: IntArray, other: IntArray, value: FloatArray) -> SparseColumns:
-    """Columns with the given numbers (n, K), each of them once, sorted."""
+    """Sparse columns with values (n, K) at the distinct positions (row, other), sorted."""
     order = sparse.coo_array((np.arange(len(row)), (row, other)), shape=(n_variables, n_variables)).tocsr()
     order.sort_indices()
     return SparseColumns(order.indptr.astype(np.int64), order.indices.astype(np.int64), value[order.data])

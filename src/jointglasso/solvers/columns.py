@@ -1,12 +1,13 @@
-"""Sweeps over the columns of a big group: near the solution for the price of a few iterations of Newton's method.
+"""Column sweeps over a large group: block coordinate ascent on the dual problem.
 
-Block coordinate ascent on the dual problem (the graphical lasso's own method, for K classes): one sweep reads as many
-rows of W as Theta has non-zeros, where one iteration of Newton's method factors and inverts it, and its progress hardly
-suffers from badly conditioned data, which make Newton's first steps short. See `kernels.columns`.
+This is the algorithm of the graphical lasso for K classes. A sweep reads as many rows of W as Theta has non-zeros,
+whereas an iteration of Newton's method factors and inverts Theta, and it is hardly affected by bad conditioning, which
+makes the first Newton steps short. See `kernels.columns`.
 
-Columns without a pair between them are visited together, on all threads, from the same W (`kernels.column_batches`).
-The variables are put into an order in which such batches lie side by side: by the strong pairs first, by the non-zero
-ones when these are known. Batches do not depend on the number of threads, and so the result does not.
+Columns without a non-zero pair between them form a batch that is updated in parallel from the same W
+(`kernels.column_batches`). A graph colouring permutes the variables so that batches are contiguous: of the graph of
+strong pairs at first, of the non-zero pairs later. The batches, and hence the results, do not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from jointglasso.solvers.column_order import ClassBlocksInStorage, Order, as_col
 
 
 def next_look(rough_gap: float, limit: float, gap: float) -> float:
-    """Estimate of the gap at which another look promises one within its limit, given what the last look found."""
+    """Gap estimate at which to make the next gap check, from estimate and gap of the last check."""
     return tuning.NEXT_LOOK * rough_gap * (limit / max(gap, limit) if np.isfinite(gap) else 1.0)
 
 
 def suits_columns(task: SolverTask) -> bool:
-    """Whether sweeps can be made over the columns of a group: every pair is penalised.
+    """Whether column sweeps apply to the groups of a task: every pair must be penalised.
 
-    Where Newton's method can be used instead, weighted and forbidden pairs are left to it.
+    For penalties that support Newton's method, systems with weighted or forbidden pairs are solved by it.
     """
     system = task.system
     if task.penalty.scale == 0.0 or "columns" not in task.penalty.offers:
@@ -49,55 +50,57 @@ def suits_columns(task: SolverTask) -> bool:
 
 @dataclass
 class ColumnAscent:
-    """W, positive definite and dual feasible, with the columns that it gives Theta.
+    """State of the sweeps: a positive definite, dual feasible W, and the columns of Theta computed from it.
 
-    W and S are in single precision: a sweep waits for memory, and the certificate looks at Theta alone.
+    W and S are in single precision, because sweeps are limited by memory bandwidth; the certificate uses Theta only.
     """
 
     blocks: ClassBlocksInStorage
     penalty: PairPenalty
     workers: Workers
     order: IntArray
-    """Variable, by its number within the group, at each place in the order of the sweeps."""
+    """(U,): variable (index within the group) at each position of the sweep order."""
     arranged: Order
     stack: Stack
     ascent: Ascent
     cuts: IntArray
-    """Where the batches of the next sweep begin, if the variables have just been coloured; else empty."""
+    """Boundaries of the batches of the next sweep if the variables have just been coloured, else empty."""
     change: float = 1.0
-    """Relative change of W in the last sweep; not finite if W is lost."""
+    """Relative change of W in the last sweep; not finite after a breakdown."""
     rough_gap: float = np.inf
-    """Gap that goes with this change, up to a factor that differs from problem to problem."""
+    """Estimate of the gap from this change, up to a problem-dependent factor."""
     n_batches: int = 0
-    """As the last colouring by pairs that are not zero gave them."""
+    """Number of batches after the last colouring by non-zero pairs."""
     stalled: bool = False
-    """Whether the last sweep, in batches, gained little over the one before: columns of a batch do not see each other,
-    and the next sweep visits one by one."""
-    _room: list[Any] = field(default_factory=list)
+    """Whether the last batched sweep improved little, because columns of a batch do not see each other's updates; the
+    next sweep is then sequential."""
+    _workspaces: list[Any] = field(default_factory=list)
 
     @classmethod
     def begin(
         cls, task: SolverTask, start: FloatArray, inverse: FloatArray | None = None, strong: BoolArray | None = None
     ) -> ColumnAscent:
-        """Columns as in `start`; W as in its inverse if that is given, else from S.
+        """Columns of `start`, and W near `inverse` if given, else near S.
 
-        `strong` marks the pairs outside the dual ball, where the caller has them.
+        `strong` (P,) marks the pairs outside the dual ball, if known.
         """
         system = task.system
         _, local = np.unique(system.members, return_inverse=True)
         entries = np.flatnonzero(system.gather(start))
         pair = np.repeat(np.arange(system.n_pairs), np.diff(system.pair_start))[entries]
-        pairs, at = np.unique(pair, return_inverse=True)
+        pairs, inverse_index = np.unique(pair, return_inverse=True)
         value = np.zeros((len(pairs), system.n_classes))
-        value[at, system.entry_class[entries]] = start[system.upper[entries]]
-        ties = pairs
+        value[inverse_index, system.entry_class[entries]] = start[system.upper[entries]]
+        conflicts = pairs
         if inverse is None:
             if strong is None:
                 strong = ~task.penalty.inside(system.weigh(system.gather(system.S)), system.entries(task.penalty))
-            tied = strong.copy()
-            tied[pairs] = True
-            ties = np.flatnonzero(tied)
-        (i, j), (r, s) = ([local[m] for m in system.entry_members(system.pair_start[some])] for some in (pairs, ties))
+            in_conflict = strong.copy()
+            in_conflict[pairs] = True
+            conflicts = np.flatnonzero(in_conflict)
+        (i, j), (r, s) = (
+            [local[m] for m in system.entry_members(system.pair_start[chosen])] for chosen in (pairs, conflicts)
+        )
         W = _point_near_covariance(task) if inverse is None else _point_near_inverse(task, inverse)
         columns = as_columns(
             int(local.max()) + 1, np.concatenate([i, j]), np.concatenate([j, i]), np.concatenate([value, value])
@@ -117,51 +120,53 @@ class ColumnAscent:
         penalty: PairPenalty,
         local: IntArray,
         ascent: Ascent,
-        given: tuple[NDArray[np.float32], FloatArray],
-        ties: tuple[IntArray, IntArray],
+        covariances_and_weights: tuple[NDArray[np.float32], FloatArray],
+        conflicts: tuple[IntArray, IntArray],
         change: float,
         n_threads: int,
     ) -> ColumnAscent:
-        """Of what the blocks store: W, the diagonal of Theta and its columns, the covariances and weights `given`.
+        """State from W, the diagonal of Theta and its columns (`ascent`), all in the order of the blocks.
 
-        `local` is the number of each member's variable within the group, and `ties` are pairs of such numbers that may
-        not be in one batch in the first sweep.
+        `covariances_and_weights` are S and the pair weights in flat storage, `local` (M,) the index within the group of
+        each member's variable, and `conflicts` pairs of such indices that must not share a batch of the first sweep.
         """
         n_variables = int(local.max()) + 1
         arranged = Order.by(blocks, local)
-        stack = arranged.stack(*given)
-        nothing = np.empty(0, dtype=np.int64)
-        itself = cls(
-            blocks, penalty, Workers(n_threads), np.arange(n_variables), arranged, stack, ascent, nothing, change
+        stack = arranged.stack(*covariances_and_weights)
+        empty = np.empty(0, dtype=np.int64)
+        ascent_state = cls(
+            blocks, penalty, Workers(n_threads), np.arange(n_variables), arranged, stack, ascent, empty, change
         )
-        itself._reorder(sparse.coo_array((np.ones(len(ties[0]), dtype=bool), ties), shape=(n_variables, n_variables)))
-        return itself
+        ascent_state._reorder(
+            sparse.coo_array((np.ones(len(conflicts[0]), dtype=bool), conflicts), shape=(n_variables, n_variables))
+        )
+        return ascent_state
 
     @property
     def n_variables(self) -> int:
         return len(self.order)
 
     @property
-    def _most(self) -> int:
-        """Columns of a batch."""
+    def _max_batch(self) -> int:
+        """Maximal number of columns of a batch."""
         return min(max(self.n_variables // tuning.BATCH_PART, tuning.BATCH_FEWEST), tuning.BATCH_MOST)
 
     @property
     def W(self) -> NDArray[np.float32]:
-        """The dual point as the blocks store it."""
+        """W in the storage order of the blocks."""
         W = self.ascent.W.copy()
-        self._rearrange([W], [np.argsort(slots) for slots in self.arranged.slots])
+        self._permute([W], [np.argsort(slots) for slots in self.arranged.slots])
         return W
 
     @property
     def precision(self) -> FloatArray:
-        """Diagonal of Theta, in the order of the members of the blocks."""
+        """(M,): diagonal of Theta in the order of the members of the blocks."""
         precision = np.empty_like(self.ascent.precision)
         precision[self.arranged.member] = self.ascent.precision
         return precision
 
     def sweep(self) -> float:
-        """Visit every column once; the relative change of W."""
+        """Update every column once; return the relative change of W."""
         from jointglasso.kernels.column_batches import sweep_columns
         from jointglasso.kernels.columns import Sweep
         from jointglasso.kernels.team import ENDED, Team
@@ -173,34 +178,34 @@ class ColumnAscent:
         n_blocks, sums = len(self.blocks.size), np.zeros(3)
         team = Team(*(np.zeros(n, dtype=np.int64) for n in (64, 4, n_blocks, n_blocks)))
         sweep = Sweep(self.stack, self.ascent, tolerance, self._visited(), sums)
-        # The longest columns of a batch first; who solves a column makes no difference to it.
+        # Longest columns of a batch first; the result of a column does not depend on the thread.
         m = np.diff(self.cuts)
-        dealt = np.lexsort((-np.diff(self.ascent.columns.start), np.repeat(np.arange(len(m)), m)))
-        dealt -= np.repeat(self.cuts[:-1], m)
+        schedule = np.lexsort((-np.diff(self.ascent.columns.start), np.repeat(np.arange(len(m)), m)))
+        schedule -= np.repeat(self.cuts[:-1], m)
         n_threads = 1 if self.stalled else self.workers.n_threads
-        hands = [self._hands(number) for number in range(n_threads)]
+        workspaces = [self._column_workspace(number) for number in range(n_threads)]
 
-        def take_part(number: int) -> SparseColumns:
+        def run_thread(number: int) -> SparseColumns:
             try:
-                found: SparseColumns = sweep_columns(
-                    self.penalty.pair, number == 0, self.cuts, dealt, hands[number], sweep, team
+                new_columns: SparseColumns = sweep_columns(
+                    self.penalty.pair, number == 0, self.cuts, schedule, workspaces[number], sweep, team
                 )
-                return found
+                return new_columns
             finally:
-                team.counters[ENDED] = 1  # nobody waits for one that has failed
+                team.counters[ENDED] = 1  # releases the other threads after a failure
 
-        new, *_ = self.workers.map(take_part, range(n_threads))
+        new, *_ = self.workers.map(run_thread, range(n_threads))
         n = new.start[-1]
         columns = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
         self.ascent = Ascent(self.ascent.W, self.ascent.precision, columns)
         before = self.rough_gap
         self.change, self.rough_gap = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
-        stuck = self.change < tuning.NEAR_CHANGE and self.rough_gap > tuning.STALLED * before
-        self.stalled = not self.stalled and stuck
+        little_gain = self.change < tuning.NEAR_CHANGE and self.rough_gap > tuning.STALLED * before
+        self.stalled = not self.stalled and little_gain
         return self.change
 
     def theta(self) -> FloatArray:
-        """Theta in flat storage, the mean of what its two columns say of an entry; it need not be definite yet."""
+        """Theta in flat storage: mean of the two column estimates of each entry; not necessarily definite."""
         blocks = self.blocks
         theta = np.zeros(int(blocks.offset[-1]))
         slot = np.arange(len(blocks.members)) - np.repeat(blocks.member_start[:-1], blocks.size)
@@ -209,156 +214,156 @@ class ColumnAscent:
         theta[base + slot * (size + 1)] = self.precision
         for k in range(blocks.n_classes):
             Theta = self.class_theta(k).tocoo()
-            kept = Theta.data != 0.0
-            row, column = (self._member[k, end[kept]] for end in (Theta.row, Theta.col))
-            theta[base[row] + slot[row] * size[row] + slot[column]] = Theta.data[kept]
+            nonzero = Theta.data != 0.0
+            row, column = (self._member[k, end[nonzero]] for end in (Theta.row, Theta.col))
+            theta[base[row] + slot[row] * size[row] + slot[column]] = Theta.data[nonzero]
         return theta
 
     def pairs(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Pairs i < j of numbers within the group that some column has, and their values (P, K): the mean of both."""
+        """Pairs i < j (indices within the group) in any column, and the mean (P, K) of their two column estimates."""
         start, other, value = self.ascent.columns
         n, row, column = self.n_variables, np.repeat(self.order, np.diff(start)), self.order[other]
-        key, at = np.unique(np.minimum(row, column) * n + np.maximum(row, column), return_inverse=True)
-        mean = np.stack([bincount(at, 0.5 * x, len(key)) for x in value.T], axis=1)
+        key, inverse_index = np.unique(np.minimum(row, column) * n + np.maximum(row, column), return_inverse=True)
+        mean = np.stack([bincount(inverse_index, 0.5 * x, len(key)) for x in value.T], axis=1)
         return key // n, key % n, mean
 
     @property
     def cost(self) -> float:
-        """Multiplications of a sweep, roughly."""
+        """Approximate number of multiplications of a sweep."""
         size = self.blocks.size.astype(float)
         return float(np.count_nonzero(self.ascent.columns.value) * size.max() + tuning.SWEEP_WORK * (size**2).sum())
 
     @property
     def look_cost(self) -> float:
-        """Multiplications of a sweep that take as long as a look at the gap, roughly."""
+        """Approximate cost of a gap check, in multiplications of a sweep."""
         return float((self.blocks.size.astype(float) ** 3).sum() / tuning.FACTOR_WORK)
 
     def class_theta(self, k: int) -> Any:
-        """Theta of a class off the diagonal, as a sparse matrix over the variables of the group."""
+        """(U, U): off-diagonal part of Theta of a class as a sparse matrix over the variables of the group."""
         start, other, value = self.ascent.columns
         row = np.repeat(self.order, np.diff(start))
-        own = sparse.coo_array((0.5 * value[:, k], (row, self.order[other])), shape=(self.n_variables,) * 2).tocsr()
-        return (own + own.T).tocsr()
+        half = sparse.coo_array((0.5 * value[:, k], (row, self.order[other])), shape=(self.n_variables,) * 2).tocsr()
+        return (half + half.T).tocsr()
 
     @property
     def _member(self) -> IntArray:
-        """(K, U): member of the blocks that is a variable of the group in each class; -1: none."""
+        """(K, U): member of each variable of the group in each class; -1 if none."""
         member = np.full((self.blocks.n_classes, self.n_variables), -1, dtype=np.int64)
         block = np.repeat(np.arange(len(self.blocks.size)), self.blocks.size)
         member[self.blocks.block_class[block], self.order[self.arranged.variable]] = self.arranged.member
         return member
 
     def _arrange_batches(self) -> None:
-        """Cut the columns into batches; colour them anew where that promises fewer of them."""
+        """Split the columns into batches; colour again if their number has grown."""
         from jointglasso.kernels.column_batches import cut_batches
 
         if self.stalled:
             self.cuts = np.arange(self.n_variables + 1)
             return
-        if len(self.cuts) and self.n_batches == 0:  # just coloured by pairs of which many will be zero
+        if len(self.cuts) and self.n_batches == 0:  # just coloured by strong pairs, many of which will be zero
             self.n_batches = 1
             return
         start, other, _ = self.ascent.columns
-        self.cuts = cut_batches(start, other, self._most)
+        self.cuts = cut_batches(start, other, self._max_batch)
         if len(self.cuts) > tuning.RECOLOUR * self.n_batches + 1:
             shape = self.n_variables, self.n_variables
             self._reorder(sparse.csr_array((np.ones(len(other), dtype=bool), other, start), shape=shape))
             self.n_batches = len(self.cuts)
 
-    def _reorder(self, ties: Any) -> None:
-        """Colour the variables, put them into the order of their colours, and make a batch of each."""
+    def _reorder(self, conflicts: Any) -> None:
+        """Colour the graph of `conflicts`, permute the variables by colour, and make a batch of each colour."""
         from jointglasso.kernels.column_batches import colours
 
-        both = (ties + ties.T).tocsr()
-        order = np.argsort(-np.diff(both.indptr), kind="stable")
-        colour = colours(both.indptr.astype(np.int64), both.indices.astype(np.int64), order, self._most)
-        # Those with most pairs, which were coloured first, are visited last: what a hub's column says of them is of the
-        # W at the end of the sweep, and Theta is definite a sweep or two earlier.
+        graph = (conflicts + conflicts.T).tocsr()
+        order = np.argsort(-np.diff(graph.indptr), kind="stable")
+        colour = colours(graph.indptr.astype(np.int64), graph.indices.astype(np.int64), order, self._max_batch)
+        # Hubs, which are coloured first, are updated last: their columns then agree with W at the end of the sweep, and
+        # Theta is definite a sweep or two earlier.
         colour = colour.max(initial=0) - colour
         self.cuts = np.concatenate([[0], np.cumsum(np.bincount(colour))])
         order = np.argsort(colour, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        again = Order.by(self.blocks, rank[self.arranged.variable])
-        self._rearrange([self.ascent.W, self.stack.S, self.stack.factor], again.slots)
+        permutation = Order.by(self.blocks, rank[self.arranged.variable])
+        self._permute([self.ascent.W, self.stack.S, self.stack.factor], permutation.slots)
         start, other, value = self.ascent.columns
         columns = as_columns(len(rank), rank[np.repeat(np.arange(len(rank)), np.diff(start))], rank[other], value)
-        self.ascent = Ascent(self.ascent.W, self.ascent.precision[again.member], columns)
+        self.ascent = Ascent(self.ascent.W, self.ascent.precision[permutation.member], columns)
         self.order = self.order[order]
-        self.arranged = Order(self.blocks, again.variable, self.arranged.member[again.member])
+        self.arranged = Order(self.blocks, permutation.variable, self.arranged.member[permutation.member])
         block_of, slot_of = self.arranged.places()
         self.stack = self.stack._replace(block_of=block_of, slot_of=slot_of, variable=self.arranged.variable)
 
-    def _rearrange(self, flats: list[Any], slots: list[IntArray]) -> None:
-        """Put the rows and columns of each block, of several flat vectors, into another order, in place."""
+    def _permute(self, flats: list[Any], slots: list[IntArray]) -> None:
+        """Permute rows and columns of each block of several flat arrays, in place."""
         for flat in (flat for flat in flats if len(flat)):
             for block, order in enumerate(slots):
-                inside = slice(self.blocks.offset[block], self.blocks.offset[block + 1])
-                self._rearrange_one(flat[inside].reshape(len(order), -1), order)
+                block_slice = slice(self.blocks.offset[block], self.blocks.offset[block + 1])
+                self._permute_matrix(flat[block_slice].reshape(len(order), -1), order)
 
-    def _rearrange_one(self, matrix: Any, order: IntArray) -> None:
+    def _permute_matrix(self, matrix: Any, order: IntArray) -> None:
         from jointglasso.kernels.column_batches import reorder_rows
 
         old = np.empty_like(matrix)
-        some = [slice(at, at + tuning.ROWS_AT_ONCE) for at in range(0, len(order), tuning.ROWS_AT_ONCE)]
-        self.workers.map(lambda rows: np.copyto(old[rows], matrix[rows]), some)
-        self.workers.map(lambda rows: reorder_rows(old, order[rows], order, matrix[rows]), some)
+        row_slices = [slice(first, first + tuning.ROWS_AT_ONCE) for first in range(0, len(order), tuning.ROWS_AT_ONCE)]
+        self.workers.map(lambda rows: np.copyto(old[rows], matrix[rows]), row_slices)
+        self.workers.map(lambda rows: reorder_rows(old, order[rows], order, matrix[rows]), row_slices)
 
     def _visited(self) -> Any:
-        """Room for what is found out about the columns of a batch."""
+        """Arrays for the updates of the columns of a batch."""
         from jointglasso.kernels.columns import Visited
 
-        n_classes, most, n = self.blocks.n_classes, self._most, self.n_variables
-        pairs = np.empty((most, n), dtype=np.int64), np.empty((most, n, n_classes))
-        shift = np.zeros((n_classes, most, most))
+        n_classes, max_batch, n = self.blocks.n_classes, self._max_batch, self.n_variables
+        pairs = np.empty((max_batch, n), dtype=np.int64), np.empty((max_batch, n, n_classes))
+        shift = np.zeros((n_classes, max_batch, max_batch))
         return Visited(
-            np.zeros(most, dtype=np.int64), *pairs, np.ones((most, n_classes)), np.zeros((most, 3)), shift,
-            np.zeros(most, dtype=bool),
+            np.zeros(max_batch, dtype=np.int64), *pairs, np.ones((max_batch, n_classes)), np.zeros((max_batch, 3)),
+            shift, np.zeros(max_batch, dtype=bool),
         )  # fmt: skip
 
-    def _hands(self, number: int) -> Any:
-        """Room in which a thread visits columns; it stays."""
+    def _column_workspace(self, number: int) -> Any:
+        """Workspace of a thread, allocated once."""
         from jointglasso.kernels.columns import make_hands
 
         n_classes = self.blocks.n_classes
-        while len(self._room) <= number:
-            widest, room = int(self.blocks.size.max()), self.penalty.room(n_classes)
-            self._room.append(make_hands(n_classes, self.n_variables, widest, room))
-        return self._room[number]
+        while len(self._workspaces) <= number:
+            widest, workspace_size = int(self.blocks.size.max()), self.penalty.room(n_classes)
+            self._workspaces.append(make_hands(n_classes, self.n_variables, widest, workspace_size))
+        return self._workspaces[number]
 
 
 def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
-    """S with its optimal diagonal; if that adds little, shrunk so far towards the diagonal as the penalty allows."""
+    """S with the optimal diagonal; if the diagonal penalty is small, the off-diagonal is shrunk within the ball."""
     from jointglasso.kernels.small_columns import NEGLIGIBLE
 
     system, penalty = task.system, task.penalty
     W = system.S.astype(np.float32)
-    reach = penalty.reach(system.n_classes)
-    if task.diagonal_penalty < NEGLIGIBLE * reach:
+    box_radius = penalty.reach(system.n_classes)
+    if task.diagonal_penalty < NEGLIGIBLE * box_radius:
         W[system.diagonal] = 0.0
         largest = float(system.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
-        W *= 1.0 - min(1.0, reach / largest) if largest > 0.0 else 1.0
+        W *= 1.0 - min(1.0, box_radius / largest) if largest > 0.0 else 1.0
     W[system.diagonal] = system.optimal_variance(task.diagonal_penalty)
     return W
 
 
 def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.float32]:
-    """The inverse with its optimal diagonal, and with each pair moved into its dual ball if it stays definite so.
+    """The inverse with the optimal diagonal and each pair projected onto its dual ball, if that is definite.
 
-    Otherwise all of it is moved towards S until it is feasible: S is semidefinite, and a mixture with it is definite.
+    Otherwise it is shrunk towards S until it is feasible: S is semidefinite, so a convex combination is definite.
     """
     system, penalty = task.system, task.penalty
     variance = system.optimal_variance(task.diagonal_penalty)
     scale = np.sqrt(variance / inverse[system.diagonal])
     covariance, weight = system.gather(system.S), system.block_weight[system.entry_block]
-    apart = system.gather(inverse) * system.products_of_members(scale, np.ones(system.n_blocks)) - covariance
-    pairs = np.flatnonzero(~penalty.inside(weight * apart, system.entries(penalty)))
+    shift = system.gather(inverse) * system.products_of_members(scale, np.ones(system.n_blocks)) - covariance
+    pairs = np.flatnonzero(~penalty.inside(weight * shift, system.entries(penalty)))
     (chosen, _), entries = system.entries_of(pairs), system.entries(penalty, pairs)
-    outside = (weight * apart)[chosen]
-    inside = apart.copy()
-    inside[chosen] = penalty.nearest_subgradient(np.zeros(len(chosen)), outside, entries) / weight[chosen]
-    W = system.scatter(covariance + inside, variance)
+    outside = (weight * shift)[chosen]
+    feasible_shift = shift.copy()
+    feasible_shift[chosen] = penalty.nearest_subgradient(np.zeros(len(chosen)), outside, entries) / weight[chosen]
+    W = system.scatter(covariance + feasible_shift, variance)
     if np.isnan(log_determinants(system, W, np.ones(system.n_blocks, dtype=bool))).any():
         furthest = penalty.gauge(outside, entries).max(initial=1.0)
-        W = system.scatter(covariance + apart / furthest, variance)
+        W = system.scatter(covariance + shift / furthest, variance)
     return W.astype(np.float32)

@@ -1,13 +1,13 @@
-"""Proof of optimality of a big group: the W of the sweeps, projected, is the dual point; class by class.
+"""Duality gap of a large group: the dual point is the projection of the W of the column sweeps.
 
-W is kept in single precision, but its numbers, read as double precision ones, are as good a dual point as any once each
-pair of them is moved to the subgradient of the penalty at Theta that is nearest to it: S + u / w. Nearly all are there
-already, so that the others are a list. With the penalty's own gap gone, what is left is
+W is stored in single precision. Converted to double precision and projected pair by pair onto S + u / w, u being the
+nearest subgradient of the penalty at Theta, it is a dual feasible point. Nearly all entries are feasible already; the
+others are stored as a list. The Fenchel gap of the penalty is then zero, and
 
     gap = sum_k w_k [ tr(W_k Theta_k) - p - log det W_k - log det Theta_k ],
 
-two Cholesky factors for each block, of which one is in memory at a time. Rounding is bounded as in `rounding.py`; where
-the gap is large that needs the inverses, too, one at a time.
+which needs two Cholesky factors per block, one of them in memory at a time. Rounding is bounded as in `rounding.py`; if
+the gap is large this needs the inverses as well, one at a time.
 """
 
 from __future__ import annotations
@@ -40,58 +40,53 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Listed(NamedTuple):
-    """Entries of the dual point that are not those of W."""
+class DualEntries(NamedTuple):
+    """Entries of the dual point that differ from W, row < column being positions within the block."""
 
     block: IntArray
     row: IntArray
     column: IntArray
-    """Places in the block, row < column."""
     value: FloatArray
 
 
 class Sums(NamedTuple):
-    """Sums over the pairs of each block, both triangles."""
+    """(B,) each: sums over both triangles of dual point times Theta, S times Theta, and |S times Theta|."""
 
     dual: FloatArray
-    """Of the dual point times Theta."""
     covariance: FloatArray
-    """Of S times Theta."""
     size: FloatArray
-    """Of the absolute values of the last."""
 
 
-class Projected(NamedTuple):
-    """What the projection moves in some rows, pair by pair."""
+class ProjectedRows(NamedTuple):
+    """Projected pairs of a block of rows; Theta, subgradient u and dual point at the entries marked in `in_block`."""
 
     i: IntArray
     j: IntArray
-    held: BoolArray
-    """(P, K)."""
+    in_block: BoolArray
+    """(P, K): whether the pair lies inside a block of each class."""
     theta: FloatArray
     u: FloatArray
-    listed: Listed
-    """Of the entries held: Theta, the subgradient, and where the dual point is."""
+    listed: DualEntries
     sums: Sums
 
 
 @dataclass(frozen=True)
 class DualPoint:
-    """Theta and W of a big group in the order of its sweeps, and what they prove."""
+    """Theta and W of a large group in sweep order, with the objective, the duality gap and the entries it certifies."""
 
     group: BigGroup
     penalty: PairPenalty
     diagonal_penalty: float
     order: IntArray
-    """Variable, by its number within the group, at each place in the order of W."""
+    """(U,): variable (index within the group) at each position of the order of W."""
     arranged: Order
     found: Support
     W: NDArray[np.float32]
     n_threads: int = 1
     instead: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
-    """Class, places i < j and subgradient of entries at which it is not the nearest: other classes have a say there."""
+    """Class, i < j and value of subgradients that override the nearest ones: pairs coupled to classes outside."""
     matrices: DeviceMatrices | None = None
-    """Where matrices are factored and inverted, if not here."""
+    """Device that factors and inverts matrices; None for the CPU."""
 
     @cached_property
     def theta(self) -> Support:
@@ -100,12 +95,12 @@ class DualPoint:
 
     @cached_property
     def places(self) -> tuple[IntArray, IntArray]:
-        """(K, U): block of each variable and its place there."""
+        """(K, U), (K, U): block of each variable and its row there."""
         return self.arranged.places()
 
     @cached_property
     def variance(self) -> FloatArray:
-        """Diagonal of the dual point, by member."""
+        """(M,): diagonal of the dual point."""
         return self.group.optimal_variance(self.diagonal_penalty)[self.arranged.member]
 
     @property
@@ -113,7 +108,7 @@ class DualPoint:
         return int(self.places[0].shape[1])
 
     def over_rows(self, function: Callable[[int, int], Result]) -> list[Result]:
-        """Results of a function of the first and the last row, for some rows at a time."""
+        """Map ``function(first, last)`` over blocks of rows, on threads."""
         n, step = self.n_variables, rows_at_once(self.n_variables)
         with self._one_thread_each():
             return Workers(self.n_threads).map(lambda first: function(first, min(first + step, n)), range(0, n, step))
@@ -123,98 +118,98 @@ class DualPoint:
 
     @cached_property
     def _stack(self) -> Stack:
-        """The blocks in the order of W, without covariances."""
+        """The permuted blocks without covariances."""
         return self.arranged.stack(UNIFORM, UNIFORM)
 
     @cached_property
     def _pairs_of(self) -> tuple[IntArray, IntArray]:
-        """Where the pairs of each variable with those after it begin in Theta; the members, by block and variable."""
+        """(U + 1,): start of the pairs i < j of each i in Theta; (M,): keys of the members by block and variable."""
         n = self.n_variables
         return np.searchsorted(self.theta.i, np.arange(n + 1)), self.group.member_block * n + self.arranged.variable
 
     def _covariances(self, first: int, last: int) -> tuple[Rows, Stack]:
-        """Covariances of the variables first..last-1 with those after them."""
+        """Covariances of the variables first..last-1 with the later ones, and their row index."""
         from jointglasso.kernels.dual_rows import Rows
 
         group, n, (_, keys) = self.group, self.n_variables, self._pairs_of
         blocks = np.arange(len(group.size))
         lo, hi = (np.searchsorted(keys, blocks * n + end) - group.member_start[:-1] for end in (first, last))
-        at, parts, length = np.zeros((group.n_classes, last - first), dtype=np.int64), [], 0
+        row_base, rows_of_blocks, length = np.zeros((group.n_classes, last - first), dtype=np.int64), [], 0
         for block in np.flatnonzero(lo < hi):
             start, width = group.member_start[block], group.size[block] - lo[block]
-            inside = slice(start + lo[block], start + group.size[block])
-            variable, m = group.members[self.arranged.member[inside]], hi[block] - lo[block]
-            place = self.arranged.variable[inside][:m] - first
-            at[group.block_class[block], place] = length - lo[block] + width * np.arange(m)
-            parts.append(group.covariances(int(block), variable[:m], variable).ravel())
+            members = slice(start + lo[block], start + group.size[block])
+            variable, m = group.members[self.arranged.member[members]], hi[block] - lo[block]
+            row = self.arranged.variable[members][:m] - first
+            row_base[group.block_class[block], row] = length - lo[block] + width * np.arange(m)
+            rows_of_blocks.append(group.covariances(int(block), variable[:m], variable).ravel())
             length += m * width
-        return Rows(first, at), self._stack._replace(S=np.concatenate(parts))
+        return Rows(first, row_base), self._stack._replace(S=np.concatenate(rows_of_blocks))
 
-    def _project(self, first: int, last: int) -> Projected:
-        """What the projection moves in the rows first..last-1: pairs of Theta, and those outside their dual ball."""
+    def _project(self, first: int, last: int) -> ProjectedRows:
+        """Project the rows first..last-1: pairs that are non-zero in Theta or lie outside their dual ball."""
         from jointglasso.kernels.dual_rows import Reach, count_inside
 
         group, n, theta = self.group, self.n_variables, self.theta
         (rows, stack), (block_of, slot_of), start = self._covariances(first, last), self.places, self._pairs_of[0]
-        mark, mine = np.zeros((last - first, n), dtype=bool), slice(start[first], start[last])
-        mark[theta.i[mine] - first, theta.j[mine]] = True
+        mark, span = np.zeros((last - first, n), dtype=bool), slice(start[first], start[last])
+        mark[theta.i[span] - first, theta.j[span]] = True
         if self.instead is not None:
             _, i, j, _ = self.instead
-            here = (i >= first) & (i < last)
-            mark[i[here] - first, j[here]] = True
+            in_rows = (i >= first) & (i < last)
+            mark[i[in_rows] - first, j[in_rows]] = True
         exact = Reach(np.zeros(group.n_classes), np.zeros(block_of.shape), 0.0, True)
         count_inside(self.penalty.pair, rows, stack, self.W, exact, self.penalty.room(group.n_classes), mark)
-        at = np.flatnonzero(mark)
-        i, j = first + at // n, at % n
-        held = ((block_of[:, i] == block_of[:, j]) & (block_of[:, i] >= 0)).T
-        values = np.zeros(held.shape)
-        values[np.searchsorted(at, (theta.i[mine] - first) * n + theta.j[mine])] = theta.value[mine]
-        pair, k = np.nonzero(held)
+        marked = np.flatnonzero(mark)
+        i, j = first + marked // n, marked % n
+        in_block = ((block_of[:, i] == block_of[:, j]) & (block_of[:, i] >= 0)).T
+        values = np.zeros(in_block.shape)
+        values[np.searchsorted(marked, (theta.i[span] - first) * n + theta.j[span])] = theta.value[span]
+        pair, k = np.nonzero(in_block)
         block, row, column = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
         W = self.W[group.offset[block] + row * group.size[block] + column]
-        x, S, weight = values[held], stack.S[rows.at[k, i[pair] - first] + column], group.block_weight[block]
-        u = self.penalty.nearest_subgradient(x, weight * (W - S), entries_held(self.penalty, held))
-        u = self._instead(i[pair], j[pair], k, u)
+        x, S, weight = values[in_block], stack.S[rows.at[k, i[pair] - first] + column], group.block_weight[block]
+        u = self.penalty.nearest_subgradient(x, weight * (W - S), entries_held(self.penalty, in_block))
+        u = self._override_subgradients(i[pair], j[pair], k, u)
         value = S + u / weight
 
         def summed(numbers: FloatArray) -> FloatArray:
             return 2.0 * bincount(block, numbers, len(group.size))
 
         sums = Sums(summed(value * x), summed(S * x), summed(np.abs(S * x)))
-        return Projected(i, j, held, x, u, Listed(block, row, column, value), sums)
+        return ProjectedRows(i, j, in_block, x, u, DualEntries(block, row, column, value), sums)
 
-    def _instead(self, i: IntArray, j: IntArray, k: IntArray, u: FloatArray) -> FloatArray:
-        """Subgradients of which some are given."""
+    def _override_subgradients(self, i: IntArray, j: IntArray, k: IntArray, u: FloatArray) -> FloatArray:
+        """Subgradients u with the values of `instead` at the entries (i, j, k) it lists."""
         if self.instead is None:
             return u
         n, (cls, *ends, value) = self.n_variables, self.instead
-        key, given = (k * n + i) * n + j, (cls * n + ends[0]) * n + ends[1]
-        order = np.argsort(given)
-        at = np.minimum(np.searchsorted(given[order], key), max(0, len(given) - 1))
-        hit = given[order][at] == key if len(given) else np.zeros(len(key), dtype=bool)
-        u[hit] = value[order][at[hit]]
+        key, override_key = (k * n + i) * n + j, (cls * n + ends[0]) * n + ends[1]
+        order = np.argsort(override_key)
+        nearest = np.minimum(np.searchsorted(override_key[order], key), max(0, len(override_key) - 1))
+        matches = override_key[order][nearest] == key if len(override_key) else np.zeros(len(key), dtype=bool)
+        u[matches] = value[order][nearest[matches]]
         return u
 
     @cached_property
-    def _projected(self) -> list[Projected]:
+    def _projected(self) -> list[ProjectedRows]:
         return self.over_rows(self._project)
 
     @cached_property
-    def projected(self) -> tuple[Listed, Sums]:
-        """The entries at which the dual point differs from W, block by block, and sums over all pairs."""
+    def projected(self) -> tuple[DualEntries, Sums]:
+        """Entries at which the dual point differs from W, sorted by block, and sums over all pairs."""
         listed, sums = (zip(*parts, strict=True) for parts in zip(*(one[-2:] for one in self._projected), strict=True))
-        return _by_block(Listed(*map(np.concatenate, listed))), Sums(*(np.sum(parts, axis=0) for parts in sums))
+        return _by_block(DualEntries(*map(np.concatenate, listed))), Sums(*(np.sum(parts, axis=0) for parts in sums))
 
     @cached_property
-    def _theta_entries(self) -> Listed:
-        """Entries of Theta, block by block."""
+    def _theta_entries(self) -> DualEntries:
+        """Non-zero entries of Theta, sorted by block."""
         block_of, slot_of = self.places
         pair, k = np.nonzero(self.theta.value)
         i, j = self.theta.i[pair], self.theta.j[pair]
-        return _by_block(Listed(block_of[k, i], slot_of[k, i], slot_of[k, j], self.theta.value[pair, k]))
+        return _by_block(DualEntries(block_of[k, i], slot_of[k, i], slot_of[k, j], self.theta.value[pair, k]))
 
     def dense_theta(self, block: int) -> FloatArray:
-        """Upper triangle of Theta of a block."""
+        """(b, b): upper triangle of Theta of a block."""
         group = self.group
         matrix = np.zeros((group.size[block], group.size[block]))
         _write(self._theta_entries, block, matrix)
@@ -222,7 +217,7 @@ class DualPoint:
         return matrix
 
     def dense_dual(self, block: int) -> FloatArray:
-        """Upper triangle, and more, of the dual point of a block."""
+        """(b, b): upper triangle of the dual point of a block; the lower triangle is not valid."""
         group, (listed, _) = self.group, self.projected
         b, step = group.size[block], tuning.ROWS_AT_ONCE
         matrix, W = np.empty((b, b)), self.W[group.offset[block] : group.offset[block + 1]].reshape(b, b)
@@ -237,27 +232,27 @@ class DualPoint:
 
     @property
     def definite(self) -> bool:
-        """Whether Theta is."""
+        """Whether Theta is positive definite."""
         return bool(np.isfinite(self._logdets_of_theta).all())
 
     @cached_property
     def _logdets_of_theta(self) -> FloatArray:
-        """Log-determinants of the blocks; not a number from the first one on that is not definite."""
-        found = np.full(len(self.group.size), np.nan)
-        for block in range(len(found)):
-            found[block] = self._logdet(self.dense_theta(block))
-            if np.isnan(found[block]):
+        """(B,): log-determinants of Theta; NaN from the first indefinite block on."""
+        logdets = np.full(len(self.group.size), np.nan)
+        for block in range(len(logdets)):
+            logdets[block] = self._logdet(self.dense_theta(block))
+            if np.isnan(logdets[block]):
                 break
-        return found
+        return logdets
 
     @cached_property
     def logdets(self) -> tuple[FloatArray, FloatArray]:
-        """Log-determinants of Theta and of the dual point, by block; not a number where one is not definite."""
+        """(B,), (B,): log-determinants of Theta and of the dual point; NaN where not definite."""
         dual = [self._logdet(self.dense_dual(block)) for block in range(len(self.group.size))]
         return self._logdets_of_theta, np.array(dual)
 
     def _logdet(self, matrix: FloatArray) -> float:
-        """Log-determinant of a matrix given by its upper triangle, which is overwritten; not a number: not definite."""
+        """Log-determinant of a matrix given by its upper triangle, which is overwritten; NaN if not definite."""
         if self.matrices is not None and self.matrices.works:
             with self.matrices.or_here():
                 return self.matrices.log_determinant(matrix, sum_error(len(matrix) + 1))
@@ -275,29 +270,29 @@ class DualPoint:
         return matrix
 
     def _known(self, matrix: FloatArray) -> FloatArray:
-        """The inverse of a matrix that was factored before."""
-        found = self.inverse(matrix)
-        if found is None:
+        """Inverse of a matrix that is known to be definite."""
+        inverse = self.inverse(matrix)
+        if inverse is None:
             raise ArithmeticError("A matrix that was definite is no longer so.")
-        return found
+        return inverse
 
     @property
     def objective(self) -> float:
-        """Objective at Theta; infinite where it is not definite."""
+        """Objective at Theta; infinite if it is not definite."""
         likelihood = self._traces[1] - self._logdets_of_theta
-        whole = float(self.group.block_weight @ likelihood) + self._penalties
-        return whole if np.isfinite(whole) else np.inf
+        objective = float(self.group.block_weight @ likelihood) + self._penalties
+        return objective if np.isfinite(objective) else np.inf
 
     @property
     def gap(self) -> float:
-        """Duality gap; infinite where Theta or the dual point is not definite."""
+        """Duality gap; infinite if Theta or the dual point is not definite."""
         theta, dual = self.logdets
         gap = float(self.group.block_weight @ (self._traces[0] - self.group.size - theta - dual))
         return max(gap, 0.0) if np.isfinite(gap) else np.inf
 
     @cached_property
     def _traces(self) -> tuple[FloatArray, FloatArray]:
-        """Traces of the dual point times Theta, and of S times Theta, by block."""
+        """(B,), (B,): traces of the dual point times Theta and of S times Theta."""
         first, (_, sums) = self.group.member_start[:-1], self.projected
         S = self.group.diagonal()[self.arranged.member]
         of_diagonal = (np.add.reduceat(x * self.theta.diagonal, first) for x in (self.variance, S))
@@ -306,17 +301,17 @@ class DualPoint:
 
     @cached_property
     def _penalties(self) -> float:
-        held = self.theta.value != 0.0
-        pairs = self.penalty.value(self.theta.value[held], entries_held(self.penalty, held))
+        nonzero = self.theta.value != 0.0
+        pairs = self.penalty.value(self.theta.value[nonzero], entries_held(self.penalty, nonzero))
         return float(self.diagonal_penalty * self.theta.diagonal.sum() + 2.0 * pairs.sum())
 
     def with_rounding(self) -> tuple[float, float, float]:
-        """Objective, how far it may be off, and gap, with what rounding may add to them; see `rounding.py`."""
+        """Objective, its rounding error, and the gap including rounding; see `rounding.py`."""
         group, first, weight = self.group, self.group.member_start[:-1], self.group.block_weight
         if not np.isfinite(self.gap):
             return self.objective, 0.0, np.inf
         p, d, v = group.size.astype(np.float64), np.sqrt(self.theta.diagonal), np.sqrt(self.variance)
-        # Numbers on the diagonal of a factor are at most d, and the sum of their logarithms is known.
+        # Diagonal entries of a factor are at most d, and the sum of their logarithms is known.
         logs, of_dual = (
             4.0 * np.add.reduceat(np.maximum(np.log(x), 0.0), first) + np.abs(logdet)
             for x, logdet in zip((d, v), self.logdets, strict=True)
@@ -325,7 +320,7 @@ class DualPoint:
         b = np.add.reduceat(self._scaled_theta(v), first)
         sums = error_of_sums(chain, 1.0) * (3.0 * b + logs + of_dual)
         h = self._traces[0] - p - self.logdets[0] - self.logdets[1] + sums
-        p *= 1 if self.matrices is None else 2  # factors made elsewhere, see there
+        p *= 1 if self.matrices is None else 2  # larger constant for factors of a device, see `backends/matrices.py`
         g = np.array([sum_error(n + 1.0) for n in p])
         theta, dual = near_errors(h, g, b, self._scaled_dual(d))
         if not np.isfinite(theta + dual).all():
@@ -338,7 +333,7 @@ class DualPoint:
         return (self.objective, error, gap) if proved else (np.inf, 0.0, np.inf)
 
     def _errors_by_inverses(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Errors of the log-determinants of Theta and of a dual point that is far from its inverse."""
+        """(B,), (B,): errors of the log-determinants of Theta and of a dual point far from its inverse."""
         first = self.group.member_start[:-1]
         e, (theta_a, dual_a, dual_b) = self._sums_of_inverses()
         rows_b = self._scaled_theta(np.maximum(e, np.sqrt(self.variance)))
@@ -347,74 +342,74 @@ class DualPoint:
         return theta.logdet_error, far_error(theta, dual, p) - theta.logdet_error
 
     def _sums_of_inverses(self) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
-        """Roots of the diagonal of the inverse of Theta; a of Theta, a and b of the dual point, with their sums."""
-        found = np.empty((3, 2, len(self.group.size)))
+        """Square roots of diag(Theta^-1); measure a of Theta, a and b of the dual point (see `rounding.py`)."""
+        sums = np.empty((3, 2, len(self.group.size)))
         roots = []
         for block in range(len(self.group.size)):
-            inside = slice(self.group.member_start[block], self.group.member_start[block + 1])
+            members = slice(self.group.member_start[block], self.group.member_start[block + 1])
             matrix = self._known(self.dense_theta(block))
             roots.append(np.sqrt(np.diagonal(matrix)))
-            found[0, :, block] = _row_sums(matrix, np.sqrt(self.theta.diagonal[inside]))
+            sums[0, :, block] = _row_sums(matrix, np.sqrt(self.theta.diagonal[members]))
             matrix = self._known(self.dense_dual(block))
-            found[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[inside]))
-            own = np.sqrt(np.diagonal(matrix))
+            sums[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[members]))
+            root = np.sqrt(np.diagonal(matrix))
             matrix = self.dense_dual(block)
             mirror(matrix)
-            found[2, :, block] = _row_sums(matrix, own)
-        return np.concatenate(roots), [(most, total) for most, total in found]
+            sums[2, :, block] = _row_sums(matrix, root)
+        return np.concatenate(roots), [(largest, total) for largest, total in sums]
 
     def _scaled_dual(self, scale: FloatArray) -> FloatArray:
-        """``sum_ij scale_i |dual_ij| scale_j`` of each block."""
+        """(B,): ``sum_ij scale_i |dual_ij| scale_j`` of each block."""
         group, (listed, _), step = self.group, self.projected, tuning.ROWS_AT_ONCE
-        found, start = bincount(group.member_block, scale * self.variance * scale, len(group.size)), group.member_start
+        totals, start = bincount(group.member_block, scale * self.variance * scale, len(group.size)), group.member_start
         W = self.W[group.offset[listed.block] + listed.row * group.size[listed.block] + listed.column]
         ends = scale[start[listed.block] + listed.row] * scale[start[listed.block] + listed.column]
-        found += 2.0 * bincount(listed.block, ends * (np.abs(listed.value) - np.abs(W)), len(found))
+        totals += 2.0 * bincount(listed.block, ends * (np.abs(listed.value) - np.abs(W)), len(totals))
 
-        def some(at: tuple[int, int]) -> float:
-            block, first = at
-            b, mine = group.size[block], scale[start[block] : start[block + 1]]
+        def tile_sum(tile: tuple[int, int]) -> float:
+            block, first = tile
+            b, block_scale = group.size[block], scale[start[block] : start[block + 1]]
             rows = self.W[group.offset[block] + first * b : group.offset[block] + min(first + step, b) * b]
             above = np.triu(np.abs(rows, dtype=np.float64).reshape(-1, b)[:, first:], 1)
-            return 2.0 * float(mine[first : first + step] @ above @ mine[first:])
+            return 2.0 * float(block_scale[first : first + step] @ above @ block_scale[first:])
 
-        pieces = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, step)]
+        tiles = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, step)]
         with self._one_thread_each():
-            sums = Workers(self.n_threads).map(some, pieces)
-        return found + bincount(np.array([block for block, _ in pieces]), np.array(sums), len(found))
+            sums = Workers(self.n_threads).map(tile_sum, tiles)
+        return totals + bincount(np.array([block for block, _ in tiles]), np.array(sums), len(totals))
 
     def _scaled_theta(self, scale: FloatArray) -> FloatArray:
-        """``scale_i sum_j |theta_ij| scale_j`` of each member."""
+        """(M,): ``scale_i sum_j |theta_ij| scale_j`` of each member."""
         group, (block_of, slot_of) = self.group, self.places
         rows = scale * self.theta.diagonal * scale
         for k in range(group.n_classes):
-            here = np.flatnonzero(self.theta.value[:, k])
-            block = block_of[k, self.theta.i[here]]
-            i, j = (group.member_start[block] + slot_of[k, end[here]] for end in (self.theta.i, self.theta.j))
-            size = scale[i] * np.abs(self.theta.value[here, k]) * scale[j]
+            nonzero = np.flatnonzero(self.theta.value[:, k])
+            block = block_of[k, self.theta.i[nonzero]]
+            i, j = (group.member_start[block] + slot_of[k, end[nonzero]] for end in (self.theta.i, self.theta.j))
+            size = scale[i] * np.abs(self.theta.value[nonzero, k]) * scale[j]
             rows += bincount(i, size, len(rows)) + bincount(j, size, len(rows))
         return rows
 
     def present(self, gap: float) -> BoolArray:
-        """(P, K): entries of Theta, as it was found, that a gap of the whole proves non-zero."""
-        group, found = self.group, self.found
+        """(P, K): entries of `found` that a duality gap of the full problem proves non-zero."""
+        group, support = self.group, self.found
         r, s = gap_radii(np.full(len(group.size), gap), group.block_weight)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.maximum(r, s) / (1.0 - s)
-        pair, k = np.nonzero(found.value)
-        row, column = group.member_of[k, found.i[pair]], group.member_of[k, found.j[pair]]
-        root = np.sqrt(found.diagonal)
-        present = np.zeros(found.value.shape, dtype=bool)
-        reach = (1.0 + ROUNDING) * factor[group.member_block[row]] * root[row] * root[column]
-        present[pair, k] = np.abs(found.value[pair, k]) > reach
+        pair, k = np.nonzero(support.value)
+        row, column = group.member_of[k, support.i[pair]], group.member_of[k, support.j[pair]]
+        root = np.sqrt(support.diagonal)
+        present = np.zeros(support.value.shape, dtype=bool)
+        radius = (1.0 + ROUNDING) * factor[group.member_block[row]] * root[row] * root[column]
+        present[pair, k] = np.abs(support.value[pair, k]) > radius
         return present
 
     def at(self, row: IntArray, column: IntArray) -> tuple[FloatArray, FloatArray]:
-        """W and the dual point at entries that are given by their members."""
+        """W and the dual point at entries given by the members of their row and column."""
         group = self.group
-        place = np.empty_like(self.arranged.member)
-        place[self.arranged.member] = np.arange(len(place))
-        row, column = np.minimum(place[row], place[column]), np.maximum(place[row], place[column])
+        rank = np.empty_like(self.arranged.member)
+        rank[self.arranged.member] = np.arange(len(rank))
+        row, column = np.minimum(rank[row], rank[column]), np.maximum(rank[row], rank[column])
         position = group.positions(row, column)
         listed = self.projected[0]
         moved = group.offset[listed.block] + listed.row * group.size[listed.block] + listed.column
@@ -423,12 +418,12 @@ class DualPoint:
         dual = W.copy()
         if len(moved):
             nearest = order[np.minimum(np.searchsorted(moved, position, sorter=order), len(moved) - 1)]
-            hit = moved[nearest] == position
-            dual[hit] = listed.value[nearest[hit]]
+            matches = moved[nearest] == position
+            dual[matches] = listed.value[nearest[matches]]
         return W, dual
 
     def n_absent(self, gap: float, *, cuts_proved: bool = True) -> int:
-        """Number of zero entries that a gap of the whole proves zero; see `certificate.certain_edges`."""
+        """Number of zero entries that a gap of the full problem proves zero; see `certificate.certain_edges`."""
         from jointglasso.kernels.dual_rows import Reach, count_inside
 
         group, n, n_classes = self.group, self.n_variables, self.group.n_classes
@@ -438,58 +433,60 @@ class DualPoint:
         root, radius, cls = np.zeros((n_classes, n)), np.zeros(n_classes), group.block_class
         root[cls[group.member_block], self.arranged.variable] = np.sqrt(self.variance)
         radius[cls] = r
-        reach, n_room, step = Reach(radius, root, ROUNDING, cuts_proved), self.penalty.room(n_classes), rows_at_once(n)
+        radii = Reach(radius, root, ROUNDING, cuts_proved)
+        size, step = self.penalty.room(n_classes), rows_at_once(n)
 
         def count(first: int, last: int) -> int:
             known = self._projected[first // step]
             mark = np.zeros((last - first, n), dtype=bool)
             mark[known.i - first, known.j] = True
             rows, stack = self._covariances(first, last)
-            absent = int(count_inside(self.penalty.pair, rows, stack, self.W, reach, n_room, mark))
-            pair, k = np.nonzero(known.held)
+            absent = int(count_inside(self.penalty.pair, rows, stack, self.W, radii, size, mark))
+            pair, k = np.nonzero(known.in_block)
             weight, value = group.block_weight[known.listed.block], np.abs(known.listed.value)
-            far = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
-            far += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # S is at most as large as both
-            zeros = self.penalty.certain_zeros(known.theta, known.u, far, far, entries_held(self.penalty, known.held))
-            counts = np.full(len(pair), cuts_proved) | (known.held.sum(axis=1)[pair] == n_classes)
-            return absent + int((zeros & counts & (known.theta == 0.0)).sum())
+            bound = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
+            bound += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # |S| is at most the sum of |W| and |u| / w
+            entries = entries_held(self.penalty, known.in_block)
+            zeros = self.penalty.certain_zeros(known.theta, known.u, bound, bound, entries)
+            countable = np.full(len(pair), cuts_proved) | (known.in_block.sum(axis=1)[pair] == n_classes)
+            return absent + int((zeros & countable & (known.theta == 0.0)).sum())
 
         return sum(self.over_rows(count))
 
     def with_subgradients(self, row: IntArray, column: IntArray, value: FloatArray) -> DualPoint:
-        """With other subgradients at entries that are given by their members."""
-        place = np.empty_like(self.order)
-        place[self.order] = np.arange(len(place))
-        ends = place[self.group.local[row]], place[self.group.local[column]]
+        """Copy with given subgradients at entries given by the members of their row and column."""
+        rank = np.empty_like(self.order)
+        rank[self.order] = np.arange(len(rank))
+        ends = rank[self.group.local[row]], rank[self.group.local[column]]
         cls = self.group.block_class[self.group.member_block[row]]
         other = replace(self, instead=(cls, np.minimum(*ends), np.maximum(*ends), value))
         other.__dict__["_logdets_of_theta"] = self._logdets_of_theta  # the factors of a large Theta take seconds
         return other
 
 
-def _by_block(listed: Listed) -> Listed:
+def _by_block(listed: DualEntries) -> DualEntries:
     order = np.argsort(listed.block, kind="stable")
-    return Listed(listed.block[order], listed.row[order], listed.column[order], listed.value[order])
+    return DualEntries(listed.block[order], listed.row[order], listed.column[order], listed.value[order])
 
 
-def _write(listed: Listed, block: int, matrix: FloatArray) -> None:
-    """Write the entries of one block, of entries block by block, into its matrix."""
-    here = slice(*np.searchsorted(listed.block, [block, block + 1]))
-    matrix[listed.row[here], listed.column[here]] = listed.value[here]
+def _write(listed: DualEntries, block: int, matrix: FloatArray) -> None:
+    """Write the entries of one block into its matrix; `listed` is sorted by block."""
+    selected = slice(*np.searchsorted(listed.block, [block, block + 1]))
+    matrix[listed.row[selected], listed.column[selected]] = listed.value[selected]
 
 
 def rows_at_once(n: int) -> int:
-    """Rows of n variables that are looked at at once: enough to be worth a thread, and never all."""
+    """Rows per row block for n variables: enough work for a thread, in at least `tuning.DUAL_PIECES` blocks."""
     return max(1, min(int(tuning.DUAL_ROWS // n), -(-n // tuning.DUAL_PIECES)))
 
 
 def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:
-    """The largest row sum ``scale_i sum_j |a_ij| scale_j`` of a matrix, and the sum of all."""
+    """Largest row sum ``scale_i sum_j |a_ij| scale_j`` of a matrix, and the sum of all row sums."""
     from jointglasso.kernels.row_sums import scaled_row_sums
 
     b = len(matrix)
-    most, total = scaled_row_sums(matrix.ravel(), np.array([0, b * b]), np.array([b]), np.array([0, b]), scale)
-    return most[0], total[0]
+    largest, total = scaled_row_sums(matrix.ravel(), np.array([0, b * b]), np.array([b]), np.array([0, b]), scale)
+    return largest[0], total[0]
 
 
 def mirror(matrix: FloatArray) -> None:

@@ -1,9 +1,8 @@
-"""Newton's method on a face of a penalty that compares values: one unknown for each diagonal entry and each cluster.
+"""Newton's method on a face of a fusion penalty.
 
-Where diagonals are compared, too, clusters of them are one unknown.
-
-Zeros stay zero and what is the same in several classes stays so; what is left is smooth, and near the solution each
-step squares the error, where sweeps over the columns take another share of it off.
+On a face, zeros remain zero and values that are equal in several classes (clusters) remain equal. The unknowns are the
+diagonal entries and one value per cluster; with a fused diagonal, one value per cluster of diagonal entries. The
+objective is smooth on the face, so that Newton's method converges quadratically, column sweeps only linearly.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from jointglasso.solvers.base import SolverTask
 
 
 class Pattern:
-    """Symmetric matrices on a support, as vectors of their entries i <= j."""
+    """Symmetric matrices with a fixed support (b, b), as vectors of their entries i <= j."""
 
     def __init__(self, support: BoolArray) -> None:
         b = len(support)
         full = support | support.T | np.eye(b, dtype=bool)
-        self.rows, self.columns = (ends.copy() for ends in np.nonzero(np.triu(full)))  # side by side for kernels
+        self.rows, self.columns = (ends.copy() for ends in np.nonzero(np.triu(full)))  # contiguous for kernels
         off = self.rows != self.columns
         self.edges = self.rows[off], self.columns[off]
         self.twice = 1.0 + off
@@ -35,7 +34,7 @@ class Pattern:
 
     @property
     def neighbours(self) -> tuple[IntArray, IntArray]:
-        """Where the neighbours of each variable begin, and the neighbours of all, one after another."""
+        """Adjacency lists in CSR form: start (b + 1,) and neighbours."""
         i, j = self.edges
         ends, others = np.concatenate([i, j]), np.concatenate([j, i])
         order = np.lexsort((others, ends))
@@ -46,30 +45,30 @@ class Pattern:
         return matrix[self.rows, self.columns]
 
     def dot(self, first: FloatArray, second: FloatArray) -> float:
-        """Scalar product of the matrices, both triangles counted."""
+        """Frobenius inner product of two matrices given by their entries."""
         return float((self.twice * first * second).sum())
 
     def matrix(self, entries: FloatArray) -> FloatArray:
-        """Dense matrix with these entries."""
+        """(b, b): dense symmetric matrix with these entries."""
         out = np.zeros(self._shape)
         out[self.rows, self.columns] = entries
         out[self.columns, self.rows] = entries
         return out
 
     def curved(self, W: FloatArray, entries: FloatArray) -> FloatArray:
-        """Entries of ``W D W`` on the support: the Hessian applied to D."""
+        """Hessian-vector product: entries of ``W D W`` on the support, D given by `entries`."""
         from jointglasso.kernels.support import sandwiched
 
         return sandwiched(self.rows, self.columns, W, entries)
 
     def curvature(self, W: FloatArray) -> FloatArray:
-        """Diagonal of the Hessian."""
+        """Diagonal of the Hessian at W."""
         variance = W.diagonal()
         return variance[self.rows] * variance[self.columns] + (self.rows != self.columns) * self.take(W) ** 2
 
 
 class Face:
-    """Matrices of several classes on their supports, with one variable for entries that are the same."""
+    """Matrices of several classes on their supports, parametrised by z (n_variables,), one value per cluster."""
 
     def __init__(
         self, weight: Sequence[float] | FloatArray, patterns: list[Pattern], variable: list[IntArray], n_variables: int
@@ -79,15 +78,15 @@ class Face:
         self._factor = np.concatenate([w * pattern.twice for w, pattern in zip(weight, patterns, strict=True)])
 
     def sum(self, entries: list[FloatArray]) -> FloatArray:
-        """Weighted sum of the entries that share a variable, those off the diagonal counted twice."""
+        """(n_variables,): weighted sum of the entries of each cluster, off-diagonal entries counted twice."""
         return bincount(self._all, self._factor * np.concatenate(entries), self.n_variables)
 
     def matrices(self, z: FloatArray) -> list[FloatArray]:
-        """Dense blocks with these values."""
+        """Dense blocks with the cluster values z."""
         return [pattern.matrix(z[variable]) for pattern, variable in zip(self.patterns, self.variable, strict=True)]
 
     def curved(self, W: list[FloatArray], z: FloatArray) -> FloatArray:
-        """Second derivative of the likelihood at the inverse of W, applied to z."""
+        """Hessian-vector product of the negative log-likelihood at Theta = W^{-1}."""
         parts = zip(self.patterns, self.variable, W, strict=True)
         return self.sum([pattern.curved(w, z[variable]) for pattern, variable, w in parts])
 
@@ -95,51 +94,54 @@ class Face:
         self,
         W: list[FloatArray],
         gradient: FloatArray,
-        enough: float = 0.0,
-        bend: Callable[[FloatArray], FloatArray] | None = None,
+        tolerance: float = 0.0,
+        penalty_hvp: Callable[[FloatArray], FloatArray] | None = None,
     ) -> FloatArray:
-        """Conjugate gradients, scaled by the diagonal of the Hessian, until the squared decrement left is `enough`.
+        """Newton direction by conjugate gradients with a Jacobi preconditioner.
 
-        `bend` applies the second derivative of a penalty that has one.
+        They end when the squared preconditioned norm of the residual is at most `tolerance`. `penalty_hvp` is the
+        Hessian-vector product of a penalty with curvature.
         """
         curvature = self.sum([p.curvature(w) for p, w in zip(self.patterns, W, strict=True)])
-        z, rest = np.zeros_like(gradient), -gradient
-        search = scaled = rest / curvature
-        size = first = float(rest @ scaled)
+        z, residual = np.zeros_like(gradient), -gradient
+        search = scaled = residual / curvature
+        decrement = initial = float(residual @ scaled)
         for _ in range(tuning.FACE_STEPS):
-            if size <= max(enough, first * min(1e-2, first)):
+            if decrement <= max(tolerance, initial * min(1e-2, initial)):
                 break
             product = self.curved(W, search)
-            if bend is not None:
-                product += bend(search)
-            length = size / float(search @ product)
+            if penalty_hvp is not None:
+                product += penalty_hvp(search)
+            length = decrement / float(search @ product)
             z = z + length * search
-            rest = rest - length * product
-            scaled = rest / curvature
-            before, size = size, float(rest @ scaled)
-            search = scaled + (size / before) * search
+            residual = residual - length * product
+            scaled = residual / curvature
+            before, decrement = decrement, float(residual @ scaled)
+            search = scaled + (decrement / before) * search
         return z
 
 
-def newton_on_face(task: SolverTask, theta: FloatArray, bounds: Bounds, most: int) -> tuple[FloatArray, Bounds, int]:
-    """Steps of Newton's method on the face of `theta`, a single group with its bounds, while they shrink the gap.
+def newton_on_face(
+    task: SolverTask, theta: FloatArray, bounds: Bounds, max_steps: int
+) -> tuple[FloatArray, Bounds, int]:
+    """Newton steps on the face of `theta` (a single group with its bounds) while they reduce the duality gap.
 
-    The last point with its bounds, and the number of steps.
+    Returns the last point, its bounds and the number of steps.
     """
     taken = 0
-    while taken < most and task.unsolved(bounds)[0] and np.isfinite(bounds.gap[0]):
+    while taken < max_steps and task.unsolved(bounds)[0] and np.isfinite(bounds.gap[0]):
         before, taken = bounds.gap[0], taken + 1
         for length in (1.0, 0.3):
             moved = _step(task, theta, bounds, length)
-            there = task.bounds(moved)
-            if np.isfinite(there.gap[0]) and task.unsolved(there)[0]:
-                # Off the face, should the solution not be on it.
-                snapped = snap(task, moved, there.inverse)
-                found = task.bounds(snapped)
-                if found.gap[0] < there.gap[0]:
-                    moved, there = snapped, found
-            if there.gap[0] < bounds.gap[0]:
-                theta, bounds = moved, there
+            moved_bounds = task.bounds(moved)
+            if np.isfinite(moved_bounds.gap[0]) and task.unsolved(moved_bounds)[0]:
+                # A proximal step can leave the face if the solution is not on it.
+                snapped = snap(task, moved, moved_bounds.inverse)
+                snapped_bounds = task.bounds(snapped)
+                if snapped_bounds.gap[0] < moved_bounds.gap[0]:
+                    moved, moved_bounds = snapped, snapped_bounds
+            if moved_bounds.gap[0] < bounds.gap[0]:
+                theta, bounds = moved, moved_bounds
                 break
         if not bounds.gap[0] <= tuning.FACE_GAIN * before:
             break
@@ -147,12 +149,12 @@ def newton_on_face(task: SolverTask, theta: FloatArray, bounds: Bounds, most: in
 
 
 def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
-    """One step of the proximal operator from `theta`, W near its inverse: exact zeros and exactly equal values."""
+    """One proximal step from `theta`, W being close to its inverse; gives exact zeros and exactly equal values."""
     system = task.system
-    at = system.upper
+    upper = system.upper
     products = system.products_of_members(W[system.diagonal], np.ones(system.n_blocks))
-    curvature = system.weigh(products + W[at] ** 2)
-    linear = curvature * theta[at] + system.weigh(W[at] - system.S[at])
+    curvature = system.weigh(products + W[upper] ** 2)
+    linear = curvature * theta[upper] + system.weigh(W[upper] - system.S[upper])
     entries = task.penalty.update(curvature, linear, system.entries(task.penalty))
     diagonal, fused = theta[system.diagonal], FusedDiagonal.of(system, task.penalty)
     if fused is not None:
@@ -163,36 +165,38 @@ def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
 
 
 def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) -> FloatArray:
-    """A step from `theta` on its face; what would change its sign becomes zero."""
+    """Newton step of relative `length` from `theta` on its face; entries that would change sign are set to zero."""
     system, penalty = task.system, task.penalty
     entries, values, diagonal = system.entries(penalty), system.gather(theta), theta[system.diagonal]
     cluster, slope = penalty.face(values, entries)
     fused = FusedDiagonal.of(system, penalty)
-    own, own_slope = (np.arange(len(diagonal)), 0.0 * diagonal) if fused is None else fused.face(diagonal)
-    n_diagonal = int(own.max()) + 1
+    diagonal_cluster, diagonal_slope = (
+        (np.arange(len(diagonal)), 0.0 * diagonal) if fused is None else fused.face(diagonal)
+    )
+    n_diagonal = int(diagonal_cluster.max()) + 1
     number = np.full(len(theta), -1, dtype=np.int64)
     number[system.upper] = np.where(cluster >= 0, cluster + n_diagonal, -1)
-    number[system.diagonal] = own
+    number[system.diagonal] = diagonal_cluster
     free = cluster >= 0
     variable = cluster[free] + n_diagonal
     n_variables = n_diagonal + int(cluster.max(initial=-1)) + 1
     face, W = _face_of(task, number, n_variables), _blocks(task, bounds.inverse)
     S = _blocks(task, system.S)
     gradient = face.sum([p.take(s - w) for p, s, w in zip(face.patterns, S, W, strict=True)])
-    gradient += bincount(own, own_slope + task.diagonal_penalty, n_variables)
+    gradient += bincount(diagonal_cluster, diagonal_slope + task.diagonal_penalty, n_variables)
     gradient += bincount(variable, 2.0 * slope[free], n_variables)
 
-    def bend(z: FloatArray) -> FloatArray:
+    def penalty_hvp(z: FloatArray) -> FloatArray:
         along = np.zeros_like(values)
         along[free] = z[variable]
         return bincount(variable, 2.0 * penalty.bend(along, entries)[free], n_variables)
 
     enough = 0.1 * float(task.limits(bounds)[0])
-    z = length * face.newton_direction(W, gradient, enough, None if penalty.homogeneous else bend)
-    new = np.zeros_like(values)
-    new[free] = values[free] + z[variable]
-    new[new * values <= 0.0] = 0.0
-    return system.scatter(new, diagonal + z[own])
+    z = length * face.newton_direction(W, gradient, enough, None if penalty.homogeneous else penalty_hvp)
+    updated = np.zeros_like(values)
+    updated[free] = values[free] + z[variable]
+    updated[updated * values <= 0.0] = 0.0
+    return system.scatter(updated, diagonal + z[diagonal_cluster])
 
 
 def _face_of(task: SolverTask, number: IntArray, n_variables: int) -> Face:
@@ -205,6 +209,6 @@ def _face_of(task: SolverTask, number: IntArray, n_variables: int) -> Face:
 
 
 def _blocks(task: SolverTask, flat: Any) -> list[Any]:
-    """The blocks of flat storage."""
+    """Views (b, b) of the blocks of a flat array."""
     offset, size = task.system.offset, task.system.size
     return [flat[start : start + b * b].reshape(b, b) for start, b in zip(offset[:-1], size, strict=True)]

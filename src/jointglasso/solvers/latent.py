@@ -1,13 +1,13 @@
-"""Latent variables: ``Theta_k = A_k - L_k``, A_k sparse and L_k positive semidefinite, of low rank.
+"""Latent variable graphical lasso: ``Theta_k = A_k - L_k``, A_k sparse and L_k positive semidefinite of low rank.
 
-Variables that nobody measured tie the measured ones together. Given them the network is A; the penalty of the problem
-acts on A, and ``mu sum_k tr L_k`` is added for the latent variables. The dual problem is that without them,
-``sum_k w_k (log det W_k + p)`` over W_k = S_k + U_k / w_k with U in the dual ball, and one condition more:
-``-U_k <= mu I`` in the order of definite matrices. If the dual optimum of the problem without latent variables
-satisfies it, L = 0 is optimal.
+Marginalising over unobserved variables adds a low-rank term to the precision matrix; A is the network conditional on
+them. The penalty of the problem acts on A, and ``mu sum_k tr L_k`` is added. The dual problem is
+``max sum_k w_k (log det W_k + p)`` over W_k = S_k + U_k / w_k with U in the dual ball, as without latent variables, and
+the additional constraint ``-U_k <= mu I`` in the Loewner order. If the dual optimum of the problem without latent
+variables satisfies it, L = 0 is optimal.
 
-The iterations are those of ADMM over the product space: each of likelihood, penalty and trace takes a proximal step of
-its own, and the three matrices are then projected to Theta = A - L.
+The solver is ADMM in the product space: a proximal step each for likelihood, penalty and trace, followed by the
+projection of the three matrices to Theta = A - L.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jointglasso.solvers.base import reason_to_end
 
 @dataclass(frozen=True)
 class LatentProblem:
-    """One block for each class, all variables in it."""
+    """Problem with one block per class that contains all variables, and the trace penalty mu."""
 
     system: BlockSystem
     penalty: PairPenalty
@@ -44,7 +44,7 @@ class LatentProblem:
 
 @dataclass(frozen=True)
 class LatentPoint:
-    """A in flat storage, a factor F (p, r) of ``L = F F'`` for each block, and what they prove."""
+    """A in flat storage and a factor F (p, r) of ``L = F F'`` for each block, with objective, gap and dual point."""
 
     A: FloatArray
     factors: list[FloatArray]
@@ -55,9 +55,9 @@ class LatentPoint:
 
 
 def low_rank_is_zero(problem: LatentProblem, dual: FloatArray, gap: float) -> bool:
-    """Whether the gap of the problem without latent variables proves that they are not wanted.
+    """Whether the gap of the problem without latent variables proves that L = 0 is optimal.
 
-    The optimal W* is at least W / (1 + r), so that the largest eigenvalue of w (S - W*) is known from above.
+    W* >= W / (1 + r) in the Loewner order, which bounds the largest eigenvalue of w (S - W*) from above.
     """
     if not np.isfinite(gap):
         return False
@@ -78,25 +78,25 @@ def solve_latent(
     max_iter: int,
     report: Callable[..., bool],
 ) -> tuple[LatentPoint, int, str]:
-    """Iterate from `start`, a solution without latent variables, until the gap is what `allowed(objective)` says."""
-    state = _State(problem, start)
+    """Iterate from `start`, a solution without latent variables, until the gap is at most `allowed(objective)`."""
+    state = _LatentState(problem, start)
     best = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
     for number in range(1, max_iter + 1):
         state.iterate()
-        looked = number % tuning.LATENT_LOOK == 0 or number == max_iter
-        if looked:
-            found = bound(problem, state.A_flat, state.factors(), state.dual)
-            best = min(best, found, key=lambda point: (point.gap, point.objective))
-        stop = report(best.objective, best.gap if looked else None)
-        solved = looked and best.gap <= allowed(best.objective)
-        if why := reason_to_end(solved=solved, stop=stop, last=number == max_iter):
-            return best, number, why
+        checked = number % tuning.LATENT_LOOK == 0 or number == max_iter
+        if checked:
+            candidate = bound(problem, state.A_flat, state.factors(), state.dual)
+            best = min(best, candidate, key=lambda point: (point.gap, point.objective))
+        stop = report(best.objective, best.gap if checked else None)
+        solved = checked and best.gap <= allowed(best.objective)
+        if reason := reason_to_end(solved=solved, stop=stop, last=number == max_iter):
+            return best, number, reason
         state.balance(number)
     return best, 0, "max_iter"
 
 
-class _State:
-    """The three matrices, their projections to Theta = A - L, and the scaled multiplier."""
+class _LatentState:
+    """Iterates (Theta, A, L) of ADMM, their projections to Theta = A - L, and the scaled multiplier V."""
 
     def __init__(self, problem: LatentProblem, start: FloatArray) -> None:
         system = problem.system
@@ -113,11 +113,11 @@ class _State:
 
     @property
     def dual(self) -> FloatArray:
-        """The multiplier: near w (W - S) of the solution."""
+        """Unscaled multiplier; converges to w (W - S)."""
         return self.rho * self.V
 
     def iterate(self) -> None:
-        """Three proximal steps, and the projection."""
+        """Three proximal steps and the projection."""
         problem, rho, V, w = self.problem, self.rho, self.V, self.weight
         Y1, Y2, Y3 = self.Y
         d, Q = eigh_stack(rho * (Y1 - V) - w * self.S)
@@ -141,13 +141,13 @@ class _State:
         return system.scatter(entries, np.maximum(point[system.diagonal] - problem.diagonal_penalty / self.rho, 0.0))
 
     def factors(self) -> list[FloatArray]:
-        """F of each class, ``L = F F'``, with a column for each eigenvalue that is not zero, the largest first."""
+        """F (p, r) of each class, ``L = F F'``, with a column per non-zero eigenvalue in decreasing order."""
         return [
             (Q * np.sqrt(values))[:, values > 0.0][:, ::-1] for Q, values in zip(self.vectors, self.values, strict=True)
         ]
 
     def balance(self, number: int) -> None:
-        """Double or halve rho, ever more rarely, while the residuals are out of balance."""
+        """Residual balancing: double or halve rho, at decreasing frequency."""
         if number & (number - 1) and (number % 10 or number > 300):
             return
         primal = _length(self.X - self.Y) / max(_length(self.Y), 1e-300)
@@ -158,10 +158,10 @@ class _State:
 
 
 def bound(problem: LatentProblem, A: FloatArray, factors: list[FloatArray], multiplier: FloatArray) -> LatentPoint:
-    """Objective and gap at A and ``L = F F'``, rounding included; the better of two dual points.
+    """Objective and gap at A and ``L = F F'``, rounding included, with the better of two dual points.
 
-    The gradient at Theta, or the multiplier of ADMM, is moved to the nearest subgradient of the penalty at A, and then
-    towards zero until ``-U <= mu I``: the dual ball is convex and holds zero, and so do the sets of the trace.
+    The negative gradient at Theta, or the multiplier of ADMM, is projected to the nearest subgradient of the penalty at
+    A and scaled towards zero until ``-U <= mu I``; both dual sets are convex and contain zero.
     """
     system, penalty = problem.system, problem.penalty
     L = np.stack([F @ F.T for F in factors]).ravel()
@@ -173,13 +173,13 @@ def bound(problem: LatentProblem, A: FloatArray, factors: list[FloatArray], mult
     best, best_dual = -np.inf, system.S
     entries = system.gather(A)
     weight = np.repeat(system.block_weight, system.size**2)
-    for wanted in (weight * (factor.inverse - system.S), multiplier.ravel()):
-        u = penalty.nearest_subgradient(entries, system.gather(wanted), system.entries(penalty))
+    for candidate in (weight * (factor.inverse - system.S), multiplier.ravel()):
+        u = penalty.nearest_subgradient(entries, system.gather(candidate), system.entries(penalty))
         U = system.scatter(u, np.full(len(system.members), problem.diagonal_penalty))
-        U[system.forbidden] = wanted[system.forbidden]
+        U[system.forbidden] = candidate[system.forbidden]
         largest = max(_largest_eigenvalue(-one) for one in problem.stack(U))
         share = min(1.0, problem.mu / largest) if largest > 0.0 else 1.0
-        # The conjugate of the penalty at U, which is zero for a norm, and by convexity at most this share of it.
+        # Conjugate of the penalty at U: zero for a norm, and at the scaled U at most `share` of it by convexity.
         conjugate = 2.0 * float((u * entries).sum() - penalty.value(entries, system.entries(penalty)).sum())
         value, error, W = _dual_value(problem, share * U / weight)
         value -= share * max(conjugate, 0.0)
@@ -196,7 +196,7 @@ def _objective(
     theta: FloatArray,
     factor: Factorization,
 ) -> tuple[float, float]:
-    """Objective, and how far rounding may have put it off."""
+    """Objective and its rounding error."""
     system, penalty = problem.system, problem.penalty
     w = system.block_weight
     trace = float(w @ system.sum_per_block(system.S * theta))
@@ -204,7 +204,7 @@ def _objective(
     diagonal = problem.diagonal_penalty * float(A[system.diagonal].sum())
     latent = problem.mu * sum(float((F * F).sum()) for F in factors)
     objective = trace - float(w @ factor.logdet) + pairs + diagonal + latent
-    # F F' is off by g(r + 1) |F| |F|', at most that times (L_ii L_jj)^(1/2), and so is Theta.
+    # The error of F F' is g(r + 1) |F| |F|' <= g(r + 1) (L_ii L_jj)^(1/2), and so is that of Theta.
     scale = np.sqrt(problem.stack(L).diagonal(axis1=1, axis2=2))
     spread = sum_error(2 + max(F.shape[1] for F in factors))
     around = np.abs(problem.stack(factor.inverse)) + np.abs(problem.stack(system.S))
@@ -217,7 +217,7 @@ def _objective(
 
 
 def _dual_value(problem: LatentProblem, shift: FloatArray) -> tuple[float, float, FloatArray]:
-    """Value of the dual point S + shift, how far it may be off, and the point; minus infinity if it is not definite."""
+    """Dual objective at W = S + shift (minus infinity if not definite), its rounding error, and W."""
     system = problem.system
     W = system.S + shift
     factor = factorize(system, W)
@@ -235,6 +235,6 @@ def _length(stack: FloatArray) -> float:
 
 
 def _largest_eigenvalue(matrix: FloatArray) -> float:
-    """An upper bound on the largest eigenvalue: as computed, and what rounding may have hidden."""
+    """Upper bound on the largest eigenvalue: computed value plus rounding error."""
     b = len(matrix)
     return float(np.linalg.eigvalsh(matrix)[-1]) + sum_error(8 * b) * float(np.linalg.norm(matrix))

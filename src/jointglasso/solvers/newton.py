@@ -1,4 +1,4 @@
-"""Proximal Newton (QUIC for K classes) on all groups of a system."""
+"""Proximal Newton method (QUIC for K classes) on all groups of a system."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.small_groups import alone, apart
 from jointglasso.validation import InputTypeError
 
-#: Improves Theta in place, given its bounds, the groups that are not solved and the iterations taken so far; returns
-#: the iterations it took and the bounds in the end.
+#: ``improve(theta, bounds, todo, n_iter)``: improves Theta in place on the groups in `todo`, after `n_iter` iterations;
+#: returns the iterations taken and the new bounds.
 Improve = Callable[[FloatArray, Bounds, BoolArray, int], tuple[int, Bounds]]
 
 
 @dataclass(frozen=True)
 class Newton:
-    """Proximal Newton method; `solver="auto"` has it too, after methods that are quicker far from the solution.
+    """Proximal Newton method; `solver="auto"` uses it after methods that are faster far from the solution.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class Newton:
     requires = frozenset({"newton"})
 
     closed_form: InitVar[None] = None
-    """Refused: `solver="auto"` takes the closed form."""
+    """Removed argument, raises an error: `solver="auto"` uses the closed form."""
 
     def __post_init__(self, closed_form: None) -> None:
         if closed_form is not None:
@@ -49,7 +49,7 @@ class Newton:
             )
 
     def solve(self, task: SolverTask) -> SolverResult:
-        """Newton's method on every group whose gap is too wide."""
+        """Newton's method on every group whose gap exceeds its limit."""
         methods = np.full(task.system.n_groups, "warm start" if task.warm else "start", dtype=object)
         if task.system.n_groups == 1:
             theta, bounds, n_iter, stopped_by = solve_big_group(task, task.start.copy())
@@ -71,10 +71,10 @@ def improve_to_limits(
     bounds: Bounds | None = None,
     max_iter: int | None = None,
 ) -> SolverResult:
-    """Improve the groups whose gap is too wide: once as a rule.
+    """Improve the groups whose gap exceeds its limit, usually once.
 
-    Again only where the objective fell so far in size that the limits, which are relative to it, did, too; and while
-    fewer than `max_iter` iterations are taken, the task's own limit unless another is given.
+    Repeated only if the limits, which are relative to the objective, have decreased with it, and up to `max_iter`
+    iterations (default: the limit of the task).
     """
     max_iter = task.max_iter if max_iter is None else max_iter
     if bounds is None:
@@ -100,24 +100,24 @@ def newton_on_groups(
     work_limit: float = np.inf,
     sweeps: BoolArray | bool = False,
 ) -> int:
-    """Newton's method on some groups, improving `theta` in place; the most iterations any took.
+    """Newton's method on the groups in `todo`, improving `theta` in place; return the maximal number of iterations.
 
-    Small ones are taken together, as if they were one, and one by one only where that leaves a gap. Those marked in
-    `sweeps` are swept over first, each by itself; those that cost more than `work_limit` are left as they are.
+    Small groups are merged into one task, and solved one by one only if their gap remains too large. Groups marked in
+    `sweeps` start with column sweeps; groups that exceed `work_limit` are not finished.
     """
     sweeps = np.broadcast_to(sweeps, todo.shape)
     small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= tuning.SWEPT_BLOCK))
     taken = 0
     if len(small) > 1:
-        piece, inside = apart(task, theta, small, limits, max_iter)
-        theta[inside], _, taken, _ = solve_big_group(piece, piece.start, work_limit=work_limit)
+        subtask, positions = apart(task, theta, small, limits, max_iter)
+        theta[positions], _, taken, _ = solve_big_group(subtask, subtask.start, work_limit=work_limit)
         todo = todo & ~(task.bounds(theta).gap <= limits)
-    most = taken
+    max_taken = taken
     for group in np.flatnonzero(todo) if taken < max_iter else ():
-        piece, inside = alone(task, theta, int(group), limits, max_iter - taken)
-        theta[inside], _, n_iter, _ = solve_big_group(
-            piece, piece.start, work_limit=work_limit, sweeps=bool(sweeps[group])
+        subtask, positions = alone(task, theta, int(group), limits, max_iter - taken)
+        theta[positions], _, n_iter, _ = solve_big_group(
+            subtask, subtask.start, work_limit=work_limit, sweeps=bool(sweeps[group])
         )
-        most = max(most, taken + n_iter)
+        max_taken = max(max_taken, taken + n_iter)
         task.keep(lambda: theta)
-    return most
+    return max_taken

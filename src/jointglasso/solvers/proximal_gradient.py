@@ -1,8 +1,8 @@
-"""Proximal gradient (G-ISTA for K classes) with Barzilai-Borwein steps, every group with its own step.
+"""Proximal gradient method (G-ISTA for K classes) with a Barzilai-Borwein step length per group.
 
 One iteration is a gradient step on the likelihood, ``G = w (S - Theta^{-1})``, followed by the proximal operator of the
-penalty. A Cholesky factor of the trial point tells whether it is positive definite and gives its log-determinant; its
-inverse is the next gradient. Cheap iterations, many of them where Theta is badly conditioned.
+penalty. The Cholesky factor of the trial point tests definiteness and gives the log-determinant; its inverse gives the
+next gradient. Iterations are cheap, but many are needed if Theta is badly conditioned.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class ProximalGradient:
         check_count("check_every", self.check_every)
 
     def solve(self, task: SolverTask) -> SolverResult:
-        """Step, and check the gap now and then, until every group is within its limit."""
-        state = _State.begin(task)
+        """Iterate, with a gap check every `check_every` iterations, until every group is within its limit."""
+        state = _ProximalState.begin(task)
         bounds = task.bounds(state.theta, factor=state.factor)
         stopped_by, number = "max_iter", 0
         for number in range(task.max_iter + 1):
@@ -72,8 +72,8 @@ class ProximalGradient:
 
 
 @dataclass
-class _State:
-    """Theta with its inverse and smooth objective, the step of each group, and which groups still move."""
+class _ProximalState:
+    """Theta with its inverse and smooth objective, step length (G,), and masks (G,) of moving and stuck groups."""
 
     task: SolverTask
     theta: FloatArray
@@ -84,10 +84,10 @@ class _State:
     stuck: BoolArray
 
     @classmethod
-    def begin(cls, task: SolverTask) -> _State:
+    def begin(cls, task: SolverTask) -> _ProximalState:
         system = task.system
         factor = factorize(system, task.start)
-        # The curvature of the likelihood is of the size of w W^2; the largest diagonal entry of W gives a first step.
+        # The Hessian of the likelihood scales as w W^2; the largest diagonal entry of W gives the first step length.
         spread = np.zeros(system.n_groups)
         largest = np.zeros(system.n_blocks)
         np.maximum.at(largest, system.diagonal_block, factor.inverse[system.diagonal])
@@ -112,14 +112,14 @@ class _State:
             factor = factorize(system, trial, only=pending[system.block_group])
             value, accepted = self._accept(trial, gradient, factor, pending)
             blocks = accepted[system.block_group]
-            inside = np.repeat(blocks, system.size**2)
-            theta[inside], inverse[inside] = trial[inside], factor.inverse[inside]
+            positions = np.repeat(blocks, system.size**2)
+            theta[positions], inverse[positions] = trial[positions], factor.inverse[positions]
             logdet[blocks], smooth[accepted] = factor.logdet[blocks], value[accepted]
             pending &= ~accepted
             if not pending.any():
                 break
             self.length[pending] *= 0.5
-        self.stuck |= pending  # no step short enough helps any more: the limit of rounding
+        self.stuck |= pending  # no step length decreases the objective: limit of rounding
         self.moving &= ~pending
         self._finish_step(theta, Factorization(inverse, logdet, np.ones_like(self.factor.definite)), smooth)
 
@@ -136,7 +136,7 @@ class _State:
     def _accept(
         self, trial: FloatArray, gradient: FloatArray, factor: Factorization, pending: BoolArray
     ) -> tuple[FloatArray, BoolArray]:
-        """Smooth objective at the trial point, and the groups where it lies below the quadratic model."""
+        """(G,), (G,): smooth objective at the trial point, and whether it is below the quadratic model."""
         system = self.system
         change = trial - self.theta
         linear = self._group_sum(gradient * change)
@@ -160,6 +160,6 @@ class _State:
 
 
 def _smooth_objective(system: BlockSystem, theta: FloatArray, factor: Factorization) -> FloatArray:
-    """Likelihood part of each group's objective; infinite where a block is not definite."""
+    """(G,): negative log-likelihood of each group; infinite where a block is not definite."""
     value = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
     return bincount(system.block_group, np.where(factor.definite, value, np.inf), system.n_groups)

@@ -1,4 +1,4 @@
-"""The groups of a system one by one or dealt out to threads, and sweeps over the columns of small ones."""
+"""Extraction of groups from a system, their schedule on threads, and column sweeps over small groups."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from jointglasso.solvers.base import Report, SolverTask
 def alone(
     task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
-    """One group as a task of its own, with an absolute limit on its gap, and where its blocks are."""
+    """One group as a separate task with an absolute gap limit, and its positions in flat storage."""
     return apart(task, theta, np.array([group]), limits, max_iter)
 
 
 def apart(
     task: SolverTask, theta: FloatArray, groups: IntArray, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
-    """Some groups as one, a task of its own with an absolute limit on the gap, and where their blocks are."""
-    system, inside = task.system.only_groups(groups)
+    """Several groups merged into a separate task with an absolute gap limit, and their positions in flat storage."""
+    system, positions = task.system.only_groups(groups)
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
 
-    def keep(found: Callable[[], FloatArray]) -> None:
-        def whole() -> FloatArray:
-            reached = theta.copy()
-            reached[inside] = found()
-            return reached
+    def keep(group_theta: Callable[[], FloatArray]) -> None:
+        def full_theta() -> FloatArray:
+            full = theta.copy()
+            full[positions] = group_theta()
+            return full
 
-        task.keep(whole)
+        task.keep(full_theta)
 
-    start = theta[inside].copy() if isinstance(inside, slice) else theta[inside]
-    piece = replace(
+    start = theta[positions].copy() if isinstance(positions, slice) else theta[positions]
+    subtask = replace(
         task, system=system, start=start, known=None, share=np.ones(1), tol=float(limits[groups].sum()),
         rest=0.0, max_iter=max_iter, absolute=True, report=report, keep=keep,
     )  # fmt: skip
-    return piece, inside
+    return subtask, positions
 
 
 def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
-    """Groups of some size most of whose pairs are strong: correlated throughout, with a dense solution.
+    """(G,): groups of at least `tuning.DENSE_BLOCK` variables in which most pairs are strong, with dense solutions.
 
-    There Newton's active set is everything and its faces change all the time. Sweeps over the columns that step on the
-    face of one column at a time do not mind; where they cannot be made, the eigendecompositions of ADMM cost less.
+    Newton's active set then contains nearly all pairs, and its face changes in every iteration. Column sweeps, which
+    use the face of one column at a time, are not affected; where they do not apply, ADMM costs less.
     """
     if system.size.max(initial=0) < tuning.DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
@@ -60,40 +60,42 @@ def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
 def sweep_groups(
     task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
 ) -> int:
-    """Sweep over the columns of the groups in `todo`, improving `theta` in place; the most sweeps any took."""
+    """Column sweeps over the groups in `todo`, improving `theta` in place; return the maximal number of sweeps."""
     from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
 
     system, penalty = task.system, task.penalty
     block_start, group_blocks = by_group(system.block_group, system.n_groups)
     n_variables = int(system.members.max()) + 1
     groups = Groups(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
-    reach = penalty.reach(system.n_classes)
-    room = penalty.room(system.n_classes)
-    own = float(task.diagonal_penalty)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, own, room, *tuning.COLUMN_PRECISION)
+    box_radius = penalty.reach(system.n_classes)
+    workspace_size = penalty.room(system.n_classes)
+    diagonal_penalty = float(task.diagonal_penalty)
+    stop = Limits(
+        limits, max_sweeps, penalty.scale, box_radius, diagonal_penalty, workspace_size, *tuning.COLUMN_PRECISION
+    )
 
-    def sweep(some: BoolArray) -> int:
-        sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, some)
+    def sweep(selected: BoolArray) -> int:
+        sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, stop, theta, inverse, selected)
         return int(sweeps.max(initial=0))
 
     return max(Workers(task.n_threads).map(sweep, hands(system, todo, task.n_threads)))
 
 
 def hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
-    """Deal the groups out to the threads, the most expensive first, if there is enough to do for all."""
+    """Masks (G,) of the groups of each thread, dealt in order of decreasing cost; one mask if the work is small."""
     cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
     if n_threads == 1 or cost.sum() < tuning.WORTH_THREADS_OF_GROUPS:
         return [todo]
-    dealt = np.argsort(-cost, kind="stable")
-    dealt_to = []
+    order = np.argsort(-cost, kind="stable")
+    schedule = []
     for thread in range(n_threads):
-        mine = np.zeros_like(todo)
-        mine[dealt[thread::n_threads]] = True
-        dealt_to.append(todo & mine)
-    return [hand for hand in dealt_to if hand.any()]
+        mask = np.zeros_like(todo)
+        mask[order[thread::n_threads]] = True
+        schedule.append(todo & mask)
+    return [share for share in schedule if share.any()]
 
 
 def by_group(group: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
-    """CSR lists of the items of each group."""
+    """Items of each group in CSR form: start (G + 1,) and item indices."""
     order = np.argsort(group, kind="stable")
     return np.searchsorted(group[order], np.arange(n_groups + 1)), order

@@ -1,10 +1,9 @@
-"""Sweeps over the columns as the whole method, for penalties that Newton's method does not know.
+"""Column sweeps as the main method, for fusion penalties.
 
-The two columns of an entry agree on its zeros and equal values long before they agree on its value, so that their mean
-has both, but for a few pairs. The certificate looks at that point, and where it is not good enough at what one step of
-the proximal operator makes of it (`snap`): that repairs these pairs, but in big groups, where pairs pull at each other,
-it is a step too far for many others. Where more is wanted, Newton's method on the face has it in a few steps. Groups
-that do not come within their gap are left to ADMM.
+The two column estimates of an entry agree on zeros and equal values long before they agree on the value, so that their
+mean has the right zeros and equalities but for a few pairs. The gap is checked at this mean and, if it is too large, at
+a proximal step from it (`snap`), which repairs these pairs; in large groups with interacting pairs it can worsen
+others. The last digits come from Newton's method on the face. Groups above their gap limit are solved by ADMM.
 """
 
 from __future__ import annotations
@@ -27,67 +26,69 @@ from jointglasso.solvers.small_groups import alone, dense_groups, sweep_groups
 
 
 def solve_by_sweeps(task: SolverTask) -> SolverResult:
-    """Sweep over the columns of all groups that are not within their gap, then leave the rest to ADMM."""
+    """Column sweeps over all groups above their gap limit, then ADMM on the groups that remain above it."""
     if task.system.n_groups > 1 and task.system.size.max(initial=0) > tuning.SWEPT_BLOCK:
         return _solve_one_by_one(task)
-    state = _State(task)
+    state = _BestPoints(task)
     if task.penalty.of_diagonal is None:
         _sweep(state)
     elif "columns" in task.penalty.offers:
-        _sweep_with_diagonals_given(state)
-    left = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
+        _sweep_with_fixed_diagonals(state)
+    n_remaining = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
     stopped = task.report(state.bounds.total_objective, state.bounds.total_gap)
     before = np.full(task.system.n_groups, np.inf)
-    for _ in range(tuning.ADMM_ROUNDS if left > 0 and not stopped else 0):
+    for _ in range(tuning.ADMM_ROUNDS if n_remaining > 0 and not stopped else 0):
         todo = state.unsolved() & (state.limits() < before)
         before = state.limits()
         for group in np.flatnonzero(todo):
-            piece, inside = alone(task, state.theta, int(group), state.limits(), left)
-            result = ADMM().solve(piece)
-            state.offer_group(int(group), inside, result.theta, result.bounds)
+            subtask, positions = alone(task, state.theta, int(group), state.limits(), n_remaining)
+            result = ADMM().solve(subtask)
+            state.update_group(int(group), positions, result.theta, result.bounds)
             state.n_iter += result.n_iter
             state.methods[group] = "admm"
     bounds = state.bounds
     if np.isinf(bounds.gap).any():
         bounds = task.bounds(state.theta, rescue=True)
     unsolved = task.unsolved(bounds).any()
-    why = "tolerance" if not unsolved else "callback" if stopped else "max_iter" if left <= 0 else "rounding"
-    return SolverResult(state.theta, bounds, state.n_iter, why, list(state.methods))
+    reason = "tolerance" if not unsolved else "callback" if stopped else "max_iter" if n_remaining <= 0 else "rounding"
+    return SolverResult(state.theta, bounds, state.n_iter, reason, list(state.methods))
 
 
 def _solve_one_by_one(task: SolverTask) -> SolverResult:
-    """Groups of which one is big, each by itself: nobody else waits for a look at it."""
+    """Solve groups separately if one of them is large, so that its gap checks do not delay the others."""
     system, theta = task.system, task.start.copy()
     bounds = task.bounds(theta) if task.warm else _bounds_of_diagonal(task)
-    n_iter, why, methods = 0, "tolerance", np.full(system.n_groups, "start", dtype=object)
+    n_iter, reason, methods = 0, "tolerance", np.full(system.n_groups, "start", dtype=object)
     before = np.full(system.n_groups, np.inf)
-    while why == "tolerance":
-        # Again only where the objective fell so far in size that the limits did, too.
+    while reason == "tolerance":
+        # Repeated only for groups whose limit has decreased with the objective.
         todo = np.flatnonzero(task.unsolved(bounds) & (task.limits(bounds) < 0.99 * before))
         before = task.limits(bounds)
         if not len(todo):
             break
         for group in todo.tolist():
-            piece, inside = alone(task, theta, group, before, task.max_iter)
-            result = solve_by_sweeps(replace(piece, warm=task.warm or methods[group] != "start"))
+            subtask, positions = alone(task, theta, group, before, task.max_iter)
+            result = solve_by_sweeps(replace(subtask, warm=task.warm or methods[group] != "start"))
             blocks = system.block_group == group
-            theta[inside], (methods[group],) = result.theta, result.methods
-            bounds.take_over(group, blocks, inside, result.bounds)
-            n_iter, why = max(n_iter, result.n_iter), why if result.stopped_by == "tolerance" else result.stopped_by
+            theta[positions], (methods[group],) = result.theta, result.methods
+            bounds.take_over(group, blocks, positions, result.bounds)
+            n_iter, reason = (
+                max(n_iter, result.n_iter),
+                reason if result.stopped_by == "tolerance" else result.stopped_by,
+            )
             task.keep(lambda: theta)
             if task.report(bounds.total_objective, None):
-                why = "callback"
+                reason = "callback"
                 break
     if np.isinf(bounds.gap).any():
         bounds = task.bounds(theta, rescue=True)
-    return SolverResult(theta, bounds, n_iter, why, list(methods))
+    return SolverResult(theta, bounds, n_iter, reason, list(methods))
 
 
 def _bounds_of_diagonal(task: SolverTask) -> Bounds:
-    """The objective of a diagonal start, which bounds nothing: no look at the groups is worth that.
+    """Objective of a diagonal start; the gap is not computed and set to infinity.
 
-    Who sweeps over a big group looks neither at the inverse nor at the dual point before there is a gap: they are room
-    for those to come, and memory that is not written to need not be cleared.
+    For large groups `inverse` and `dual` are uninitialised buffers; the first gap check fills them.
     """
     system = task.system
     known = diagonal_bounds(system, task.start, task.penalty, task.diagonal_penalty)
@@ -99,8 +100,8 @@ def _bounds_of_diagonal(task: SolverTask) -> Bounds:
     return replace(known, dual=dual, factor=replace(known.factor, inverse=inverse))
 
 
-class _State:
-    """The best point of each group so far."""
+class _BestPoints:
+    """Best point of each group so far, with its bounds."""
 
     def __init__(self, task: SolverTask) -> None:
         self.task, self.theta, self.n_iter = task, task.start.copy(), 0
@@ -117,47 +118,46 @@ class _State:
     def unsolved(self) -> BoolArray:
         return self.task.unsolved(self.bounds)
 
-    def offer(self, theta: FloatArray, groups: BoolArray) -> Bounds:
-        """Take over another point wherever its gap is smaller; its bounds."""
+    def update(self, theta: FloatArray, groups: BoolArray) -> Bounds:
+        """Adopt `theta` in those of `groups` where its gap is smaller; return its bounds."""
         system, new, old = self.task.system, self.task.bounds(theta), self.bounds
         better = groups & (new.gap < old.gap)
         if better.all():
             self.theta, self.bounds = theta, new
             return new
         blocks = better[system.block_group]
-        inside = np.repeat(blocks, system.size**2)
-        self.theta = np.where(inside, theta, self.theta)
+        positions = np.repeat(blocks, system.size**2)
+        self.theta = np.where(positions, theta, self.theta)
         factor = Factorization(
-            np.where(inside, new.inverse, old.inverse),
+            np.where(positions, new.inverse, old.inverse),
             np.where(blocks, new.factor.logdet, old.factor.logdet),
             np.where(blocks, new.factor.definite, old.factor.definite),
         )
         objective, gap = np.where(better, new.objective, old.objective), np.where(better, new.gap, old.gap)
-        self.bounds = Bounds(objective, gap, np.where(inside, new.dual, old.dual), factor)
+        self.bounds = Bounds(objective, gap, np.where(positions, new.dual, old.dual), factor)
         return new
 
-    def offer_group(self, group: int, inside: IntArray | slice, theta: FloatArray, bounds: Bounds) -> None:
-        """Take over another point of one group if its gap is smaller."""
+    def update_group(self, group: int, positions: IntArray | slice, theta: FloatArray, bounds: Bounds) -> None:
+        """Adopt another point of one group if its gap is smaller."""
         if bounds.gap[0] < self.bounds.gap[group]:
-            self.theta[inside] = theta
+            self.theta[positions] = theta
             blocks = self.task.system.block_group == group
-            self.bounds = self.bounds.with_group(group, blocks, inside, bounds)
+            self.bounds = self.bounds.with_group(group, blocks, positions, bounds)
 
 
-def _sweep(state: _State) -> None:
-    """Sweep over the columns of all groups, small ones together and big ones by themselves."""
+def _sweep(state: _BestPoints) -> None:
+    """Column sweeps over all groups: small groups in one call, large groups separately."""
     if suits_columns(state.task):
         _sweep_small(state, state.task.system.largest_block)
         for group in np.flatnonzero(state.unsolved() & (state.task.system.largest_block > tuning.SWEPT_BLOCK)):
             _sweep_big(state, int(group))
 
 
-def _sweep_with_diagonals_given(state: _State) -> None:
-    """Sweeps where the diagonals of classes are compared, and W has no diagonal that is known in advance.
+def _sweep_with_fixed_diagonals(state: _BestPoints) -> None:
+    """Column sweeps for a fused diagonal, where the optimal diagonal of W is not known in advance.
 
-    With the diagonal of the dual point in its place they solve another problem, whose solution is this one's once that
-    diagonal is the optimal one. A step of the proximal operator, and Newton's method on the face, where diagonals form
-    clusters, too, lead to a better one.
+    Fixed-point iteration: sweeps with the diagonal of W fixed at that of the current dual point, then a proximal step
+    and Newton's method on the face (with clusters of diagonal entries), which update the diagonal.
     """
     task, system = state.task, state.task.system
     penalty = replace(cast(TiedPenalty, task.penalty), fuse_diagonal=False)
@@ -167,51 +167,51 @@ def _sweep_with_diagonals_given(state: _State) -> None:
             return
         S = system.S.copy()
         S[system.diagonal] += state.bounds.dual[system.diagonal] - system.optimal_variance(task.diagonal_penalty)
-        given = replace(task, system=replace(system, S=S), penalty=penalty, start=state.theta, known=None, warm=True)
-        found = _State(given)
-        _sweep(found)
-        state.n_iter += found.n_iter
+        fixed = replace(task, system=replace(system, S=S), penalty=penalty, start=state.theta, known=None, warm=True)
+        inner = _BestPoints(fixed)
+        _sweep(inner)
+        state.n_iter += inner.n_iter
         state.methods[todo] = "columns"
-        state.offer(snap(task, found.theta, found.bounds.inverse), todo)
+        state.update(snap(task, inner.theta, inner.bounds.inverse), todo)
         for group in np.flatnonzero(state.unsolved() & np.isfinite(state.bounds.gap)):
             _step_on_face(state, int(group))
 
 
-def _sweep_small(state: _State, largest: IntArray) -> None:
-    """Sweep over groups of small blocks, `largest` being the size of the largest; where that was not enough, more.
+def _sweep_small(state: _BestPoints, largest: IntArray) -> None:
+    """Column sweeps over small groups; `largest` (G,) is the size of their largest block.
 
-    More is Newton's method on the face, and then sweeps that are closer.
+    Groups above their limit continue with Newton's method on the face and sweeps with smaller tolerances.
     """
-    task, near = state.task, state.task.warm
-    slow, ahead = _slow_groups(task), min(1.0, max(tuning.AHEAD, tuning.AHEAD_GAP / task.tol))
-    for number, closer in enumerate(tuning.CLOSER):
+    task, warm = state.task, state.task.warm
+    slow, first_factor = _slow_groups(task), min(1.0, max(tuning.AHEAD, tuning.AHEAD_GAP / task.tol))
+    for number, limit_factor in enumerate(tuning.CLOSER):
         if (task.absolute and task.warm) or number > 0:
-            between = (largest > tuning.TINY_BLOCK) & (largest <= tuning.SWEPT_BLOCK)
-            for group in np.flatnonzero(state.unsolved() & between):
+            is_medium = (largest > tuning.TINY_BLOCK) & (largest <= tuning.SWEPT_BLOCK)
+            for group in np.flatnonzero(state.unsolved() & is_medium):
                 _step_on_face(state, int(group))
-        todo, left = state.unsolved() & (largest <= tuning.SWEPT_BLOCK) & ~slow, task.max_iter - state.n_iter
-        if not todo.any() or left <= 0:
+        todo, n_remaining = state.unsolved() & (largest <= tuning.SWEPT_BLOCK) & ~slow, task.max_iter - state.n_iter
+        if not todo.any() or n_remaining <= 0:
             return
         theta = state.theta.copy()
-        inverse = state.bounds.inverse if near and state.bounds.factor.definite.all() else np.empty(0)
-        limits = (closer if task.absolute or number > 0 else ahead) * state.limits()
-        taken = sweep_groups(task, theta, inverse, todo, limits, min(left, tuning.COMPARING_SWEEPS))
+        inverse = state.bounds.inverse if warm and state.bounds.factor.definite.all() else np.empty(0)
+        limits = (limit_factor if task.absolute or number > 0 else first_factor) * state.limits()
+        taken = sweep_groups(task, theta, inverse, todo, limits, min(n_remaining, tuning.COMPARING_SWEEPS))
         state.n_iter += taken
         state.methods[todo] = "columns"
-        inverse = state.offer(theta, todo).inverse
+        inverse = state.update(theta, todo).inverse
         todo &= state.unsolved()
         if todo.any():
-            state.offer(snap(task, theta, inverse), todo)
-        near = True
-        if taken == tuning.COMPARING_SWEEPS:  # more of them would hardly help those that are still far away
+            state.update(snap(task, theta, inverse), todo)
+        warm = True
+        if taken == tuning.COMPARING_SWEEPS:  # further sweeps hardly reduce a gap that is still large
             slow |= state.unsolved() & (state.bounds.gap > tuning.FAR_GAP * state.limits())
 
 
 def _slow_groups(task: SolverTask) -> BoolArray:
-    """Groups whose columns take a hundred passes: most covariances are above their thresholds in most classes.
+    """(G,): groups in which most covariances exceed their thresholds in most classes, where ADMM is faster.
 
-    ADMM is the quicker there, and where values are drawn to exactly equal ones only beyond twice the thresholds: it
-    takes more iterations the nearer the covariances are to these.
+    Their column subproblems take about a hundred passes. For penalties with exact equalities the limit is twice the
+    threshold, because ADMM needs more iterations the closer the covariances are to it.
     """
     system, penalty = task.system, task.penalty
     if system.size.max(initial=0) < tuning.DENSE_BLOCK:
@@ -222,43 +222,43 @@ def _slow_groups(task: SolverTask) -> BoolArray:
     return dense_groups(system, 2.0 * system.sum_per_pair(above) > np.diff(system.pair_start))
 
 
-def _step_on_face(state: _State, group: int) -> None:
-    """Newton's method on the face of one group, near its solution."""
-    piece, inside = alone(state.task, state.theta, group, state.limits(), state.task.max_iter)
+def _step_on_face(state: _BestPoints, group: int) -> None:
+    """Newton's method on the face of one group, close to its solution."""
+    subtask, positions = alone(state.task, state.theta, group, state.limits(), state.task.max_iter)
     blocks = state.task.system.block_group == group
-    start = state.bounds.of_group(group, blocks, inside)
-    theta, bounds, taken = newton_on_face(piece, piece.start, start, tuning.TINY_STEPS)
-    state.offer_group(group, inside, theta, bounds)
+    start = state.bounds.of_group(group, blocks, positions)
+    theta, bounds, taken = newton_on_face(subtask, subtask.start, start, tuning.TINY_STEPS)
+    state.update_group(group, positions, theta, bounds)
     state.n_iter += taken
 
 
-def _sweep_big(state: _State, group: int) -> None:
-    """Sweep over a big group until its gap is within its limit, or gains no more."""
+def _sweep_big(state: _BestPoints, group: int) -> None:
+    """Column sweeps over a large group until its gap is within its limit or stagnates."""
     task = state.task
-    piece, inside = alone(task, state.theta, group, state.limits(), task.max_iter)
+    subtask, positions = alone(task, state.theta, group, state.limits(), task.max_iter)
     known = None
     if task.warm and not len(task.system.forbidden):
-        known = piece.bounds(piece.start).inverse
-    ascent = ColumnAscent.begin(piece, piece.start, known)
-    idle, wanted = 0, tuning.FIRST_LOOK * piece.tol
+        known = subtask.bounds(subtask.start).inverse
+    ascent = ColumnAscent.begin(subtask, subtask.start, known)
+    idle, threshold = 0, tuning.FIRST_LOOK * subtask.tol
     for _ in range(min(tuning.COMPARING_MOST, task.max_iter)):
         ascent.sweep()
         state.n_iter += 1
         if task.report(state.bounds.total_objective, None) or not np.isfinite(ascent.change):
             return
-        settled = ascent.change <= tuning.SETTLED
-        if ascent.rough_gap > wanted and not settled:
+        converged = ascent.change <= tuning.SETTLED
+        if ascent.rough_gap > threshold and not converged:
             continue
         before, theta = state.bounds.gap[group], ascent.theta()
-        found = piece.bounds(theta)
-        wanted = next_look(ascent.rough_gap, piece.tol, float(found.gap[0]))
-        state.offer_group(group, inside, theta, found)
+        bounds = subtask.bounds(theta)
+        threshold = next_look(ascent.rough_gap, subtask.tol, float(bounds.gap[0]))
+        state.update_group(group, positions, theta, bounds)
         state.methods[group] = "columns"
-        if state.bounds.gap[group] > piece.tol and (settled or not state.bounds.gap[group] < before):
-            theta = snap(piece, theta, ascent.W.astype(np.float64))
-            state.offer_group(group, inside, theta, piece.bounds(theta))
+        if state.bounds.gap[group] > subtask.tol and (converged or not state.bounds.gap[group] < before):
+            theta = snap(subtask, theta, ascent.W.astype(np.float64))
+            state.update_group(group, positions, theta, subtask.bounds(theta))
         idle = 0 if state.bounds.gap[group] < before else idle + 1
-        if state.bounds.gap[group] > piece.tol and (settled or idle == 1):
+        if state.bounds.gap[group] > subtask.tol and (converged or idle == 1):
             _step_on_face(state, group)
-        if state.bounds.gap[group] <= piece.tol or settled or idle == tuning.IDLE_LOOKS:
+        if state.bounds.gap[group] <= subtask.tol or converged or idle == tuning.IDLE_LOOKS:
             return

@@ -1,4 +1,4 @@
-"""What one Newton iteration on a big group works on: active entries, the components they form, products there."""
+"""Working set of a Newton iteration on a large group: active entries, their components, Hessian products."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from jointglasso.penalties import UNIFORM
 if TYPE_CHECKING:
     from jointglasso.kernels.working_set import Point
 
-Pattern = tuple[IntArray, IntArray, IntArray]
+CsrStructure = tuple[IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True)
 class WorkingSet:
-    """Active entries 0..E-1, pair by pair, then the diagonal of the variables they touch ("nodes").
+    """Unknowns: the active entries 0..E-1, pair by pair, then the diagonal entries of their endpoints ("nodes").
 
-    Nodes are numbered component by component. A block whose active entries fall into several components is treated
-    as several smaller blocks: Theta and W are zero in between.
+    Nodes are numbered by connected component. A block whose active entries form several components is treated as
+    several smaller blocks: Theta and W are zero between them.
     """
 
     system: BlockSystem
     start: IntArray
-    """CSR start of each active pair."""
+    """CSR start of the entries of each active pair."""
     factor: FloatArray
     """Weight of each active pair in the penalty; empty where all are 1."""
     end_i: IntArray
     end_j: IntArray
-    """Nodes at the two ends of each active entry."""
+    """(E,), (E,): nodes of the row and the column of each active entry."""
     position: IntArray
     """Flat position of each unknown, upper triangle."""
     mirror: IntArray
     """Flat position of each off-diagonal unknown in the lower triangle."""
     weight: FloatArray
     members: IntArray
-    """Member of the system behind each node."""
+    """Member of the system at each node."""
     component_start: IntArray
     isolated: IntArray
     """Members without an active entry."""
@@ -72,12 +72,12 @@ class WorkingSet:
 
     @cached_property
     def area(self) -> IntArray:
-        """Where each component's dense matrix begins."""
+        """Offset of the dense matrix of each component."""
         return np.concatenate([[0], np.cumsum(np.diff(self.component_start) ** 2)])
 
     @cached_property
-    def pattern(self) -> Pattern:
-        """CSR of the unknowns, both triangles: start, local column, unknown."""
+    def pattern(self) -> CsrStructure:
+        """CSR structure of the unknowns, both triangles: start, column within the component, index of the unknown."""
         from jointglasso.kernels.working_set import symmetric_pattern
 
         return symmetric_pattern(len(self.members), self.end_i, self.end_j, self._local)
@@ -87,15 +87,15 @@ class WorkingSet:
         return np.arange(len(self.members)) - self.component_start[self.component]
 
     @cached_property
-    def upper_pattern(self) -> Pattern:
-        """The half j >= i of the pattern."""
+    def upper_pattern(self) -> CsrStructure:
+        """The upper triangle j >= i of the CSR structure."""
         from jointglasso.kernels.working_set import restrict_pattern
 
         start, column, _ = self.pattern
         return restrict_pattern(*self.pattern, column >= np.repeat(self._local, np.diff(start)))
 
     def cholesky(self, x: FloatArray, workers: Workers) -> tuple[FloatArray, FloatArray] | None:
-        """Factors of all components, dense one after another, and log-determinants by block; None if not definite."""
+        """Cholesky factors of all components, concatenated, and log-determinants (B,); None if not definite."""
         from jointglasso.kernels.working_set import factor_components, fill_components
 
         dense = np.empty(self.area[-1])
@@ -115,7 +115,7 @@ class WorkingSet:
         return dense, bincount(self.component_block[np.concatenate([few, many])], logdet, self.system.n_blocks)
 
     def invert_into(self, dense: FloatArray, W: FloatArray, workers: Workers) -> None:
-        """Inverse from the factors, which are overwritten, into the flat W; zero between components."""
+        """Write the inverse to the flat W, zero between components; the factors are overwritten."""
         from jointglasso.kernels.working_set import invert_components, scatter_component
 
         system = self.system
@@ -137,7 +137,7 @@ class WorkingSet:
 
     @cached_property
     def _by_size(self) -> tuple[IntArray, IntArray]:
-        """The few components worth a thread each, largest first, and the many small ones."""
+        """Components large enough for a separate thread, in decreasing size, and the remaining small ones."""
         size = np.diff(self.component_start)
         order = np.argsort(-size, kind="stable")
         n_big = int((size >= tuning.WORTH_A_THREAD).sum())
@@ -155,7 +155,7 @@ class WorkingSet:
 
 
 def point_of(system: BlockSystem, W: FloatArray, theta: FloatArray) -> Point:
-    """What compiled code is given of theta and its inverse."""
+    """Theta and its inverse W with the pair index, as arguments of compiled code."""
     from jointglasso.kernels.working_set import Point
 
     return Point(
@@ -187,9 +187,9 @@ def build_working_set(system: BlockSystem, mark: BoolArray, point: Point, penalt
 
 
 class HessianProduct:
-    """``d -> w (W D W)`` on the unknowns of a working set; W is packed once.
+    """Hessian-vector product ``d -> w (W D W)`` on the unknowns of a working set; W is packed into tiles once.
 
-    `restrict` limits both D and the result to some of the unknowns: the work of a product follows them.
+    `restrict` limits D and the result to a subset of the unknowns, which reduces the work accordingly.
     """
 
     def __init__(self, working: WorkingSet, W: FloatArray, workers: Workers) -> None:
@@ -197,17 +197,17 @@ class HessianProduct:
 
         self.working, self.workers = working, workers
         self.work = 0.0
-        """Multiplications and additions of the products so far."""
+        """Floating point operations of all products so far."""
         size = np.diff(working.component_start)
         self._tiles = -(-size // TILE)
-        room = self._tiles + self._tiles % 2  # `sample_tiles` takes them two at a time
-        offset = np.concatenate([[0], np.cumsum(room * size * TILE)])
+        n_padded = self._tiles + self._tiles % 2  # `sample_tiles` takes them two at a time
+        offset = np.concatenate([[0], np.cumsum(n_padded * size * TILE)])
         component = np.repeat(np.arange(len(size)), self._tiles)
         number = np.arange(self._tiles.sum()) - np.repeat(np.cumsum(self._tiles) - self._tiles, self._tiles)
         rows = _aligned_rows(offset[-1]), _aligned_rows(offset[-1])
         self._packed = Tiles(component, number, working.component_start, offset, *rows)
         block = working.component_block
-        # Numbers of size one, whatever the units of the data: single precision has a small range.
+        # Scaled to order one for any units of the data: single precision has a small range.
         self._scale = float(W[working.system.diagonal].max())
         workers.run(
             pack_tiles, balanced_bounds(size[component].astype(float), workers.n_threads), self._packed, working.slot,
@@ -216,13 +216,13 @@ class HessianProduct:
         self._use(working.pattern, working.upper_pattern)
 
     def restrict(self, free: BoolArray) -> None:
-        """Look at these unknowns only, until restricted again."""
+        """Restrict the product to the unknowns marked in `free`, until the next call."""
         from jointglasso.kernels.working_set import restrict_pattern
 
-        whole, upper = self.working.pattern, self.working.upper_pattern
-        self._use(restrict_pattern(*whole, free[whole[2]]), restrict_pattern(*upper, free[upper[2]]))
+        full, upper = self.working.pattern, self.working.upper_pattern
+        self._use(restrict_pattern(*full, free[full[2]]), restrict_pattern(*upper, free[upper[2]]))
 
-    def _use(self, pattern: Pattern, upper: Pattern) -> None:
+    def _use(self, pattern: CsrStructure, upper: CsrStructure) -> None:
         self._pattern, self._upper = pattern, upper
         per_node = np.diff(pattern[0]).astype(float)
         cost = np.add.reduceat(per_node, self.working.component_start[:-1]) + 1.0
@@ -250,7 +250,7 @@ class HessianProduct:
 
 
 def _aligned_rows(n: int) -> NDArray[np.float32]:
-    """Zeros, n single-precision numbers, that begin at a multiple of 64 bytes."""
-    room = np.zeros(n + 16, dtype=np.float32)
-    first = -room.ctypes.data % 64 // room.itemsize
-    return room[first : first + n]
+    """(n,): single-precision zeros, aligned to 64 bytes."""
+    buffer = np.zeros(n + 16, dtype=np.float32)
+    first = -buffer.ctypes.data % 64 // buffer.itemsize
+    return buffer[first : first + n]
