@@ -148,7 +148,7 @@ class Checkpoint:
 
 def _manifest(problem: JointProblem) -> dict[str, Any]:
     source, absent = problem.source, absent_of(problem.source)
-    penalty = getattr(problem.penalty, "whole", problem.penalty)  # what classes lack stands beside it
+    penalty = getattr(problem.penalty, "full", problem.penalty)  # what classes lack stands beside it
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
