@@ -62,13 +62,13 @@ class OpenedBig:
     def of(cls, point: DualPoint, item: Item, shared: Shared) -> OpenedBig:
         """With the bounds of the point, rounding included."""
         objective, rounding, gap = point.with_rounding()
-        group, pairs = point.group, _waiting(point.group, item, shared)
+        group, pairs = point.group, _deferred_pairs(point.group, item, shared)
         system = SomePairs.of(group, *pairs)
         W, dual = point.at(system.row, system.column)
         variance = group.optimal_variance(point.diagonal_penalty)
-        inverse, whole = np.concatenate([variance, W]), np.concatenate([variance, dual])
+        inverse, dual_entries = np.concatenate([variance, W]), np.concatenate([variance, dual])
         factor = Factorization(inverse, point.logdets[0], np.isfinite(point.logdets[0]))
-        bounds = Bounds(np.array([objective]), np.array([gap]), whole, factor, np.array([rounding]))
+        bounds = Bounds(np.array([objective]), np.array([gap]), dual_entries, factor, np.array([rounding]))
         theta = np.concatenate([point.found.diagonal, _values(point.found, group, system)])
         cuts = None if shared.waiting is None else Cuts(shared.problem, system, np.arange(system.n_pairs))
         return cls(point, cuts, theta, bounds)
@@ -76,8 +76,8 @@ class OpenedBig:
     def checked(self) -> tuple[Violated, bool]:
         """Pairs that a dynamic screen must merge, and whether the gap proves that there are none."""
         if self.cuts is None:
-            nobody = np.empty(0, dtype=np.int64)
-            return (nobody, nobody, np.empty((0, self.point.group.n_classes), dtype=bool)), True
+            empty = np.empty(0, dtype=np.int64)
+            return (empty, empty, np.empty((0, self.point.group.n_classes), dtype=bool)), True
         violated, unproved = self.cuts.check(self.theta, self.bounds)
         return violated, not len(unproved)
 
@@ -85,15 +85,15 @@ class OpenedBig:
         """Bounds by the part of a dual point over all classes that lies in the blocks, and the rest: its leaks."""
         if self.cuts is None:
             return self.bounds, NO_LEAKS
-        entries, values, leaks = self.cuts.subgradient(self.theta, self.bounds)
-        if len(leaks.value) or not self.cuts.holds_already(self.bounds, entries, values):
+        entries, values, infeasibility = self.cuts.subgradient(self.theta, self.bounds)
+        if len(infeasibility.value) or not self.cuts.holds_already(self.bounds, entries, values):
             row, column = self.cuts.system.entry_members(entries)
             self.point = self.point.with_subgradients(row, column, values)
             objective, error, gap = self.point.with_rounding()
             self.bounds = replace(
                 self.bounds, objective=np.array([objective]), gap=np.array([gap]), rounding=np.array([error])
             )
-        return self.bounds, leaks
+        return self.bounds, infeasibility
 
     def with_radius(self, outcome: Outcome, gap: FloatArray, radius: float) -> Outcome:
         """An outcome with its gap, and what a gap of the whole proves about its entries."""
@@ -111,13 +111,13 @@ class OpenedBig:
 AnyOpened = Opened | OpenedBig
 
 
-def solve_big_item(item: Item, shared: Shared, tell: Tell) -> Outcome:
+def solve_big_item(item: Item, shared: Shared, progress: Tell) -> Outcome:
     """Solve a big group by sweeps, and see what that proves."""
     began = time.perf_counter()
     problem = shared.problem
     group = BigGroup.build(problem.source, item.blocks, problem.weights)
     _require_semidefinite(problem, group)
-    task = _task(item, shared, group, tell)
+    task = _task(item, shared, group, progress)
     point, n_iter, stopped_by = solve_big(task)
     opened = OpenedBig.of(point, item, shared)
     violated, proved = opened.checked()
@@ -153,15 +153,15 @@ def reopen_big(outcome: Outcome, item: Item, shared: Shared) -> OpenedBig:
     return OpenedBig.of(at_inverse(task, support_of(group, outcome.nonzeros)), item, shared)
 
 
-def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
+def _task(item: Item, shared: Shared, group: BigGroup, progress: Tell) -> BigTask:
     problem = shared.problem
     start, W = None, None
     if item.saved is not None:
-        start = _saved(group, item.saved)
+        start = _from_checkpoint(group, item.saved)
     if start is None and item.start is not None:
         start = support_of(group, item.start)
     if start is None and shared.warm_start is not None:
-        start = _given(group, shared.warm_start)
+        start = _from_matrices(group, shared.warm_start)
         W = _carried(group, shared.warm_start.points, problem.diagonal_penalty)
     task = BigTask(
         group=group,
@@ -172,7 +172,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
         n_threads=cores_here(),
         start=start,
         W=W,
-        report=tell,
+        report=progress,
         matrices=matrices_on(_device(problem.source)),
     )
     if shared.checkpoint is None:
@@ -202,31 +202,31 @@ def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
             raise not_semidefinite(problem.source.class_names[k], where)
 
 
-def _waiting(group: BigGroup, item: Item, shared: Shared) -> tuple[IntArray, IntArray]:
+def _deferred_pairs(group: BigGroup, item: Item, shared: Shared) -> tuple[IntArray, IntArray]:
     """Pairs that some class of the group holds and another one has cut, by their numbers in the group."""
-    nobody = np.empty(0, dtype=np.int64)
+    empty = np.empty(0, dtype=np.int64)
     if shared.waiting is None:
-        return nobody, nobody
-    near = waiting_among(shared.waiting, group.members, shared.problem.source.n_variables)
-    i, j = (np.searchsorted(group.variables, end[near]) for end in (shared.waiting.rows, shared.waiting.columns))
-    held = group.held(i, j).any(axis=1)
-    return i[held], j[held]
+        return empty, empty
+    candidates = waiting_among(shared.waiting, group.members, shared.problem.source.n_variables)
+    i, j = (np.searchsorted(group.variables, end[candidates]) for end in (shared.waiting.rows, shared.waiting.columns))
+    in_block = group.held(i, j).any(axis=1)
+    return i[in_block], j[in_block]
 
 
 def nonzeros_of(group: BigGroup, theta: Support, present: BoolArray) -> Nonzeros:
     """Diagonal and non-zero entries, with those of (P, K) that are proved."""
     pair, k = np.nonzero(theta.value)
     row, column = group.member_of[k, theta.i[pair]], group.member_of[k, theta.j[pair]]
-    own = np.arange(len(group.members))
-    diagonal, members = group.positions(own, own), group.members
+    diagonal_member = np.arange(len(group.members))
+    diagonal, members = group.positions(diagonal_member, diagonal_member), group.members
     return Nonzeros(
         position=np.concatenate([group.positions(row, column), diagonal]),
         mirror=np.concatenate([group.positions(column, row), diagonal]),
-        block_class=group.block_class[group.member_block[np.concatenate([row, own])]],
+        block_class=group.block_class[group.member_block[np.concatenate([row, diagonal_member])]],
         row=np.concatenate([members[row], members]),
         column=np.concatenate([members[column], members]),
         value=np.concatenate([theta.value[pair, k], theta.diagonal]),
-        proved=np.concatenate([present[pair, k], np.zeros(len(own), dtype=bool)]),
+        proved=np.concatenate([present[pair, k], np.zeros(len(diagonal_member), dtype=bool)]),
     )
 
 
@@ -245,13 +245,13 @@ def _support(
     """Theta from its entries i < j, as variables, and its diagonal, by member."""
     n = len(group.variables)
     first, second = (np.searchsorted(group.variables, end) for end in (i, j))
-    key, at = np.unique(first * n + second, return_inverse=True)
+    key, pair = np.unique(first * n + second, return_inverse=True)
     values = np.zeros((len(key), group.n_classes))
-    values[at, cls] = value
+    values[pair, cls] = value
     return Support(key // n, key % n, values, diagonal)
 
 
-def _saved(group: BigGroup, saved: Saved) -> Support | None:
+def _from_checkpoint(group: BigGroup, saved: Saved) -> Support | None:
     """What an earlier run left; None if it is not one of these blocks."""
     fits = len(saved.position) == len(saved.value) and len(saved.diagonal) == len(group.members)
     if not fits or ((saved.position < 0) | (saved.position >= group.offset[-1])).any():
@@ -265,54 +265,54 @@ def _saved(group: BigGroup, saved: Saved) -> Support | None:
     return _support(group, group.block_class[block], i, j, saved.value, saved.diagonal)
 
 
-def _given(group: BigGroup, start: WarmStart) -> Support:
+def _from_matrices(group: BigGroup, start: WarmStart) -> Support:
     """Entries of given matrices that lie inside the blocks; refused if they are not symmetric, finite and definite."""
     cls, rows, columns, values = [], [], [], []
     diagonal, p = np.zeros(len(group.members)), group.source.n_variables
     for k, matrix in enumerate(start.precision):
         name, Theta = group.source.class_names[k], sparse.coo_array(matrix)
         member = np.full(p, -1, dtype=np.int64)
-        mine = group.block_class[group.member_block] == k
-        member[group.members[mine]] = np.flatnonzero(mine)
+        of_class = group.block_class[group.member_block] == k
+        member[group.members[of_class]] = np.flatnonzero(of_class)
         row, column = member[Theta.row], member[Theta.col]
         inside = (row >= 0) & (column >= 0)
         inside[inside] = group.member_block[row[inside]] == group.member_block[column[inside]]
         row, column, value = row[inside], column[inside], Theta.data[inside]
         if not np.isfinite(value).all():
             raise indefinite_start(name, "finite")
-        own = row == column
-        diagonal[row[own]] = value[own]
+        on_diagonal = row == column
+        diagonal[row[on_diagonal]] = value[on_diagonal]
         upper, lower = row < column, row > column
         shape = (len(group.members),) * 2
         above, below = (
             sparse.csr_array((value[side], ends), shape=shape)
             for side, ends in ((upper, (row[upper], column[upper])), (lower, (column[lower], row[lower])))
         )
-        apart = sparse.coo_array(abs(above - below))
+        asymmetry = sparse.coo_array(abs(above - below))
         root = np.sqrt(np.abs(diagonal))
-        if (apart.data > 1e-6 * root[apart.row] * root[apart.col]).any():
+        if (asymmetry.data > 1e-6 * root[asymmetry.row] * root[asymmetry.col]).any():
             raise indefinite_start(name, "symmetric")
         cls.append(np.full(int(upper.sum()), k))
         rows.append(group.members[row[upper]])
         columns.append(group.members[column[upper]])
         values.append(value[upper])
     i, j = np.concatenate(rows), np.concatenate(columns)
-    found = _support(group, np.concatenate(cls), i, j, np.concatenate(values), diagonal)
+    support = _support(group, np.concatenate(cls), i, j, np.concatenate(values), diagonal)
     if not start.trusted:
-        _require_definite(group, found)
-    return found
+        _require_definite(group, support)
+    return support
 
 
 def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: float) -> NDArray[np.float32] | None:
     """W of groups that have become part of this one, diagonal elsewhere; None if there are none."""
-    W, own = None, np.arange(len(group.members))
+    W, diagonal_member = None, np.arange(len(group.members))
     for point in points:
         old = point.group
         if not np.isin(old.variables, group.variables).all():
             continue
         if W is None:
             W = np.zeros(int(group.offset[-1]), dtype=np.float32)
-            W[group.positions(own, own)] = group.optimal_variance(diagonal_penalty)
+            W[group.positions(diagonal_member, diagonal_member)] = group.optimal_variance(diagonal_penalty)
         for block, b in enumerate(old.size):
             variables = old.members[point.arranged.member[old.member_start[block] : old.member_start[block + 1]]]
             member = group.member_of[old.block_class[block], np.searchsorted(group.variables, variables)]
@@ -330,9 +330,9 @@ def _require_definite(group: BigGroup, theta: Support) -> None:
     pair, k = np.nonzero(theta.value)
     row, column = group.member_of[k, theta.i[pair]], group.member_of[k, theta.j[pair]]
     for block, b in enumerate(group.size):
-        first, here = group.member_start[block], group.member_block[row] == block
+        first, in_block = group.member_start[block], group.member_block[row] == block
         matrix = np.diag(theta.diagonal[first : first + b])
-        matrix[row[here] - first, column[here] - first] = theta.value[pair[here], k[here]]
+        matrix[row[in_block] - first, column[in_block] - first] = theta.value[pair[in_block], k[in_block]]
         if not factor_in_place(matrix):
             raise indefinite_start(group.source.class_names[group.block_class[block]], "positive definite")
 
@@ -344,6 +344,6 @@ def _values(theta: Support, group: BigGroup, system: SomePairs) -> FloatArray:
         return np.zeros(len(system.row))
     key = theta.i * n + theta.j
     order = np.argsort(key)
-    wanted = group.local[system.row] * n + group.local[system.column]
-    at = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)]
-    return np.where(key[at] == wanted, theta.value[at, system.entry_class], 0.0)
+    wanted_key = group.local[system.row] * n + group.local[system.column]
+    index = order[np.minimum(np.searchsorted(key, wanted_key, sorter=order), len(key) - 1)]
+    return np.where(key[index] == wanted_key, theta.value[index, system.entry_class], 0.0)

@@ -78,7 +78,7 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], problem: JointProblem) -> None:
         self.folder = Path(folder)
-        self._told = False
+        self._warned = False
         """Whether there was a warning about a file that could not be written."""
         wanted = _manifest(problem)
         path = self.folder / "manifest.json"
@@ -89,7 +89,7 @@ class Checkpoint:
                 error.errno, f"{argument('checkpoint', str(folder))} cannot be used as a folder: {error}."
             ) from None
         if path.exists():
-            _require_same(self.folder, path, wanted)
+            _require_same_problem(self.folder, path, wanted)
         elif any(entry.suffix != ".tmp" for entry in self.folder.iterdir()):
             raise wrong(
                 f"The folder {self.folder} holds other files and no manifest.json: give {argument('checkpoint', ...)} "
@@ -112,14 +112,14 @@ class Checkpoint:
         with suppress(OSError):
             self._unfinished(blocks).unlink(missing_ok=True)
 
-    def _write(self, path: Path, found: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
+    def _write(self, path: Path, nonzeros: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
         """Write a file; what cannot be written is no reason to lose the solve."""
         try:
-            _write(path, found, n_iter, methods)
+            _write(path, nonzeros, n_iter, methods)
         except OSError as error:
-            if not self._told:
+            if not self._warned:
                 warnings.warn(f"{error.strerror or error} The solve goes on without it.", RuntimeWarning, stacklevel=2)
-            self._told = True
+            self._warned = True
 
     def _finished(self, blocks: ClassBlocks) -> Path:
         return self.folder / f"{_key(blocks)}.npz"
@@ -169,26 +169,26 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int | float | str) else _digest(np.asarray(value))
 
 
-def _require_same(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
+def _require_same_problem(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(_LONGEST_MANIFEST).decode("utf-8"))
+            manifest = json.loads(file.read(_LONGEST_MANIFEST).decode("utf-8"))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise wrong(
             f"{path} is no manifest of a checkpoint: give {argument('checkpoint', ...)} an empty or new folder."
         )
-    different = [name for name in wanted if found.get(name) != wanted[name]]
+    different = [name for name in wanted if manifest.get(name) != wanted[name]]
     if different:
-        told = ", ".join(
+        changes = ", ".join(
             "the data differ"
             if name == "data"
-            else f"{name} is {found.get(name)!r:.60} there and {wanted[name]!r:.60} here"
+            else f"{name} is {manifest.get(name)!r:.60} there and {wanted[name]!r:.60} here"
             for name in different
         )
         raise wrong(
-            f"The checkpoint in {folder} belongs to another problem ({told}): give another folder, or the same problem."
+            f"The checkpoint in {folder} belongs to another problem ({changes}): give another folder, or the same problem."
         )
 
 
@@ -204,14 +204,14 @@ def _digest(*arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _write(path: Path, found: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
-    upper = found.position != found.mirror
+def _write(path: Path, nonzeros: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
+    upper = nonzeros.position != nonzeros.mirror
     buffer = io.BytesIO()
     np.savez(
         buffer,
-        position=found.position[upper],
-        value=found.value[upper],
-        diagonal=found.value[~upper],
+        position=nonzeros.position[upper],
+        value=nonzeros.value[upper],
+        diagonal=nonzeros.value[~upper],
         n_iter=np.int64(n_iter),
         methods=np.array(list(methods), dtype=np.str_),
     )
@@ -225,10 +225,10 @@ def _read(path: Path) -> Saved | None:
         size = path.stat().st_size
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             position, value, diagonal, n_iter, methods = (_member(archive, name, size) for name in _MEMBERS)
-        words = [str(word) for word in methods.tolist()]
-        where = np.atleast_1d(position).astype(np.int64)
+        names = [str(word) for word in methods.tolist()]
+        positions = np.atleast_1d(position).astype(np.int64)
         entries, variances = (np.atleast_1d(array).astype(float) for array in (value, diagonal))
-        return Saved(where, entries, variances, int(n_iter), words)
+        return Saved(positions, entries, variances, int(n_iter), names)
     except Exception:  # whatever is wrong with it, it was only a hint
         return None
 

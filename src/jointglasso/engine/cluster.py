@@ -21,12 +21,12 @@ from jointglasso.validation import InputTypeError
 
 #: Packages whose versions decide over the last digits.
 _ARITHMETIC = ("numpy", "scipy", "numba")
-_VERSIONS_THERE = (
+_VERSIONS_OF_WORKER = (
     "[__import__('jointglasso').__version__, "
     f"*(__import__('importlib.metadata').metadata.version(name) for name in {_ARITHMETIC})]"
 )
 
-_NOBODY = "The Dask cluster has no worker: start one, or wait for it (client.wait_for_workers(1))."
+_NO_WORKER = "The Dask cluster has no worker: start one, or wait for it (client.wait_for_workers(1))."
 
 _LOST = (
     "The connection to the Dask scheduler was lost: start it again and solve again. With checkpoint= what was finished "
@@ -54,8 +54,8 @@ class Cluster:
             )
         self._client = client
         self._run, self._numbers = uuid.uuid4().hex, itertools.count()
-        self._held: _Held | None = None
-        self._looked, self._idle_since = time.monotonic(), math.inf
+        self._broadcast: _Broadcast | None = None
+        self._checked_at, self._idle_since = time.monotonic(), math.inf
         self.pace: dict[Any, float] = {}
         """Seconds of pieces of work for each unit of their cost, by their function, as they were last seen."""
         _require_same_version(client)
@@ -80,12 +80,12 @@ class Cluster:
 
     def hold(self, shared: Any) -> Any:
         """Give every worker what all items share, once; it stays with them until something else is to be held."""
-        if self._held is None or self._held.value is not shared:
+        if self._broadcast is None or self._broadcast.value is not shared:
             try:
-                self._held = _Held(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
+                self._broadcast = _Broadcast(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
             except TimeoutError:  # nobody would take it
-                raise RuntimeError(_FULL if self.machines() else _NOBODY) from None
-        return self._held
+                raise RuntimeError(_FULL if self.machines() else _NO_WORKER) from None
+        return self._broadcast
 
     def require_scheduler(self) -> None:
         """Raise an error if the scheduler is gone."""
@@ -96,9 +96,9 @@ class Cluster:
         """Raise an error if the scheduler is gone, or if for a while no worker has been willing to begin anything."""
         self.require_scheduler()
         now = time.monotonic()
-        if now - self._looked < tuning.IDLE_SECONDS:
+        if now - self._checked_at < tuning.IDLE_SECONDS:
             return
-        self._looked, workers = now, self._client.scheduler_info(n_workers=-1)["workers"].values()
+        self._checked_at, workers = now, self._client.scheduler_info(n_workers=-1)["workers"].values()
         if any(w["status"] != "paused" or w["metrics"]["task_counts"].get("executing") for w in workers):
             self.heard()
         elif self._idle_since < now and workers:
@@ -114,10 +114,10 @@ class Cluster:
 
     def machines(self) -> Counter[str]:
         """Names of the machines, and how many tasks run at a time on each."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for address, threads in self._client.nthreads().items():
-            found[urlsplit(address).hostname or ""] += threads
-        return found
+            counts[urlsplit(address).hostname or ""] += threads
+        return counts
 
     @property
     def _max_workers(self) -> int:
@@ -130,7 +130,7 @@ class Cluster:
         return bool(self._client.status == "running")
 
 
-class _Held:
+class _Broadcast:
     """Something that is with the workers already, and here as well."""
 
     def __init__(self, value: Any, future: Any) -> None:
@@ -144,12 +144,12 @@ class _Task:
         self, cluster: Cluster, function: Callable[..., Any], arguments: tuple[Any, ...], workers: str | None
     ) -> None:
         self._cluster, self._function, self._workers = cluster, function, workers
-        self._whole = tuple(a.value if isinstance(a, _Held) else a for a in arguments)
-        sent = tuple(a.future if isinstance(a, _Held) else a for a in arguments)
+        self._arguments = tuple(a.value if isinstance(a, _Broadcast) else a for a in arguments)
+        sent = tuple(a.future if isinstance(a, _Broadcast) else a for a in arguments)
         self._future = cluster.send(function, sent, workers)
 
-    def add_done_callback(self, heard: Callable[[Any], object]) -> None:
-        self._future.add_done_callback(lambda _: heard(self))
+    def add_done_callback(self, callback: Callable[[Any], object]) -> None:
+        self._future.add_done_callback(lambda _: callback(self))
 
     def cancel(self) -> bool:
         if self._future.done():
@@ -171,7 +171,7 @@ class _Task:
                 if not self._cluster.is_there:
                     raise ConnectionError(_LOST) from None
             try:
-                return self._cluster.send(self._function, self._whole, self._workers).result()
+                return self._cluster.send(self._function, self._arguments, self._workers).result()
             except lost:  # it was not a worker that was gone
                 raise ConnectionError(_LOST) from None
         except KilledWorker as error:
@@ -187,22 +187,24 @@ def _require_same_version(client: Any) -> None:
 
     if client.status != "running":
         raise ConnectionError("The distributed.Client is closed, or has lost its scheduler: make another one.")
-    answers = client.run(eval, _VERSIONS_THERE, on_error="return")
-    found = {worker: there for worker, there in answers.items() if not isinstance(there, CommClosedError)}
-    if not found:
-        raise RuntimeError(_NOBODY)
+    answers = client.run(eval, _VERSIONS_OF_WORKER, on_error="return")
+    versions = {
+        worker: installed for worker, installed in answers.items() if not isinstance(installed, CommClosedError)
+    }
+    if not versions:
+        raise RuntimeError(_NO_WORKER)
     wanted = dict(zip(("jointglasso", *_ARITHMETIC), (__version__, *map(version, _ARITHMETIC)), strict=True))
-    for worker, there in found.items():
-        if isinstance(there, Exception):
-            raise RuntimeError(f"The Dask worker {worker} cannot import jointglasso ({there}): install it there.")
-        if there[0] != __version__:
+    for worker, installed in versions.items():
+        if isinstance(installed, Exception):
+            raise RuntimeError(f"The Dask worker {worker} cannot import jointglasso ({installed}): install it there.")
+        if installed[0] != __version__:
             raise RuntimeError(
-                f"The Dask worker {worker} has version {there[0]} of jointglasso, and this process {__version__}: "
+                f"The Dask worker {worker} has version {installed[0]} of jointglasso, and this process {__version__}: "
                 "install the same version everywhere."
             )
-    for worker, there in found.items():
+    for worker, installed in versions.items():
         other = [
-            f"{name} {v} (here {wanted[name]})" for name, v in zip(wanted, there, strict=True) if v != wanted[name]
+            f"{name} {v} (here {wanted[name]})" for name, v in zip(wanted, installed, strict=True) if v != wanted[name]
         ]
         if other:
             warnings.warn(

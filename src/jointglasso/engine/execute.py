@@ -159,10 +159,10 @@ def solve(
     >>> solution.status.converged, bool(solution.certificate.relative_gap < 1e-6)
     (True, True)
     """
-    clock, given = Clock(), locals()
-    options = make_options(**{name: given[name] for name in OPTIONS})
+    clock, arguments = Clock(), locals()
+    options = make_options(**{name: arguments[name] for name in OPTIONS})
     with clock.stage("covariance"):
-        problem = make_problem(S, lambda1, lambda2, **{name: given[name] for name in PROBLEM})
+        problem = make_problem(S, lambda1, lambda2, **{name: arguments[name] for name in PROBLEM})
         mu = None if latent is None else check_positive("latent", latent)
         if mu is not None:
             require_latent(problem)
@@ -270,12 +270,12 @@ def _solve_in_rounds(
     while True:
         blocks, isolated = _lay_out(screen, options.method)
         with clock.stage("screening"):
-            room = require_room(problem, screen, blocks, options)
-        left = replace(options, max_iter=options.max_iter - n_iter, n_jobs=room.n_jobs)
+            memory = require_room(problem, screen, blocks, options)
+        remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
         with blas_threads_for(screen.partition.largest):
             with clock.stage("solve"):
-                settled = isolated_objective(problem, isolated)
-                runner = GroupRunner(problem, blocks, settled, left, screen.waiting, start, room)
+                isolated_value = isolated_objective(problem, isolated)
+                runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.waiting, start, memory)
                 outcomes = runner.run()
             clock.move("solve", "covariance", runner.covariance_seconds)
             n_iter += runner.n_iter
@@ -312,8 +312,8 @@ def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
 def _suited(options: Options, problem: JointProblem) -> Options:
     """Options with a method that the penalty of the problem allows, and with its limit on the iterations."""
     method = suited_method(options.method, problem.penalty)
-    left_alone = options.max_iter == options.method.default_max_iter
-    return replace(options, method=method, max_iter=method.default_max_iter if left_alone else options.max_iter)
+    is_default = options.max_iter == options.method.default_max_iter
+    return replace(options, method=method, max_iter=method.default_max_iter if is_default else options.max_iter)
 
 
 def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> WarmStart | None:

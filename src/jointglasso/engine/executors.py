@@ -42,7 +42,7 @@ def unheard(*facts: Any) -> bool:
     return False
 
 
-def _nothing_to_narrow(item: Any, shared: Any) -> Any:
+def _all_of_shared(item: Any, shared: Any) -> Any:
     """All of what is shared travels."""
     return shared
 
@@ -62,7 +62,7 @@ class Work:
     items: Sequence[Any]
     """They may become more while others are done: what `finish` adds is done as well."""
     shared: Any
-    narrow: Callable[[Any, Any], Any] = _nothing_to_narrow
+    narrow: Callable[[Any, Any], Any] = _all_of_shared
     """What has to travel of what is shared, for one item."""
     hold: bool = True
     """Whether those who can keep what is shared are given all of it, once."""
@@ -102,8 +102,8 @@ def check_executor(executor: Any) -> Executor | None:
             "distributed.Client.",
             "executor",
         )
-    found: Executor = Cluster(executor) if is_client(executor) else executor
-    return found
+    checked: Executor = Cluster(executor) if is_client(executor) else executor
+    return checked
 
 
 def hands_of(executor: Executor | None, n_jobs: int | None = None) -> float:
@@ -130,21 +130,21 @@ def map_work(
     """
     if executor is not None:
         try:
-            return _Elsewhere(work, executor, _Places(hands_of(executor), n_jobs, memory)).run()
+            return _RemoteRun(work, executor, _Limits(hands_of(executor), n_jobs, memory)).run()
         except Exception:
             getattr(executor, "require_scheduler", unheard)()  # without one, errors are of all kinds
             raise
     n_threads = min(n_jobs or 1, len(work.items))
     if n_threads > 1:
-        return _on_threads(work, n_threads, _Places(min(n_threads, available_cores()), None, memory))
+        return _on_threads(work, n_threads, _Limits(min(n_threads, available_cores()), None, memory))
     results: dict[int, Any] = {}
-    waiting = _Waiting(work)
-    while (number := waiting.next()) is not None:
+    queue = _Queue(work)
+    while (number := queue.next()) is not None:
         results[number] = work.do(number)
     return [results[number] for number in range(len(results))]
 
 
-class _Waiting:
+class _Queue:
     """Numbers of the items that are still to be done."""
 
     def __init__(self, work: Work) -> None:
@@ -157,7 +157,7 @@ class _Waiting:
         self._known = len(self._work.items)
         return heappop(self._heap)[1] if self._heap else None
 
-    def again(self, number: int) -> None:
+    def requeue(self, number: int) -> None:
         """An item is to be done once more."""
         heappush(self._heap, (self._work.rank(self._work.items[number]), number))
 
@@ -169,7 +169,7 @@ class _Waiting:
         return list(iter(self.next, None))
 
 
-class _Places:
+class _Limits:
     """How many items are worked on at a time on one machine, so that they fit into its memory together.
 
     What a solve takes is known when its blocks are. So each has an equal share to begin with; one that needs more says
@@ -177,28 +177,28 @@ class _Places:
     computed is the same: methods are chosen by the memory that there is in all.
     """
 
-    def __init__(self, hands: float, at_once: int | None, memory: float | None) -> None:
+    def __init__(self, n_workers: float, n_concurrent: int | None, memory: float | None) -> None:
         self._memory = memory
-        if math.isinf(hands) and memory is not None:
-            at_once = at_once or available_cores()
-        self.at_once: float = min(hands, at_once or hands)
-        self.limited = self.at_once < hands
+        if math.isinf(n_workers) and memory is not None:
+            n_concurrent = n_concurrent or available_cores()
+        self.n_concurrent: float = min(n_workers, n_concurrent or n_workers)
+        self.limited = self.n_concurrent < n_workers
         """Whether there are to be fewer than whoever does them would begin by itself."""
 
     @property
     def share(self) -> float | None:
         """Bytes of one item; None where it has all of them, or nobody knows."""
-        return None if self._memory is None or self.at_once == 1 else self._memory / self.at_once
+        return None if self._memory is None or self.n_concurrent == 1 else self._memory / self.n_concurrent
 
-    def make_room(self, needed: float) -> None:
+    def reduce_to_fit(self, needed: float) -> None:
         """Let fewer items be worked on at a time, so that each may take so many bytes."""
         if self._memory is not None and self.share is not None and needed > self.share:
-            self.at_once, self.limited = max(1, min(self.at_once - 1, self._memory // needed)), True
+            self.n_concurrent, self.limited = max(1, min(self.n_concurrent - 1, self._memory // needed)), True
 
 
-def _on_threads(work: Work, n_threads: int, places: _Places) -> list[Any]:
+def _on_threads(work: Work, n_threads: int, limits: _Limits) -> list[Any]:
     """Threads take items until none is left and nobody is at work who could add some."""
-    waiting, changed = _Waiting(work), Condition()
+    queue, changed = _Queue(work), Condition()
     results: dict[int, Any] = {}
     busy, failed = 0, False
 
@@ -206,9 +206,9 @@ def _on_threads(work: Work, n_threads: int, places: _Places) -> list[Any]:
         nonlocal busy
         with changed:
             while not failed:
-                if busy < places.at_once and (number := waiting.next()) is not None:
+                if busy < limits.n_concurrent and (number := queue.next()) is not None:
                     busy += 1
-                    return number, places.share
+                    return number, limits.share
                 if not busy:
                     break
                 changed.wait()
@@ -224,8 +224,8 @@ def _on_threads(work: Work, n_threads: int, places: _Places) -> list[Any]:
                     needed = more.needed
                 with changed:
                     if needed:
-                        places.make_room(needed)
-                        waiting.again(number)
+                        limits.reduce_to_fit(needed)
+                        queue.requeue(number)
                     busy -= 1
                     changed.notify_all()
         except BaseException:
@@ -244,22 +244,22 @@ class _Report:
     """What comes back of an item that was done elsewhere."""
 
     result: Any
-    said: list[tuple[Any, ...]]
+    messages: list[tuple[Any, ...]]
     warned: list[tuple[str, type[Warning]]]
     seconds: float
 
 
-def _do_elsewhere(
-    function: Callable[[Any, Any, Tell], Any], items: Any, held: Any, share: float | None, packed: bool, sender: str
+def _run_batch(
+    function: Callable[[Any, Any, Tell], Any], items: Any, shared: Any, share: float | None, packed: bool, sender: str
 ) -> Any:
     """Do a few items in a worker, which has the core that it runs on and no other, and a share of the memory."""
     work_alone()
     keep_freed_memory()
-    apart = sender != _this_process()
+    other_process = sender != _this_process()
     with single_threaded_blas(), sharing_memory(share):
         reports = [
-            _report(function, item, own if held is None else held, apart)
-            for item, own in (pickle.loads(items) if packed else items)
+            _report(function, item, item_shared if shared is None else shared, other_process)
+            for item, item_shared in (pickle.loads(items) if packed else items)
         ]
     return _packed(reports)[::2]
 
@@ -269,28 +269,30 @@ def _this_process() -> str:
     return f"{_IMPORTED}-{os.getpid()}"
 
 
-def _report(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any, apart: bool) -> _Report | NeedsMore:
+def _report(
+    function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any, other_process: bool
+) -> _Report | NeedsMore:
     """Do an item, and keep what it says and, in a process apart, its warnings.
 
     The filters of warnings belong to the whole process: threads of the caller's that set them would undo one another's.
     """
-    said: list[tuple[Any, ...]] = []
+    messages: list[tuple[Any, ...]] = []
 
-    def tell(*facts: Any) -> bool:
+    def progress(*facts: Any) -> bool:
         if facts:
-            said.append(facts)
+            messages.append(facts)
         return False
 
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) if apart else nullcontext([]) as caught:
-        if apart:
+    with warnings.catch_warnings(record=True) if other_process else nullcontext([]) as caught:
+        if other_process:
             warnings.simplefilter("always")
         try:
-            result = function(item, shared, tell)
+            result = function(item, shared, progress)
         except NeedsMore as more:
             return more
     warned = [(str(warning.message), warning.category) for warning in caught or ()]
-    return _Report(result, said, warned, time.perf_counter() - began)
+    return _Report(result, messages, warned, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
@@ -304,25 +306,25 @@ class _Sent:
     """Where it was sent; empty where it may be anywhere."""
 
 
-class _Elsewhere:
+class _RemoteRun:
     """Items on their way through an executor, those that take next to no time a few in a task."""
 
-    def __init__(self, work: Work, executor: Executor, places: _Places) -> None:
-        self.work, self.executor, self.places = work, executor, places
-        self.waiting = _Waiting(work)
+    def __init__(self, work: Work, executor: Executor, limits: _Limits) -> None:
+        self.work, self.executor, self.limits = work, executor, limits
+        self.queue = _Queue(work)
         self.results: dict[int, Any] = {}
         self.ended: SimpleQueue[Any] = SimpleQueue()
         self.running: dict[Any, _Sent] = {}
         """By their futures."""
-        self.hands = float(getattr(executor, "_max_workers", math.inf))
+        self.n_workers = float(getattr(executor, "_max_workers", math.inf))
         self.pace: dict[Any, float] = getattr(executor, "pace", {})
         """Seconds for each unit of cost, by what was done."""
-        self.held = self._hold()
+        self.broadcast = self._broadcast()
 
-    def _hold(self) -> Any:
+    def _broadcast(self) -> Any:
         """What is shared, for those who keep it once for all items; else None."""
-        hold = getattr(self.executor, "hold", None)
-        return hold(self.work.shared) if hold is not None and self.work.hold else None
+        scatter = getattr(self.executor, "hold", None)
+        return scatter(self.work.shared) if scatter is not None and self.work.hold else None
 
     def run(self) -> list[Any]:
         """Keep items on their way until all are done, or until somebody wants to stop."""
@@ -352,9 +354,9 @@ class _Elsewhere:
             if machine is None or not (numbers := self._batch()):
                 break
             items = [self.work.items[number] for number in numbers]
-            own = [self.work.narrow(item, self.work.shared) if self.held is None else None for item in items]
-            travelling, size, packed = _packed(list(zip(items, own, strict=True)))
-            task = _do_elsewhere, self.work.function, travelling, self.held, self.places.share, packed, _this_process()
+            subsets = [self.work.narrow(item, self.work.shared) if self.broadcast is None else None for item in items]
+            payload, size, packed = _packed(list(zip(items, subsets, strict=True)))
+            task = _run_batch, self.work.function, payload, self.broadcast, self.limits.share, packed, _this_process()
             try:
                 future = self.executor.submit(*task, **({"workers": machine} if machine else {}))
             except RuntimeError as error:
@@ -366,12 +368,12 @@ class _Elsewhere:
 
     def _machine(self) -> str | None:
         """Name of the machine for the next task, "" for any; None while there is no place for it."""
-        if not self.places.limited:
+        if not self.limits.limited:
             return ""
         taken = Counter(task.machine for task in self.running.values())
         emptiest = min(getattr(self.executor, "machines", dict)() or [""], key=taken.__getitem__)
         anywhere = taken[""] if emptiest else 0  # sent before there was a limit
-        return emptiest if taken[emptiest] + anywhere < self.places.at_once else None
+        return emptiest if taken[emptiest] + anywhere < self.limits.n_concurrent else None
 
     def _batch(self) -> list[int]:
         """Items of the next task: one, or as many as are worth a task, but no more than a fair share of all.
@@ -379,14 +381,14 @@ class _Elsewhere:
         How long they take shows when the first are done; before that no more are sent than keep everybody busy.
         """
         pace, fair = self.pace.get(self.work.function), 1.0
-        if math.isfinite(self.hands) and not self.places.limited:
-            if pace is None and len(self.running) >= 2 * self.hands:
+        if math.isfinite(self.n_workers) and not self.limits.limited:
+            if pace is None and len(self.running) >= 2 * self.n_workers:
                 return []
-            open_items = len(self.waiting) + sum(len(task.numbers) for task in self.running.values())
-            fair = open_items / (2.0 * self.hands)
+            open_items = len(self.queue) + sum(len(task.numbers) for task in self.running.values())
+            fair = open_items / (2.0 * self.n_workers)
         numbers, seconds = list[int](), 0.0
         while seconds < tuning.TASK_SECONDS and len(numbers) < max(1.0, fair):
-            if (number := self.waiting.next()) is None:
+            if (number := self.queue.next()) is None:
                 break
             numbers.append(number)
             seconds += math.inf if pace is None else pace * self.work.cost(self.work.items[number])
@@ -406,12 +408,12 @@ class _Elsewhere:
         stop = False
         for number, report in zip(task.numbers, pickle.loads(reports) if packed else reports, strict=True):
             if isinstance(report, NeedsMore):
-                self.places.make_room(report.needed)
-                self.waiting.again(number)
+                self.limits.reduce_to_fit(report.needed)
+                self.queue.requeue(number)
                 continue
             for message, category in report.warned:
                 warnings.warn(message, category, stacklevel=2)
-            stop = any([self.work.tell(number, *facts) for facts in report.said]) or stop
+            stop = any([self.work.tell(number, *facts) for facts in report.messages]) or stop
             pace = report.seconds / self.work.cost(self.work.items[number])
             self.pace[self.work.function] = max(pace, 0.5 * self.pace.get(self.work.function, 0.0))
             self.results[number] = self.work.finish(number, report.result)
@@ -419,12 +421,12 @@ class _Elsewhere:
 
     def _stop(self) -> None:
         """Begin nothing more elsewhere; what was not begun is done here, where it hears the wish to stop."""
-        left = self.waiting.drop()
+        remaining = self.queue.drop()
         for future, task in list(self.running.items()):
             if future.cancel():
                 del self.running[future]
-                left += task.numbers
-        for number in sorted(left):
+                remaining += task.numbers
+        for number in sorted(remaining):
             self.results[number] = self.work.do(number)
 
 

@@ -44,11 +44,11 @@ def require_latent(problem: JointProblem) -> None:
         raise InputError("latent= does not go with fuse_diagonal=True: give one of them.", "latent")
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     needed = _BYTES_PER_ENTRY * n_classes * float(p) ** 2
-    room = available_memory()
-    if room is not None and needed > room:
+    available = available_memory()
+    if available is not None and needed > available:
         raise NotEnoughMemory(
             f"latent= works on whole matrices and needs about {needed / 2**30:.1f} GiB for {p} variables; "
-            f"{room / 2**30:.1f} GiB are available: take fewer variables, or leave latent out."
+            f"{available / 2**30:.1f} GiB are available: take fewer variables, or leave latent out."
         )
 
 
@@ -84,9 +84,9 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Opti
         )
     n_iter += plain.n_iter
     certificate = _certificate(problem, system, point)
-    nobody = np.zeros(len(system.upper), dtype=bool)
+    none_present = np.zeros(len(system.upper), dtype=bool)
     isolated: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
-    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A, nobody)], isolated)
+    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A, none_present)], isolated)
     by_class = [point.factors[block] for block in np.argsort(system.block_class)]
     return replace(
         plain,
@@ -113,10 +113,10 @@ def _certificate(problem: JointProblem, system: BlockSystem, point: LatentPoint)
     """
     dual = point.dual.copy()
     dual[system.diagonal] = system.optimal_variance(problem.diagonal_penalty)  # that of the optimum, as without L
-    u, reach = subgradient_within(system, dual, np.full(system.n_groups, point.gap), problem.penalty)
+    u, radius = subgradient_within(system, dual, np.full(system.n_groups, point.gap), problem.penalty)
     entries = system.gather(point.A)
     anywhere = np.full(len(entries), _ANYWHERE)
-    absent = problem.penalty.certain_zeros(entries, u, reach, anywhere, system.entries(problem.penalty))
+    absent = problem.penalty.certain_zeros(entries, u, radius, anywhere, system.entries(problem.penalty))
     n_absent = int((absent & (entries == 0.0)).sum()) if np.isfinite(point.gap) else 0
     forbidden = len(system.forbidden) // 2
     return Certificate(

@@ -30,6 +30,6 @@ def suited_method(method: GroupSolver, penalty: PairPenalty) -> GroupSolver:
     if getattr(method, "requires", frozenset()) <= penalty.offers:
         return method
     suited = [f'"{name}"' for name, make in SOLVERS.items() if make().requires <= penalty.offers]
-    instead = f"{', '.join(suited[:-1])} or {suited[-1]}"
-    word = penalty.parameters()["penalty"]
-    raise InputError(f'solver="{method.name}" does not go with penalty="{word}": use {instead}.', "solver")
+    alternatives = f"{', '.join(suited[:-1])} or {suited[-1]}"
+    penalty_name = penalty.parameters()["penalty"]
+    raise InputError(f'solver="{method.name}" does not go with penalty="{penalty_name}": use {alternatives}.', "solver")

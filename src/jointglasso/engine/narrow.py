@@ -25,20 +25,20 @@ _NONE = np.empty(0, dtype=np.int64)
 def narrowed(item: Item, shared: Shared) -> Shared:
     """The part of what is shared that `solve_item` looks at for this item; it gives the same outcome, to the bit."""
     problem, p = shared.problem, shared.problem.source.n_variables
-    waiting = shared.waiting
+    deferred = shared.waiting
     pairs: tuple[IntArray, IntArray] = _NONE, _NONE
-    if waiting is not None:
-        near = waiting_among(waiting, item.blocks.members, p)
-        waiting = WaitingPairs(waiting.rows[near], waiting.columns[near])
+    if deferred is not None:
+        candidates = waiting_among(deferred, item.blocks.members, p)
+        deferred = WaitingPairs(deferred.rows[candidates], deferred.columns[candidates])
         # The check of the cuts looks at these pairs in the classes that have cut them, too.
-        pairs = _pairs_of(item.blocks, p) if problem.penalty.by_class else (waiting.rows, waiting.columns)
+        pairs = _pairs_of(item.blocks, p) if problem.penalty.by_class else (deferred.rows, deferred.columns)
     weights = None if problem.pair_weights is None else problem.pair_weights.among(item.blocks.members)
     start = shared.warm_start if item.start is None else None
     if start is not None:
         start = replace(start, precision=_inside(start.precision, item.blocks))
     source = BlockCovariance(problem.source, item.blocks, *pairs)
     return replace(
-        shared, problem=replace(problem, source=source, pair_weights=weights), waiting=waiting, warm_start=start
+        shared, problem=replace(problem, source=source, pair_weights=weights), waiting=deferred, warm_start=start
     )
 
 
@@ -54,16 +54,16 @@ def _pairs_of(blocks: ClassBlocks, n_variables: int) -> tuple[IntArray, IntArray
 
 def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:
     """Entries of K matrices between the variables that their classes have in these blocks."""
-    kept = []
+    restricted = []
     member_class = np.repeat(blocks.block_class, blocks.sizes)
     for k, matrix in enumerate(precision):
         Theta = sparse.coo_array(matrix)
-        here = np.zeros(Theta.shape[0], dtype=bool)
-        here[blocks.members[member_class == k]] = True
-        inside = here[Theta.row] & here[Theta.col]
+        selected = np.zeros(Theta.shape[0], dtype=bool)
+        selected[blocks.members[member_class == k]] = True
+        inside = selected[Theta.row] & selected[Theta.col]
         entries = Theta.data[inside], (Theta.row[inside], Theta.col[inside])
-        kept.append(sparse.coo_array(entries, shape=Theta.shape))
-    return kept
+        restricted.append(sparse.coo_array(entries, shape=Theta.shape))
+    return restricted
 
 
 class BlockCovariance:
@@ -107,16 +107,16 @@ class BlockCovariance:
         block = block_of[k, rows]
         together = (block >= 0) & (block == block_of[k, columns])
         size = self._blocks.sizes[block]
-        found = self._S[np.where(together, self._offset[block] + slot_of[k, rows] * size + slot_of[k, columns], 0)]
+        values = self._S[np.where(together, self._offset[block] + slot_of[k, rows] * size + slot_of[k, columns], 0)]
         if not together.all():
-            apart = np.flatnonzero(~together)
-            first, second = np.minimum(rows[apart], columns[apart]), np.maximum(rows[apart], columns[apart])
+            outside = np.flatnonzero(~together)
+            first, second = np.minimum(rows[outside], columns[outside]), np.maximum(rows[outside], columns[outside])
             key = first * self.n_variables + second
             place = np.minimum(np.searchsorted(self._key, key), max(0, len(self._key) - 1))
             if not len(self._key) or (self._key[place] != key).any():
                 raise IndexError("a covariance between blocks was asked for that did not come with them.")
-            found[apart] = self._between[k][place]
-        return np.asarray(found)
+            values[outside] = self._between[k][place]
+        return np.asarray(values)
 
     def block(self, k: int, variables: IntArray) -> FloatArray:
         """``S_k[variables, variables]``, a fresh array."""

@@ -43,18 +43,18 @@ class Nonzeros:
     def of(cls, system: BlockSystem, theta: FloatArray, present: BoolArray) -> Nonzeros:
         """Pick them from flat storage."""
         entries = system.gather(theta)
-        kept = np.flatnonzero(entries)
-        row, column = system.entry_members(kept)
-        block = np.concatenate([system.entry_block[kept], system.diagonal_block])
+        nonzero = np.flatnonzero(entries)
+        row, column = system.entry_members(nonzero)
+        block = np.concatenate([system.entry_block[nonzero], system.diagonal_block])
         diagonal = system.diagonal
         return cls(
-            position=np.concatenate([system.upper[kept], diagonal]),
-            mirror=np.concatenate([system.lower[kept], diagonal]),
+            position=np.concatenate([system.upper[nonzero], diagonal]),
+            mirror=np.concatenate([system.lower[nonzero], diagonal]),
             block_class=system.block_class[block],
             row=np.concatenate([system.members[row], system.members]),
             column=np.concatenate([system.members[column], system.members]),
-            value=np.concatenate([entries[kept], theta[diagonal]]),
-            proved=np.concatenate([present[kept], np.zeros(len(diagonal), dtype=bool)]),
+            value=np.concatenate([entries[nonzero], theta[diagonal]]),
+            proved=np.concatenate([present[nonzero], np.zeros(len(diagonal), dtype=bool)]),
         )
 
     def flat(self, size: int) -> FloatArray:
@@ -117,8 +117,8 @@ class Outcome:
 def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:
     """Objective of the variables that are alone in their class: ``Theta_ii = 1 / (S_ii + penalty / w)``."""
     total, absent = 0.0, absent_of(problem.source)
-    for k, alone in enumerate(isolated):
-        variables = alone if absent is None else alone[~absent[k, alone]]
+    for k, singletons in enumerate(isolated):
+        variables = singletons if absent is None else singletons[~absent[k, singletons]]
         total += problem.weights[k] * float((1.0 + np.log(problem.optimal_variance(k)[variables])).sum())
     return total
 
@@ -128,14 +128,14 @@ def sparse_matrices(
 ) -> tuple[list[Any], list[Any]]:
     """Build the K precision matrices, and those of the entries proved non-zero; zeros are not stored."""
     n_classes, p = len(isolated), problem.source.n_variables
-    alone = np.concatenate(isolated)
+    singletons = np.concatenate(isolated)
     variance = np.concatenate([problem.optimal_variance(k)[variables] for k, variables in enumerate(isolated)])
-    own_class = np.repeat(np.arange(n_classes), [len(variables) for variables in isolated])
-    of_class = np.concatenate([own_class, *(piece.block_class for piece in pieces)])
-    row = np.concatenate([alone, *(piece.row for piece in pieces)])
-    column = np.concatenate([alone, *(piece.column for piece in pieces)])
+    singleton_class = np.repeat(np.arange(n_classes), [len(variables) for variables in isolated])
+    of_class = np.concatenate([singleton_class, *(piece.block_class for piece in pieces)])
+    row = np.concatenate([singletons, *(piece.row for piece in pieces)])
+    column = np.concatenate([singletons, *(piece.column for piece in pieces)])
     value = np.concatenate([1.0 / variance, *(piece.value for piece in pieces)])
-    proved = np.concatenate([np.zeros(len(alone), dtype=bool), *(piece.proved for piece in pieces)])
+    proved = np.concatenate([np.zeros(len(singletons), dtype=bool), *(piece.proved for piece in pieces)])
     present = np.ones(int(proved.sum()), dtype=bool)
     precision = _symmetric(of_class, row, column, value, n_classes, p)
     return precision, _symmetric(of_class[proved], row[proved], column[proved], present, n_classes, p)

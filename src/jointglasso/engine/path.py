@@ -80,15 +80,15 @@ def solve_path(
     >>> [solution.n_edges for solution in path]
     [[0, 0], [1, 1], [1, 1]]
     """
-    given = locals()
+    arguments = locals()
     points = [tuple(point) for point in lambdas]
     if not points or any(len(point) != 2 for point in points):
         raise InputError(
             "lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].", "lambdas"
         )
-    options = make_options(**{name: given[name] for name in OPTIONS})
+    options = make_options(**{name: arguments[name] for name in OPTIONS})
     source = as_source(S)
-    problems = [make_problem(source, *point, **{name: given[name] for name in PROBLEM}) for point in points]
+    problems = [make_problem(source, *point, **{name: arguments[name] for name in PROBLEM}) for point in points]
 
     def fresh_options() -> Options:
         return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))
@@ -105,8 +105,8 @@ def _walk(problems: list[JointProblem], screening: str, fresh_options: Any, fold
         if folder is not None:
             options = replace(options, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
         start = memory.nearest(problem)
-        mine = None if pairs is None else pairs.at(problem.penalty)
-        solution = solve_problem(problem, screening, options, start, clock, mine)
+        table = None if pairs is None else pairs.at(problem.penalty)
+        solution = solve_problem(problem, screening, options, start, clock, table)
         memory.add(problem, solution)
         if not solution.status:
             warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)

@@ -65,11 +65,11 @@ class Item:
     """Whether its blocks are kept at hand when it is solved."""
 
 
-def waiting_among(waiting: WaitingPairs, members: IntArray, n_variables: int) -> IntArray:
+def waiting_among(deferred: WaitingPairs, members: IntArray, n_variables: int) -> IntArray:
     """Waiting pairs of which both variables are among the members."""
-    here = np.zeros(n_variables, dtype=bool)
-    here[members] = True
-    return np.flatnonzero(here[waiting.rows] & here[waiting.columns])
+    selected = np.zeros(n_variables, dtype=bool)
+    selected[members] = True
+    return np.flatnonzero(selected[deferred.rows] & selected[deferred.columns])
 
 
 def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
@@ -82,8 +82,8 @@ def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
     if blocks.bundle is not None:
         bundles = replace(blocks, group=blocks.bundle[blocks.group], bundle=None)
         return [np.flatnonzero(np.isin(blocks.bundle, item)) for item in work_items(bundles, together=False)]
-    area, cost, alone = blocks.group_area, blocks.group_cost, blocks.group_largest > tuning.BATCHED_BLOCK
-    big, small = np.flatnonzero(alone), np.flatnonzero(~alone)
+    area, cost, is_large = blocks.group_area, blocks.group_cost, blocks.group_largest > tuning.BATCHED_BLOCK
+    big, small = np.flatnonzero(is_large), np.flatnonzero(~is_large)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
     by_cost = small[np.argsort(-cost[small], kind="stable")]
     batch = np.maximum(_full(area[by_cost], tuning.BATCH_ENTRIES), _full(cost[by_cost], tuning.BATCH_COST))

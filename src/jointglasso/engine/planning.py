@@ -187,8 +187,8 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
 
 def _around(partition: Partition, pairs: PairTable | None) -> float:
     """Bytes beside the blocks: what is known of every variable, and the pairs that the screen found."""
-    found = () if pairs is None else (pairs.rows, pairs.columns, pairs.weighted, pairs.above, pairs.strong)
-    return 100.0 * partition.labels.size + sum(2.0 * array.nbytes for array in found)
+    arrays = () if pairs is None else (pairs.rows, pairs.columns, pairs.weighted, pairs.above, pairs.strong)
+    return 100.0 * partition.labels.size + sum(2.0 * array.nbytes for array in arrays)
 
 
 def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, options: Options) -> Room:
@@ -199,28 +199,28 @@ def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     roughly = work_memory(blocks, method, group_memory(blocks, method, dense=True))
     if options.max_memory is None and roughly.sum() + around < tuning.NO_QUESTION:
         return Room(n_jobs)
-    room = available_memory() if options.max_memory is None else options.max_memory
-    if room is None:
+    budget = available_memory() if options.max_memory is None else options.max_memory
+    if budget is None:
         return Room(n_jobs)
     together = min(hands_of(options.executor, n_jobs), len(roughly))
-    hands = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
-    jobs, left = share_out(roughly, hands, room - around)
-    for_admm = left >= 0.0
+    n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
+    jobs, free = share_out(roughly, n_workers, budget - around)
+    for_admm = free >= 0.0
     if not for_admm:  # it may yet fit if not every group is left to ADMM
         dense = dense_groups(blocks, screen.pairs)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
-        jobs, left = share_out(pieces, hands, room - around)
-    for_blocks = left >= 0.0
+        jobs, free = share_out(pieces, n_workers, budget - around)
+    for_blocks = free >= 0.0
     if not for_blocks:  # or if big groups do without their blocks
         big = may_be_big(problem, method.name) & (blocks.group_largest > tuning.BATCHED_BLOCK)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
-        jobs, left = share_out(pieces, hands, room - around)
-        if left < 0.0:
-            raise _refusal(problem, screen, method, float(pieces[0]) + around, room)
-    share, needed = memory_share(), room - left
+        jobs, free = share_out(pieces, n_workers, budget - around)
+        if free < 0.0:
+            raise _refusal(problem, screen, method, float(pieces[0]) + around, budget)
+    share, needed = memory_share(), budget - free
     if needed > share:
         raise NeedsMore(needed)
-    return Room(jobs if jobs < hands else n_jobs, kept_entries(min(left, share - needed)), for_admm, for_blocks)
+    return Room(jobs if jobs < n_workers else n_jobs, kept_entries(min(free, share - needed)), for_admm, for_blocks)
 
 
 def out_of_memory(
@@ -229,20 +229,22 @@ def out_of_memory(
     """What to say when memory ran out in spite of the plan."""
     if isinstance(error, NotEnoughMemory):
         return error
-    room = available_memory() or 0.0
+    budget = available_memory() or 0.0
     if screen is None:
         return NotEnoughMemory(
-            f"The scan of the covariances found more pairs than fit into memory, of which {readable_bytes(room)} are "
+            f"The scan of the covariances found more pairs than fit into memory, of which {readable_bytes(budget)} are "
             "left: raise lambda1, or use a machine with more memory."
         )
     needed = _memory_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
-    return _refusal(problem, screen, method, max(needed, room), room)
+    return _refusal(problem, screen, method, max(needed, budget), budget)
 
 
-def _refusal(problem: JointProblem, screen: Screen, method: GroupSolver, needed: float, room: float) -> NotEnoughMemory:
+def _refusal(
+    problem: JointProblem, screen: Screen, method: GroupSolver, needed: float, budget: float
+) -> NotEnoughMemory:
     return NotEnoughMemory(
         f"Solving blocks of up to {screen.partition.largest} variables needs about {readable_bytes(needed)}, and "
-        f"{readable_bytes(room)} are available: {_what_would_fit(problem, screen, method, room)}use a machine with "
+        f"{readable_bytes(budget)} are available: {_what_would_fit(problem, screen, method, budget)}use a machine with "
         f"more memory, or raise {argument('max_memory')} if you know better."
     )
 
@@ -255,17 +257,17 @@ def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolve
     return float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs)
 
 
-def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, room: float) -> str:
+def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, budget: float) -> str:
     """Smallest multiple of the penalties whose first partition fits, in words; empty where there is none."""
     pairs, penalty, big = screen.pairs, problem.penalty, may_be_big(problem, method.name)
     if pairs is None or penalty.scale == 0:
         return ""
 
     def fitting(factor: float) -> Partition | None:
-        at = penalty.times(factor)
-        partition = screen.first_partition_at(at)
-        found = pairs.at(at)
-        fits = partition is not None and _memory_of(partition, found, method, big) <= room
+        scaled = penalty.times(factor)
+        partition = screen.first_partition_at(scaled)
+        table = pairs.at(scaled)
+        fits = partition is not None and _memory_of(partition, table, method, big) <= budget
         return partition if fits else None
 
     low, high = 1.0, 2.0
@@ -275,8 +277,8 @@ def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, 
         return ""
     for _ in range(12):
         middle = 0.5 * (low + high)
-        found = fitting(middle)
-        low, high, best = (middle, high, best) if found is None else (low, middle, found)
+        partition_at_middle = fitting(middle)
+        low, high, best = (middle, high, best) if partition_at_middle is None else (low, middle, partition_at_middle)
     would_fit = penalty.times(high).parameters()
     raised = ", ".join(f"{name}={would_fit[name]:.4g}" for name in ("lambda1", "lambda2"))
     return f"raise the penalties to {raised} (blocks of up to {best.largest} variables), "

@@ -77,13 +77,13 @@ class Progress:
     def __init__(
         self,
         control: Control,
-        settled: float,
+        isolated_objective: float,
         starts: Sequence[float],
         groups: Sequence[int],
         costs: Sequence[float],
     ) -> None:
         self._control = control
-        self._settled = settled
+        self._isolated_objective = isolated_objective
         self._objective = list(starts)
         self._gap: list[float] = [math.inf] * len(starts)
         self._groups = list(groups)
@@ -101,7 +101,7 @@ class Progress:
             total = math.fsum(self._gap) if gap is not None else math.inf
             iteration = Iteration(
                 number=len(self._control.history) + 1,
-                objective=self._settled + math.fsum(self._objective),
+                objective=self._isolated_objective + math.fsum(self._objective),
                 gap=total if math.isfinite(total) else None,
                 seconds=time.perf_counter() - self._control.began,
                 **self._done_so_far(),

@@ -33,16 +33,16 @@ def certify(
 
     The outcomes come back with what the certificate proves about their entries.
     """
-    doubtful = screen.ties()
+    n_uncertified = screen.ties()
     if not all(outcome.proved for outcome in outcomes):
         outcomes = _bound_whole(problem, runner, outcomes)
         if not np.isfinite([o.gap.sum() for o in outcomes]).all():
             outcomes = _bound_safely(problem, outcomes, screen)
-        doubtful += screen.doubtful_cuts()
+        n_uncertified += screen.doubtful_cuts()
     inside = sum(o.n_entries for o in outcomes)
     present, absent = sum(o.n_present for o in outcomes), sum(o.n_absent for o in outcomes)
     cut = _n_places(problem) - inside
-    doubtful = min(doubtful, cut)  # some may be counted twice
+    n_uncertified = min(n_uncertified, cut)  # some may be counted twice
     group_gaps = np.zeros(runner.blocks.n_groups)
     for outcome in outcomes:
         # The objective may be as much too small as the dual value too large.
@@ -56,8 +56,8 @@ def certify(
         group_gaps=group_gaps[runner.blocks.by_cost],
         unit=problem.unit,
         edges_present=present,
-        edges_absent=absent + cut - doubtful,
-        edges_undetermined=inside - present - absent + doubtful,
+        edges_absent=absent + cut - n_uncertified,
+        edges_undetermined=inside - present - absent + n_uncertified,
     )
     return outcomes, certificate
 
@@ -84,21 +84,21 @@ def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outc
     the groups together: only the gap of the whole bounds anything about single entries.
     """
     gaps: list[FloatArray] = []
-    leaks: list[Leaks] = []
-    at_hand: list[tuple[AnyOpened, Bounds] | None] = []  # where blocks are kept anyway; not all of them would fit
+    infeasible: list[Leaks] = []
+    cached: list[tuple[AnyOpened, Bounds] | None] = []  # where blocks are kept anyway; not all of them would fit
     for outcome, opened in zip(outcomes, runner.reopen(outcomes), strict=True):
-        bounds, leaking = _bounds_with_cuts(problem, opened)
-        at_hand.append(None if outcome.opened is None else (opened, bounds))
+        bounds, infeasibility = _bounds_with_cuts(problem, opened)
+        cached.append(None if outcome.opened is None else (opened, bounds))
         gaps.append(bounds.gap)
-        leaks.append(leaking)
-    gaps = _with_leaks(problem, outcomes, gaps, leaks)
+        infeasible.append(infeasibility)
+    gaps = _with_leaks(problem, outcomes, gaps, infeasible)
     total = math.fsum(float(gap.sum()) for gap in gaps)
     weakened = []
-    for outcome, gap, kept in zip(outcomes, gaps, at_hand, strict=True):
-        if kept is None:
+    for outcome, gap, blocks_and_bounds in zip(outcomes, gaps, cached, strict=True):
+        if blocks_and_bounds is None:
             opened = next(runner.reopen([outcome]))
-            kept = opened, _bounds_with_cuts(problem, opened)[0]
-        weakened.append(_with_radius(problem, outcome, kept[0], gap, kept[1].dual, total))
+            blocks_and_bounds = opened, _bounds_with_cuts(problem, opened)[0]
+        weakened.append(_with_radius(problem, outcome, blocks_and_bounds[0], gap, blocks_and_bounds[1].dual, total))
     return weakened
 
 
@@ -113,8 +113,8 @@ def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen
     system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
     theta = np.zeros(system.S.shape)
     theta[system.diagonal] = 1.0 / system.optimal_variance(problem.diagonal_penalty)
-    nobody: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
-    precision = sparse_matrices(problem, [o.nonzeros for o in outcomes], nobody)[0]
+    no_singletons: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
+    precision = sparse_matrices(problem, [o.nonzeros for o in outcomes], no_singletons)[0]
     inside = flat_from_precisions(system, precision, problem.source.n_variables)
     theta = np.where(inside != 0.0, inside, theta)
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
@@ -124,7 +124,7 @@ def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen
 
 
 def _with_leaks(
-    problem: JointProblem, outcomes: list[Outcome], gaps: list[FloatArray], leaks: list[Leaks]
+    problem: JointProblem, outcomes: list[Outcome], gaps: list[FloatArray], infeasible: list[Leaks]
 ) -> list[FloatArray]:
     """Gaps of the groups with what leaks between the blocks of a class.
 
@@ -137,21 +137,21 @@ def _with_leaks(
     diagonal = 1.0 / np.stack([problem.optimal_variance(k) for k in range(problem.source.n_classes)])
     for outcome in outcomes:
         n = outcome.nonzeros
-        own = n.row == n.column
-        diagonal[n.block_class[own], n.row[own]] = n.value[own]
-    sizes = [np.abs(e.value) * np.sqrt(2.0 * diagonal[e.cls, e.i] * diagonal[e.cls, e.j]) for e in leaks]
+        on_diagonal = n.row == n.column
+        diagonal[n.block_class[on_diagonal], n.row[on_diagonal]] = n.value[on_diagonal]
+    sizes = [np.abs(e.value) * np.sqrt(2.0 * diagonal[e.cls, e.i] * diagonal[e.cls, e.j]) for e in infeasible]
     largest = max((float(gap.max(initial=0.0)) for gap in gaps), default=0.0)
     gaps = [gap.copy() for gap in gaps]
     for k, weight in enumerate(problem.weights):
-        norm = math.fsum(float(size[e.cls == k].sum()) for size, e in zip(sizes, leaks, strict=True))
+        norm = math.fsum(float(size[e.cls == k].sum()) for size, e in zip(sizes, infeasible, strict=True))
         if norm == 0.0:
             continue
         _, s = gap_radii(np.array([largest]), np.array([weight]))
-        room = 1.0 - float(s[0]) - norm
-        more = weight * 0.5 * (norm / room) ** 2 * (1.0 + 1e-9) if room > 0.0 else np.inf
-        for gap, size, e in zip(gaps, sizes, leaks, strict=True):
-            here = e.cls == k
-            np.add.at(gap, e.group[here], more * (size[here] / norm))
+        slack = 1.0 - float(s[0]) - norm
+        more = weight * 0.5 * (norm / slack) ** 2 * (1.0 + 1e-9) if slack > 0.0 else np.inf
+        for gap, size, e in zip(gaps, sizes, infeasible, strict=True):
+            of_class = e.cls == k
+            np.add.at(gap, e.group[of_class], more * (size[of_class] / norm))
     return gaps
 
 
@@ -188,10 +188,10 @@ def _bounds_with_cuts(problem: JointProblem, opened: AnyOpened) -> tuple[Bounds,
     system, theta, bounds = opened.system, opened.theta, opened.bounds
     if opened.cuts is None:
         return bounds, NO_LEAKS
-    entries, values, leaks = opened.cuts.subgradient(theta, bounds)
-    if not len(leaks.value) and opened.cuts.holds_already(bounds, entries, values):
-        return bounds, leaks
+    entries, values, infeasible = opened.cuts.subgradient(theta, bounds)
+    if not len(infeasible.value) and opened.cuts.holds_already(bounds, entries, values):
+        return bounds, infeasible
     bounds = bound_groups(
         system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, instead=(entries, values)
     )
-    return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), leaks
+    return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), infeasible

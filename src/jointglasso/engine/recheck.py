@@ -95,16 +95,16 @@ class Cuts:
         system = self.system
         if not len(rows.i):
             return np.empty(0, dtype=np.int64)
-        u, u_reach = subgradient_within(system, bounds.dual, bounds.gap, self.problem.penalty, rows.entries)
-        hold = self.problem.penalty.cuts_hold(
+        u, u_radius = subgradient_within(system, bounds.dual, bounds.gap, self.problem.penalty, rows.entries)
+        certified = self.problem.penalty.cuts_hold(
             rows.theta,
             rows.with_entries(u, rows.cut),
-            rows.with_entries(u_reach),
+            rows.with_entries(u_radius),
             rows.with_entries(theta_reach(system, theta, bounds.gap, rows.entries)),
             rows.held,
             rows.factor,
         )
-        return np.unique(self._group(rows.entries[~hold[rows.row]]))
+        return np.unique(self._group(rows.entries[~certified[rows.row]]))
 
     def subgradient(self, theta: FloatArray, bounds: Bounds) -> tuple[IntArray, FloatArray, Leaks]:
         """Subgradients over all classes of the pairs in question: on their entries, and what leaks where they are cut.
@@ -117,28 +117,28 @@ class Cuts:
         flat, entries = penalty.as_entries(wanted, rows.factor)
         u = penalty.nearest_subgradient(rows.theta.ravel(), flat, entries).reshape(m, n_classes)
         # A class that lacks the pair wants no number there.
-        leak = np.where(rows.held | np.isnan(wanted), 0.0, (u - wanted) / self.problem.weights)
-        at, cls = np.nonzero(leak)
+        infeasibility = np.where(rows.held | np.isnan(wanted), 0.0, (u - wanted) / self.problem.weights)
+        row, cls = np.nonzero(infeasibility)
         group = np.empty(m, dtype=np.int64)
         group[rows.row] = self._group(rows.entries)  # any of those that hold the pair
-        leaks = Leaks(group[at], cls, rows.i[at], rows.j[at], leak[at, cls])
-        return rows.entries, u[rows.row, rows.cls], leaks
+        infeasible = Leaks(group[row], cls, rows.i[row], rows.j[row], infeasibility[row, cls])
+        return rows.entries, u[rows.row, rows.cls], infeasible
 
     def holds_already(self, bounds: Bounds, entries: IntArray, values: FloatArray) -> bool:
         """Whether the dual point has these subgradients, but for the rounding of a difference."""
-        at = self.system.upper[entries]
-        rounding = 8.0 * np.finfo(np.float64).eps * (np.abs(bounds.dual[at]) + np.abs(self.system.S[at]))
-        apart = np.abs(self._subgradient(bounds.dual, entries) - values)
-        return bool((apart <= self.system.weigh(rounding, entries)).all())
+        position = self.system.upper[entries]
+        rounding = 8.0 * np.finfo(np.float64).eps * (np.abs(bounds.dual[position]) + np.abs(self.system.S[position]))
+        difference = np.abs(self._subgradient(bounds.dual, entries) - values)
+        return bool((difference <= self.system.weigh(rounding, entries)).all())
 
     def _rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
         """The pairs in question, which are asked for twice at the same point."""
         if not (self._seen and self._seen[0] is theta and self._seen[1] is bounds):
-            self._seen[:] = theta, bounds, self._look(theta, bounds)
+            self._seen[:] = theta, bounds, self._select_rows(theta, bounds)
         rows: Rows = self._seen[2]
         return rows
 
-    def _look(self, theta: FloatArray, bounds: Bounds) -> Rows:
+    def _select_rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
         """Pairs that are waiting, not zero, or not surely below the thresholds of their classes."""
         system, penalty = self.system, self.problem.penalty
         pairs = self._partly_held
@@ -146,14 +146,14 @@ class Cuts:
             entries, start = system.entries_of(pairs)
             factor = np.repeat(system.pair_factor[pairs], np.diff(start)) if len(system.pair_factor) else 1.0
             threshold = np.array([penalty.threshold(k) for k in range(system.n_classes)])
-            u, reach = subgradient_within(system, bounds.dual, bounds.gap, penalty, entries)
-            largest = np.maximum(np.abs(u), np.abs(self._subgradient(bounds.inverse, entries))) + reach
+            u, radius = subgradient_within(system, bounds.dual, bounds.gap, penalty, entries)
+            largest = np.maximum(np.abs(u), np.abs(self._subgradient(bounds.inverse, entries))) + radius
             matters = ~(largest < factor * threshold[system.entry_class[entries]])
             matters |= theta[system.upper[entries]] != 0.0
-            looked_at = np.zeros(system.n_pairs, dtype=bool)
-            looked_at[self.waiting] = True
-            looked_at[pairs] |= np.logical_or.reduceat(matters, start[:-1])
-            pairs = np.flatnonzero(looked_at)
+            selected = np.zeros(system.n_pairs, dtype=bool)
+            selected[self.waiting] = True
+            selected[pairs] |= np.logical_or.reduceat(matters, start[:-1])
+            pairs = np.flatnonzero(selected)
         return self._as_rows(pairs, theta)
 
     def _as_rows(self, pairs: IntArray, theta: FloatArray) -> Rows:
@@ -161,34 +161,34 @@ class Cuts:
         system, problem = self.system, self.problem
         of_pair = first = np.arange(len(pairs))
         if problem.penalty.by_class and system.same_variables is not None:
-            wanted = np.zeros(int(system.same_variables[-1]) + 1, dtype=bool)
-            wanted[system.same_variables[pairs]] = True
-            pairs = np.flatnonzero(wanted[system.same_variables])
-            of_pair = (np.cumsum(wanted) - 1)[system.same_variables[pairs]]
+            selected = np.zeros(int(system.same_variables[-1]) + 1, dtype=bool)
+            selected[system.same_variables[pairs]] = True
+            pairs = np.flatnonzero(selected[system.same_variables])
+            of_pair = (np.cumsum(selected) - 1)[system.same_variables[pairs]]
             first = np.flatnonzero(np.diff(of_pair, prepend=-1))
         entries, start = system.entries_of(pairs)
         row, cls = np.repeat(of_pair, np.diff(start)), system.block_class[system.entry_block[entries]]
-        held = np.zeros((len(first), system.n_classes), dtype=bool)
-        held[row, cls] = True
-        values, cut = np.zeros(held.shape), np.zeros(held.shape)
+        inside = np.zeros((len(first), system.n_classes), dtype=bool)
+        inside[row, cls] = True
+        values, cut = np.zeros(inside.shape), np.zeros(inside.shape)
         values[row, cls] = theta[system.upper[entries]]
         i, j = self._variables(pairs[first])
         coupled = problem.penalty.coupling
-        concerned = ~held if coupled is None else ~held & (held @ coupled.parts)  # no tie leads to the other classes
+        concerned = ~inside if coupled is None else ~inside & (inside @ coupled.parts)  # connected classes only
         for k in range(system.n_classes):
-            there = np.flatnonzero(concerned[:, k])
-            if len(there):
-                cut[there, k] = -problem.weights[k] * problem.source.entries(k, i[there], j[there])
+            index = np.flatnonzero(concerned[:, k])
+            if len(index):
+                cut[index, k] = -problem.weights[k] * problem.source.entries(k, i[index], j[index])
         factor = system.pair_factor[pairs[first]] if len(system.pair_factor) else UNIFORM
         cut = problem.penalty.marked(cut, i, j)
-        return Rows(i, j, entries, row, cls, held, values, cut, factor)
+        return Rows(i, j, entries, row, cls, inside, values, cut, factor)
 
     def _group(self, entries: IntArray) -> IntArray:
         return self.system.block_group[self.system.entry_block[entries]]
 
     def _subgradient(self, W: FloatArray, entries: IntArray) -> FloatArray:
-        at = self.system.upper[entries]
-        return self.system.weigh(W[at] - self.system.S[at], entries)
+        position = self.system.upper[entries]
+        return self.system.weigh(W[position] - self.system.S[position], entries)
 
     def _variables(self, pairs: IntArray) -> tuple[IntArray, IntArray]:
         row, column = self.system.entry_members(self.system.pair_start[pairs])
@@ -208,8 +208,8 @@ class Leaks:
     value: FloatArray
 
 
-_NOBODY = np.empty(0, dtype=np.int64)
-NO_LEAKS = Leaks(_NOBODY, _NOBODY, _NOBODY, _NOBODY, np.empty(0))
+_EMPTY = np.empty(0, dtype=np.int64)
+NO_LEAKS = Leaks(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0))
 
 
 def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray) -> FloatArray:
@@ -220,7 +220,7 @@ def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries
 
 
 def prove_cuts(
-    task: SolverTask, method: GroupSolver, result: SolverResult, cuts: Cuts | None, tell: Tell
+    task: SolverTask, method: GroupSolver, result: SolverResult, check: Cuts | None, progress: Tell
 ) -> tuple[SolverResult, Bounds, Violated, bool]:
     """Which waiting pairs fail the optimality conditions, and whether the gap proves that none does.
 
@@ -230,66 +230,66 @@ def prove_cuts(
     certified without.
     """
     system, bounds = task.system, _rounded(task, result)
-    if cuts is None:
+    if check is None:
         nothing = np.empty(0, dtype=np.int64)
         return result, bounds, (nothing, nothing, np.empty((0, system.n_classes), dtype=bool)), True
-    violated, blurred = cuts.check(result.theta, bounds)
-    worth_it = system.size.max(initial=0) <= tuning.BATCHED_BLOCK and not method.lockstep
-    for most, share in tuning.SHARPENINGS:
-        left = task.max_iter - result.n_iter
-        if not len(blurred) or len(violated[0]) or not worth_it or left <= 0 or tell():
+    violated, unresolved = check.check(result.theta, bounds)
+    can_refine = system.size.max(initial=0) <= tuning.BATCHED_BLOCK and not method.lockstep
+    for max_refine_iter, gap_factor in tuning.SHARPENINGS:
+        remaining = task.max_iter - result.n_iter
+        if not len(unresolved) or len(violated[0]) or not can_refine or remaining <= 0 or progress():
             break
-        sharper = _sharpened(task, method, result, blurred, share, min(most, left), tell)
-        if sharper is result:
+        refined = _refined(task, method, result, unresolved, gap_factor, min(max_refine_iter, remaining), progress)
+        if refined is result:
             continue
-        result, bounds = sharper, _rounded(task, sharper)
-        violated, blurred = cuts.check(result.theta, bounds)
-    return result, bounds, violated, not len(blurred)
+        result, bounds = refined, _rounded(task, refined)
+        violated, unresolved = check.check(result.theta, bounds)
+    return result, bounds, violated, not len(unresolved)
 
 
 def _rounded(task: SolverTask, result: SolverResult) -> Bounds:
     return with_rounding(task.system, result.theta, task.penalty, task.diagonal_penalty, result.bounds)
 
 
-def _sharpened(
+def _refined(
     task: SolverTask,
     method: GroupSolver,
     result: SolverResult,
     groups: IntArray,
-    share: float,
+    gap_factor: float,
     max_iter: int,
-    tell: Tell,
+    progress: Tell,
 ) -> SolverResult:
     """Solve some groups again, from where they are, to a share of their gaps."""
     limits = np.full(task.system.n_groups, np.inf)
-    limits[groups] = share * result.bounds.gap[groups]
-    sharp = replace(
+    limits[groups] = gap_factor * result.bounds.gap[groups]
+    subtask = replace(
         task, start=result.theta, known=result.bounds, warm=True, share=limits, tol=1.0, absolute=True,
-        max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: tell(),
+        max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: progress(),
     )  # fmt: skip
     area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
     if len(groups) <= tuning.FEW_GROUPS and area[groups].sum() < tuning.SMALL_SHARE * area.sum():
-        return _sharpened_one_by_one(sharp, method, result, groups, tell)
-    again = method.solve(sharp)
-    if not (again.bounds.gap <= result.bounds.gap).all():
+        return _refined_one_by_one(subtask, method, result, groups, progress)
+    refined = method.solve(subtask)
+    if not (refined.bounds.gap <= result.bounds.gap).all():
         return result
-    return replace(again, n_iter=result.n_iter, stopped_by=result.stopped_by, methods=result.methods)
+    return replace(refined, n_iter=result.n_iter, stopped_by=result.stopped_by, methods=result.methods)
 
 
-def _sharpened_one_by_one(
-    sharp: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, tell: Tell
+def _refined_one_by_one(
+    task: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, progress: Tell
 ) -> SolverResult:
-    """As `_sharpened`, without another look at all the other groups."""
+    """As `_refined`, without another look at all the other groups."""
     theta, bounds = result.theta.copy(), result.bounds
     for group in groups.tolist():
-        if tell():
+        if progress():
             break
-        system, inside = sharp.system.only_group(group)
-        blocks = sharp.system.block_group == group
+        system, inside = task.system.only_group(group)
+        blocks = task.system.block_group == group
         known = bounds.of_group(group, blocks, inside)
-        alone = replace(sharp, system=system, start=theta[inside], known=known, share=sharp.share[[group]])
-        again = method.solve(alone)
-        if again.bounds.gap[0] < bounds.gap[group]:
-            theta[inside] = again.theta
-            bounds = bounds.with_group(group, blocks, inside, again.bounds)
+        subtask = replace(task, system=system, start=theta[inside], known=known, share=task.share[[group]])
+        refined = method.solve(subtask)
+        if refined.bounds.gap[0] < bounds.gap[group]:
+            theta[inside] = refined.theta
+            bounds = bounds.with_group(group, blocks, inside, refined.bounds)
     return result if bounds is result.bounds else replace(result, theta=theta, bounds=bounds)

@@ -39,8 +39,8 @@ def group_memory(
 
     `dense` ones are left to ADMM where the method does so, `big` ones are solved without their blocks.
     """
-    own = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # a method of somebody else may not know
-    per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, own)
+    bytes_per_entry = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # a method of somebody else may not know
+    per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, bytes_per_entry)
     return np.asarray(np.where(big, tuning.BIG_BYTES, per_entry) * blocks.group_area)
 
 
@@ -52,16 +52,16 @@ def work_memory(blocks: ClassBlocks, method: GroupSolver, memory: FloatArray) ->
     return np.sort([float(memory[groups].sum()) for groups in pieces])[::-1]
 
 
-def share_out(pieces: FloatArray, n_jobs: int, room: float) -> tuple[int, float]:
+def share_out(pieces: FloatArray, n_jobs: int, available: float) -> tuple[int, float]:
     """How many pieces of work, one at least, fit side by side, and the bytes that are left over."""
     needed = np.cumsum(pieces)[: max(1, n_jobs)]
-    jobs = max(1, int((needed <= room).sum()))
-    return jobs, room - float(needed[jobs - 1])
+    jobs = max(1, int((needed <= available).sum()))
+    return jobs, available - float(needed[jobs - 1])
 
 
-def kept_entries(left: float) -> float:
+def kept_entries(free_bytes: float) -> float:
     """Entries of solved blocks for which so many bytes are enough."""
-    return min(tuning.KEPT_ENTRIES, max(0.0, left) / tuning.KEPT_BYTES)
+    return min(tuning.KEPT_ENTRIES, max(0.0, free_bytes) / tuning.KEPT_BYTES)
 
 
 def dense_groups(blocks: ClassBlocks, pairs: PairTable | None) -> BoolArray:

@@ -48,28 +48,28 @@ class GroupRunner:
         self,
         problem: JointProblem,
         blocks: ClassBlocks,
-        settled: float,
+        isolated_objective: float,
         options: Options,
-        waiting: WaitingPairs | None,
+        deferred: WaitingPairs | None,
         warm_start: WarmStart | None,
-        room: Room = AMPLE,
+        memory: Room = AMPLE,
     ) -> None:
-        self.room, self.blocks, self.settled, self.options = room, blocks, settled, options
+        self.room, self.blocks, self.settled, self.options = memory, blocks, isolated_objective, options
         self.covariance_seconds, self.n_iter = 0.0, 0
         self.shared = Shared(
-            problem, options.method, options.tol, waiting, warm_start, options.checkpoint,
-            room_for_admm=room.for_admm, room_for_blocks=room.for_blocks,
+            problem, options.method, options.tol, deferred, warm_start, options.checkpoint,
+            room_for_admm=memory.for_admm, room_for_blocks=memory.for_blocks,
         )  # fmt: skip
         self.groups = work_items(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
-        self.start_objective = settled + float(starts.sum())
+        self.start_objective = isolated_objective + float(starts.sum())
         item_starts = [float(starts[groups].sum()) for groups in self.groups]
         self.items = self._items(item_starts)
         costs = [float(blocks.group_cost[groups].sum()) for groups in self.groups]
-        self.progress = Progress(options.control, settled, item_starts, [len(g) for g in self.groups], costs)
+        self.progress = Progress(options.control, isolated_objective, item_starts, [len(g) for g in self.groups], costs)
 
     def _items(self, starts: Sequence[float]) -> list[Item]:
-        shares, area, kept = gap_shares(self.blocks), self.blocks.group_area, 0.0
+        shares, area, cached_entries = gap_shares(self.blocks), self.blocks.group_area, 0.0
         items = []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             blocks = self.blocks.select(groups)
@@ -81,8 +81,8 @@ class GroupRunner:
                 max_iter=self.options.max_iter,
                 saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
             )
-            kept += float(area[groups].sum()) * (tuning.KEPT_OF_BIG if is_big(item, self.shared) else 1.0)
-            stays_open = kept <= self.room.kept_entries and self.options.executor is None
+            cached_entries += float(area[groups].sum()) * (tuning.KEPT_OF_BIG if is_big(item, self.shared) else 1.0)
+            stays_open = cached_entries <= self.room.kept_entries and self.options.executor is None
             items.append(replace(item, stays_open=stays_open))
         return items
 
@@ -99,10 +99,10 @@ class GroupRunner:
                 break
             # The objective at the start, which set the limits, was larger than the optimum turned out to be.
             self.start_objective = objective
-            left = self.options.max_iter - self.n_iter
+            remaining = self.options.max_iter - self.n_iter
             self.items = [
-                replace(item, rest=objective - own, start=outcome.nonzeros, saved=None, max_iter=left)
-                for item, own, outcome in zip(self.items, objectives, outcomes, strict=True)
+                replace(item, rest=objective - value, start=outcome.nonzeros, saved=None, max_iter=remaining)
+                for item, value, outcome in zip(self.items, objectives, outcomes, strict=True)
             ]
             outcomes = self._run_items()
         return outcomes

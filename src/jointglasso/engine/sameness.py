@@ -42,8 +42,8 @@ def certain_ties(
     Values that are equal are proved so already; others differ for certain where their distance is more than how far
     both may be off. Unless the cuts of a dynamic screen are proved, only pairs that all classes hold count.
     """
-    tied = penalty.tied_classes
-    if not len(tied):
+    class_pairs = penalty.tied_classes
+    if not len(class_pairs):
         return NO_PROOFS
     nonzero = system.gather(theta) != 0.0
     pairs = np.flatnonzero(np.logical_or.reduceat(nonzero, system.pair_start[:-1])) if len(nonzero) else NO_PROOFS.rows
@@ -51,32 +51,32 @@ def certain_ties(
         pairs = pairs[np.diff(system.pair_start)[pairs] == system.n_classes]
     if not len(pairs):
         return NO_PROOFS
-    at, start = system.entries_of(pairs)
-    row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[at]
-    values, reach, equal = theta[system.upper[at]], edges.reach[at], edges.equal[pairs]
+    entries, start = system.entries_of(pairs)
+    row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[entries]
+    values, radius, equal = theta[system.upper[entries]], edges.reach[entries], edges.equal[pairs]
     # Where a class does not hold a pair its value is zero, for certain; unless it holds it in another group.
-    whole, far, held = (np.zeros((len(pairs), system.n_classes)) for _ in range(3))
-    whole[row, cls], far[row, cls], held[row, cls] = values, reach, 1.0
-    one, two = tied.T
-    distance, reaches = np.abs(whole[:, one] - whole[:, two]), far[:, one] + far[:, two]
-    proved = np.where(distance == 0.0, equal, distance > (1.0 + 1e-12) * reaches)
+    by_class, radii, in_block = (np.zeros((len(pairs), system.n_classes)) for _ in range(3))
+    by_class[row, cls], radii[row, cls], in_block[row, cls] = values, radius, 1.0
+    one, two = class_pairs.T
+    distance, limit = np.abs(by_class[:, one] - by_class[:, two]), radii[:, one] + radii[:, two]
+    proved = np.where(distance == 0.0, equal, distance > (1.0 + 1e-12) * limit)
     if system.same_variables is not None:
         others = np.zeros((system.same_variables[-1] + 1, system.n_classes))
         every = np.repeat(system.same_variables, np.diff(system.pair_start))
         others[every, system.entry_class] = 1.0
-        elsewhere = others[system.same_variables[pairs]] > held
-        proved &= ~(elsewhere[:, one] | elsewhere[:, two])
+        in_other_group = others[system.same_variables[pairs]] > in_block
+        proved &= ~(in_other_group[:, one] | in_other_group[:, two])
     i, j = (ends[pairs] for ends in system.pair_variables)
     return TieProofs(np.minimum(i, j), np.maximum(i, j), proved)
 
 
 def sameness_of(problem: JointProblem, precision: Sequence[Any], proofs: Sequence[TieProofs]) -> Sameness | None:
     """In which classes each edge of a solution is the same, with what its pieces prove; None unless values can be."""
-    tied = problem.penalty.tied_classes
-    if not len(tied):
+    class_pairs = problem.penalty.tied_classes
+    if not len(class_pairs):
         return None
-    found = Sameness.of(precision, tied, absent_of(problem.source))
+    result = Sameness.of(precision, class_pairs, absent_of(problem.source))
     for piece in proofs:
         if len(piece.rows):
-            found = found.with_proofs(piece.rows, piece.columns, piece.proved)
-    return found
+            result = result.with_proofs(piece.rows, piece.columns, piece.proved)
+    return result

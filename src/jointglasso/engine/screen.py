@@ -32,8 +32,8 @@ def scan_on(
     def share(function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
         return map_work(Work(function, items, shared), executor)
 
-    given = problem.source, penalty, problem.weights, problem.pair_weights
-    return scan_pairs(*given, strong_only=strong_only, share=share if hasattr(executor, "hold") else None)
+    arguments = problem.source, penalty, problem.weights, problem.pair_weights
+    return scan_pairs(*arguments, strong_only=strong_only, share=share if hasattr(executor, "hold") else None)
 
 
 class Screen:
@@ -101,10 +101,10 @@ class Screen:
         weak = np.flatnonzero(~pairs.strong)
         raised = pairs.weighted[weak] * (1.0 + (8.0 + self.partition.n_classes) * _EPS)
         factor = pairs.factor[weak] if len(pairs.factor) else pairs.factor
-        tied = penalty.strong(raised, factor)
-        factor = factor[tied] if len(factor) else factor
-        i, j, labels = pairs.rows[weak[tied]], pairs.columns[weak[tied]], self.partition.labels
-        return int((penalty.above(raised[tied], factor) & (labels[:, i] != labels[:, j]).T).sum())
+        borderline = penalty.strong(raised, factor)
+        factor = factor[borderline] if len(factor) else factor
+        i, j, labels = pairs.rows[weak[borderline]], pairs.columns[weak[borderline]], self.partition.labels
+        return int((penalty.above(raised[borderline], factor) & (labels[:, i] != labels[:, j]).T).sum())
 
     def first_partition_at(self, penalty: PairPenalty) -> Partition | None:
         """Partition with which a solve at a larger penalty would begin; None where nothing is screened."""
