@@ -1,7 +1,7 @@
-"""A piece of work that is one big group, solved without its blocks in double precision.
+"""The task of one large group, solved out of core: no block of it is stored in double precision.
 
-What is left of it is an `Outcome` like any other. The check of what a dynamic screen has cut looks at single pairs:
-these are a system of their own, with the diagonal and the pairs in question and nothing else.
+Its result is an `Outcome` as for any other task. The check of the entries that dynamic screening removed needs single
+pairs only: a `SomePairs` system holds the diagonal and the pairs to check.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ from jointglasso.validation import indefinite_start, not_semidefinite, semidefin
 
 
 def is_big(item: Item, shared: Shared) -> bool:
-    """Whether a piece of work is a group that is solved without its blocks."""
+    """Whether a task is a single group to be solved out of core."""
     largest = int(item.blocks.sizes.max(initial=0))
     wanted = largest >= tuning.BIG_BLOCK or (not shared.room_for_blocks and largest > tuning.BATCHED_BLOCK)
     return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
 
 
 def may_be_big(problem: JointProblem, method: str) -> bool:
-    """Whether sweeps alone may solve groups of a problem: those of the default, with the group penalty everywhere."""
+    """Whether column sweeps out of core can solve groups of the problem.
+
+    They require the default solver and the group penalty with equal pair weights and no missing variables.
+    """
     penalty = problem.penalty
     plain = "newton" in penalty.offers and not penalty.lacking and problem.pair_weights is None
     return method == "auto" and plain and penalty.scale > 0.0
@@ -50,17 +53,17 @@ def may_be_big(problem: JointProblem, method: str) -> bool:
 
 @dataclass
 class OpenedBig:
-    """A big group with its W at hand."""
+    """A solved large group with its W (estimate of the inverse of Theta, float32) in memory."""
 
     point: DualPoint
     cuts: Cuts | None
     theta: FloatArray
     bounds: Bounds
-    """Of the pairs in question: Theta, and the bounds with W in place of its inverse."""
+    """Bounds at the pairs to check, with W in place of the inverse of `theta`."""
 
     @classmethod
     def of(cls, point: DualPoint, item: Item, shared: Shared) -> OpenedBig:
-        """With the bounds of the point, rounding included."""
+        """From a dual point; the bounds include the rounding error."""
         objective, rounding, gap = point.with_rounding()
         group, pairs = point.group, _deferred_pairs(point.group, item, shared)
         system = SomePairs.of(group, *pairs)
@@ -74,7 +77,7 @@ class OpenedBig:
         return cls(point, cuts, theta, bounds)
 
     def checked(self) -> tuple[Violated, bool]:
-        """Pairs that a dynamic screen must merge, and whether the gap proves that there are none."""
+        """KKT violations at screened-out entries, and whether the gap certifies that there are none."""
         if self.cuts is None:
             empty = np.empty(0, dtype=np.int64)
             return (empty, empty, np.empty((0, self.point.group.n_classes), dtype=bool)), True
@@ -82,7 +85,7 @@ class OpenedBig:
         return violated, not len(unproved)
 
     def with_cuts(self) -> tuple[Bounds, Leaks]:
-        """Bounds by the part of a dual point over all classes that lies in the blocks, and the rest: its leaks."""
+        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
         if self.cuts is None:
             return self.bounds, NO_LEAKS
         entries, values, infeasibility = self.cuts.subgradient(self.theta, self.bounds)
@@ -96,7 +99,7 @@ class OpenedBig:
         return self.bounds, infeasibility
 
     def with_radius(self, outcome: Outcome, gap: FloatArray, radius: float) -> Outcome:
-        """An outcome with its gap, and what a gap of the whole proves about its entries."""
+        """An outcome with its gap, and the edges certified by `radius`, the gap of the full problem."""
         present = self.point.present(radius)
         return replace(
             outcome,
@@ -107,12 +110,12 @@ class OpenedBig:
         )
 
 
-#: A piece of work with its blocks, or with what a big group has in their place, at hand.
+#: A solved task with its blocks, or the W of a large group, in memory.
 AnyOpened = Opened | OpenedBig
 
 
 def solve_big_item(item: Item, shared: Shared, progress: Tell) -> Outcome:
-    """Solve a big group by sweeps, and see what that proves."""
+    """Solve a large group by column sweeps and certify the result."""
     began = time.perf_counter()
     problem = shared.problem
     group = BigGroup.build(problem.source, item.blocks, problem.weights)
@@ -147,7 +150,7 @@ def solve_big_item(item: Item, shared: Shared, progress: Tell) -> Outcome:
 
 
 def reopen_big(outcome: Outcome, item: Item, shared: Shared) -> OpenedBig:
-    """A big group with the inverse of its Theta as W."""
+    """Rebuild a solved large group, with the inverse of its Theta as W."""
     group = BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
     task = _task(item, shared, group, lambda *news: False)
     return OpenedBig.of(at_inverse(task, support_of(group, outcome.nonzeros)), item, shared)
@@ -185,7 +188,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, progress: Tell) -> BigTas
 
 
 def _device(source: CovarianceSource) -> str:
-    """Where matrices are factored: on a device only if the source was told so, since it was not seen to be faster."""
+    """Device for factorizations: the GPU only if the source requests it explicitly, since it was not faster."""
     wanted: str = getattr(source, "device_wanted", "auto")
     return "cpu" if wanted == "auto" else wanted
 
@@ -203,7 +206,7 @@ def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
 
 
 def _deferred_pairs(group: BigGroup, item: Item, shared: Shared) -> tuple[IntArray, IntArray]:
-    """Pairs that some class of the group holds and another one has cut, by their numbers in the group."""
+    """Deferred pairs with an entry in some block of the group, as indices of variables in the group."""
     empty = np.empty(0, dtype=np.int64)
     if shared.waiting is None:
         return empty, empty
@@ -214,7 +217,7 @@ def _deferred_pairs(group: BigGroup, item: Item, shared: Shared) -> tuple[IntArr
 
 
 def nonzeros_of(group: BigGroup, theta: Support, present: BoolArray) -> Nonzeros:
-    """Diagonal and non-zero entries, with those of (P, K) that are proved."""
+    """Diagonal and non-zero entries of `theta`; `present` (P, K) marks those certified to be non-zero."""
     pair, k = np.nonzero(theta.value)
     row, column = group.member_of[k, theta.i[pair]], group.member_of[k, theta.j[pair]]
     diagonal_member = np.arange(len(group.members))
@@ -231,7 +234,7 @@ def nonzeros_of(group: BigGroup, theta: Support, present: BoolArray) -> Nonzeros
 
 
 def support_of(group: BigGroup, nonzeros: Nonzeros) -> Support:
-    """The same as pairs of the group."""
+    """Inverse of `nonzeros_of`: Theta by pairs of the group."""
     off = nonzeros.row != nonzeros.column
     return _support(
         group, nonzeros.block_class[off], nonzeros.row[off], nonzeros.column[off], nonzeros.value[off],
@@ -242,7 +245,7 @@ def support_of(group: BigGroup, nonzeros: Nonzeros) -> Support:
 def _support(
     group: BigGroup, cls: IntArray, i: IntArray, j: IntArray, value: FloatArray, diagonal: FloatArray
 ) -> Support:
-    """Theta from its entries i < j, as variables, and its diagonal, by member."""
+    """Theta from its entries at variables i < j, with their classes `cls`, and its diagonal by block member."""
     n = len(group.variables)
     first, second = (np.searchsorted(group.variables, end) for end in (i, j))
     key, pair = np.unique(first * n + second, return_inverse=True)
@@ -252,7 +255,7 @@ def _support(
 
 
 def _from_checkpoint(group: BigGroup, saved: Saved) -> Support | None:
-    """What an earlier run left; None if it is not one of these blocks."""
+    """Theta from a checkpoint; None if it does not match the blocks."""
     fits = len(saved.position) == len(saved.value) and len(saved.diagonal) == len(group.members)
     if not fits or ((saved.position < 0) | (saved.position >= group.offset[-1])).any():
         return None
@@ -266,7 +269,7 @@ def _from_checkpoint(group: BigGroup, saved: Saved) -> Support | None:
 
 
 def _from_matrices(group: BigGroup, start: WarmStart) -> Support:
-    """Entries of given matrices that lie inside the blocks; refused if they are not symmetric, finite and definite."""
+    """Entries of the warm start inside the blocks; an error unless symmetric, finite and positive definite."""
     cls, rows, columns, values = [], [], [], []
     diagonal, p = np.zeros(len(group.members)), group.source.n_variables
     for k, matrix in enumerate(start.precision):
@@ -304,7 +307,7 @@ def _from_matrices(group: BigGroup, start: WarmStart) -> Support:
 
 
 def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: float) -> NDArray[np.float32] | None:
-    """W of groups that have become part of this one, diagonal elsewhere; None if there are none."""
+    """W from the groups of the previous round that are now part of this group, diagonal otherwise; None if none are."""
     W, diagonal_member = None, np.arange(len(group.members))
     for point in points:
         old = point.group
@@ -324,7 +327,7 @@ def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: flo
 
 
 def _require_definite(group: BigGroup, theta: Support) -> None:
-    """Refuse a start that is not positive definite."""
+    """Refuse a warm start that is not positive definite."""
     from jointglasso._lapack import factor_in_place
 
     pair, k = np.nonzero(theta.value)
