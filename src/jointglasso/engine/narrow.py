@@ -1,4 +1,4 @@
-"""What a piece of work needs of all that is shared, so that no more of it has to travel."""
+"""The part of the shared data that one task needs, so that only this is sent to its worker."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 def narrowed(item: Item, shared: Shared) -> Shared:
-    """The part of what is shared that `solve_item` looks at for this item; it gives the same outcome, to the bit."""
+    """The part of the shared data that `solve_item` reads for this task; the outcome is bit-identical."""
     problem, p = shared.problem, shared.problem.source.n_variables
     deferred = shared.waiting
     pairs: tuple[IntArray, IntArray] = _NONE, _NONE
     if deferred is not None:
         candidates = waiting_among(deferred, item.blocks.members, p)
         deferred = WaitingPairs(deferred.rows[candidates], deferred.columns[candidates])
-        # The check of the cuts looks at these pairs in the classes that have cut them, too.
+        # The check of the screened-out entries also needs the covariances of these pairs outside the blocks.
         pairs = _pairs_of(item.blocks, p) if problem.penalty.by_class else (deferred.rows, deferred.columns)
     weights = None if problem.pair_weights is None else problem.pair_weights.among(item.blocks.members)
     start = shared.warm_start if item.start is None else None
@@ -43,7 +43,7 @@ def narrowed(item: Item, shared: Shared) -> Shared:
 
 
 def _pairs_of(blocks: ClassBlocks, n_variables: int) -> tuple[IntArray, IntArray]:
-    """All pairs i < j that are together in some block."""
+    """All pairs i < j with both variables in one block."""
     keys = [_NONE]
     for first, last in pairwise(blocks.start):
         members = blocks.members[first:last]
@@ -53,7 +53,7 @@ def _pairs_of(blocks: ClassBlocks, n_variables: int) -> tuple[IntArray, IntArray
 
 
 def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:
-    """Entries of K matrices between the variables that their classes have in these blocks."""
+    """Entries of K matrices between variables of the blocks of their class."""
     restricted = []
     member_class = np.repeat(blocks.block_class, blocks.sizes)
     for k, matrix in enumerate(precision):
@@ -67,10 +67,7 @@ def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:
 
 
 class BlockCovariance:
-    """Covariances of some class blocks, cut out of a source, and in all classes of some pairs between them.
-
-    Nothing else is there.
-    """
+    """Covariances of given class blocks, and of given pairs in all classes, copied from a source."""
 
     def __init__(
         self, source: CovarianceSource, blocks: ClassBlocks, rows: IntArray = _NONE, columns: IntArray = _NONE
@@ -91,18 +88,18 @@ class BlockCovariance:
 
     @property
     def variable_names(self) -> tuple[str, ...]:
-        """Names of the variables in the blocks; the others are called by their number."""
+        """Names of the variables in the blocks; indices for all others."""
         return tuple(self._names.get(i, str(i)) for i in range(self.n_variables))
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:
-        """Block and place there, (K, p), of every variable in each class; -1: none."""
+        """Two arrays (K, p): block of each variable in each class, and its position in the block; -1 if in none."""
         blocks = self._blocks
         shape = self.n_classes, self.n_variables
         return places_in_blocks(blocks.block_class, blocks.sizes, blocks.members, shape)
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
-        """``S_k[rows[e], columns[e]]`` for every e; an error where that is not here."""
+        """``S_k[rows[e], columns[e]]`` for every e; an error for entries that were not copied."""
         block_of, slot_of = self._places
         block = block_of[k, rows]
         together = (block >= 0) & (block == block_of[k, columns])
@@ -129,7 +126,7 @@ class BlockCovariance:
         return self.entries(k, np.repeat(i, len(j)), np.tile(j, len(i))).reshape(len(i), len(j))
 
     def diagonal(self, k: int) -> FloatArray:
-        """Diagonal of ``S_k``; not a number where a variable is in no block of the class."""
+        """Diagonal of ``S_k``; NaN for variables in no block of the class."""
         variables = np.flatnonzero(self._places[0][k] >= 0)
         diagonal = np.full(self.n_variables, np.nan)
         diagonal[variables] = self.entries(k, variables, variables)

@@ -1,4 +1,4 @@
-"""Paths: many pairs of penalties, one pass over the covariances, each solve started from the last."""
+"""Regularization paths: many pairs of penalties, one scan of the covariances, warm starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def solve_path(
     max_memory: float | None = None,
     executor: Any = None,
 ) -> Iterator[Solution]:
-    """Solve for many pairs of penalties, giving each solution as soon as it is there.
+    """Solve for many pairs of penalties, yielding each solution on completion.
 
     The covariances are read once, at the smallest lambda1, and the partition of every point is derived from that pass.
     Each solve starts from the nearest of the previous solutions, so order the penalties from large to small; a grid is
@@ -55,9 +55,9 @@ def solve_path(
     Parameters
     ----------
     lambdas : sequence of (lambda1, lambda2)
-        Penalties, in the order in which the solutions are wanted.
+        Penalties, in the order in which they are solved.
     checkpoint : path, optional
-        Folder in which every point gets a checkpoint of its own.
+        Folder with one checkpoint per point.
     S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, screening, solver, tol, max_iter,
     n_jobs, callback, on_interrupt, max_memory, executor
         As in `jointglasso.solve`.
@@ -65,7 +65,7 @@ def solve_path(
     Yields
     ------
     Solution
-        One for each pair, certified like any other.
+        One for each pair, with its certificate.
 
     Warns
     -----
@@ -124,7 +124,7 @@ def _scan_once(problems: list[JointProblem], screening: str, executor: Executor 
 
 
 class _Nearest:
-    """Solutions to start from: the last one, and the first, sparsest one of every column of a grid."""
+    """Candidates for warm starts: the last solution, and the first, sparsest one of every column of a grid."""
 
     def __init__(self) -> None:
         self._tops: list[tuple[float, float, list[Any]]] = []
@@ -137,7 +137,7 @@ class _Nearest:
         self._last = point
 
     def nearest(self, problem: JointProblem) -> WarmStart | None:
-        """Precision matrices of the nearest point by the ratio of its total penalty; None before there is one."""
+        """Precision matrices of the point with the nearest total penalty on a log scale; None at the first point."""
         if self._last is None:
             return None
         wanted = math.log(max(problem.penalty.scale, 1e-300))

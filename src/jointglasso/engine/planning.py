@@ -1,7 +1,7 @@
-"""Plan before solve: how much memory and time each group will take, and whether it fits.
+"""Estimates of the memory and time of a solve, from its partition, and the memory check.
 
-The estimates are rough on purpose: a partition is known before anything is solved, the number of iterations is not.
-Memory follows the number of entries inside the blocks closely; seconds are right to within a factor of a few.
+The partition is known before the solve, the number of iterations is not. Memory is close to proportional to the number
+of entries inside the blocks; seconds are accurate to a factor of a few.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from jointglasso.validation import check_choice, check_count, check_positive
 
 @dataclass(frozen=True, repr=False)
 class Plan(Shown):
-    """What a solve will take; the groups come in the order of ``partition.groups()``, largest first.
+    """Estimated memory and time of a solve; groups are in the order of ``partition.groups()``, largest first.
 
     Examples
     --------
@@ -48,13 +48,13 @@ class Plan(Shown):
 
     partition: Partition
     group_largest: IntArray
-    """Size of the biggest block of each group."""
+    """Size of the largest block of each group."""
     group_memory: FloatArray
     """Bytes needed while the group is solved."""
     group_seconds: FloatArray
     """Estimated seconds."""
     memory: float
-    """Bytes needed at the peak, beyond the input, with one piece of work at a time."""
+    """Peak bytes beyond the input, with one task at a time."""
 
     @property
     def n_groups(self) -> int:
@@ -85,7 +85,7 @@ class Plan(Shown):
 
 
 class NotEnoughMemory(MemoryError):
-    """The solve would not fit into memory; the message tells what would.
+    """The solve would not fit into memory; the message gives penalties that would.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def plan(
     cores: int = 1,
     memory: float | None = None,
 ) -> Any:
-    """Screen only, and estimate what the solve would take; for a cluster, foretell it without screening.
+    """Screen, and estimate the memory and time of the solve; for a cluster, extrapolate from a sample of the problem.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def plan(
     solver
         As in `jointglasso.solve`.
     workers : int, optional
-        Plan for so many workers of a Dask cluster whose cores are like those of this machine. `S` is then a
-        `SampleCovariance`, and no more than a few tiles and groups of the problem are computed: some seconds for a
-        million variables.
+        Plan for this many workers of a Dask cluster with cores like those of this machine. `S` is then a
+        `SampleCovariance`, and only a few tiles and groups of the problem are computed: some seconds for a million
+        variables.
     cores : int, default 1
         Threads of each worker.
     memory : float, optional
-        Bytes that each worker has, to be compared with what it needs.
+        Memory of each worker in bytes, to be compared with the estimate.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def plan(
 
 
 def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool = False) -> Plan:
-    """Estimate what the groups of a partition will take; big ones do without their blocks if they may."""
+    """Plan of a partition; with `may_be_big` large groups are solved out of core."""
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
@@ -186,13 +186,13 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
 
 
 def _around(partition: Partition, pairs: PairTable | None) -> float:
-    """Bytes beside the blocks: what is known of every variable, and the pairs that the screen found."""
+    """Bytes beyond the blocks: per-variable arrays and the table of pairs."""
     arrays = () if pairs is None else (pairs.rows, pairs.columns, pairs.weighted, pairs.above, pairs.strong)
     return 100.0 * partition.labels.size + sum(2.0 * array.nbytes for array in arrays)
 
 
 def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, options: Options) -> Room:
-    """What fits into memory; a solve of which nothing does is refused, with the penalties or the memory that would."""
+    """Concurrency and storage that fit into memory; an error with feasible penalties if not even one task does."""
     method = options.method
     n_jobs = options.n_jobs if options.executor is None else None
     around = _around(screen.partition, screen.pairs)
@@ -206,12 +206,12 @@ def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
     jobs, free = share_out(roughly, n_workers, budget - around)
     for_admm = free >= 0.0
-    if not for_admm:  # it may yet fit if not every group is left to ADMM
+    if not for_admm:  # it may fit if only dense groups are solved by ADMM
         dense = dense_groups(blocks, screen.pairs)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
         jobs, free = share_out(pieces, n_workers, budget - around)
     for_blocks = free >= 0.0
-    if not for_blocks:  # or if big groups do without their blocks
+    if not for_blocks:  # or if large groups are solved out of core
         big = may_be_big(problem, method.name) & (blocks.group_largest > tuning.BATCHED_BLOCK)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
         jobs, free = share_out(pieces, n_workers, budget - around)
@@ -226,7 +226,7 @@ def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
 def out_of_memory(
     problem: JointProblem, screen: Screen | None, method: GroupSolver, error: MemoryError
 ) -> NotEnoughMemory:
-    """What to say when memory ran out in spite of the plan."""
+    """The error for an allocation that failed in spite of the plan."""
     if isinstance(error, NotEnoughMemory):
         return error
     budget = available_memory() or 0.0
@@ -250,7 +250,7 @@ def _refusal(
 
 
 def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool) -> float:
-    """Bytes needed at the peak, at least: big groups do without their blocks if they may."""
+    """Lower estimate of the peak bytes: large groups are solved out of core if `may_be_big`."""
     blocks = partition.class_blocks
     big = may_be_big & (blocks.group_largest > tuning.BATCHED_BLOCK)
     memory = group_memory(blocks, method, dense_groups(blocks, pairs), big)
@@ -258,7 +258,7 @@ def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolve
 
 
 def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, budget: float) -> str:
-    """Smallest multiple of the penalties whose first partition fits, in words; empty where there is none."""
+    """Sentence with the smallest multiple of the penalties whose first partition fits; empty if there is none."""
     pairs, penalty, big = screen.pairs, problem.penalty, may_be_big(problem, method.name)
     if pairs is None or penalty.scale == 0:
         return ""
@@ -286,7 +286,7 @@ def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, 
 
 @cache
 def _factorization_rate() -> float:
-    """b^3 of Cholesky factorization with inversion per second on this machine, measured once."""
+    """Speed of Cholesky factorization and inversion on this machine, in b^3 per second; measured once."""
     b, best = 400, np.inf
     matrix = np.eye(b) + 0.5 / b
     with single_threaded_blas():

@@ -1,4 +1,4 @@
-"""From the gaps of the groups to the certificate of the whole problem."""
+"""The certificate of the full problem, from the duality gaps of the groups."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solution import Certificate
 
-#: Relative rounding of NumPy's pairwise sums of logarithms.
+#: Relative rounding error of NumPy's pairwise sums of logarithms.
 _SUMS = 32 * float(np.finfo(np.float64).eps)
 
 
 def certify(
     problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome], screen: Screen
 ) -> tuple[list[Outcome], Certificate]:
-    """Add up the groups' gaps; entries outside the blocks are proved zero by the screen, if that is proved right.
+    """Sum the gaps of the groups; entries outside the blocks are certified zeros if the screening is certified.
 
-    The outcomes come back with what the certificate proves about their entries.
+    Also returns the outcomes, updated with the edges that the certificate proves.
     """
     n_uncertified = screen.ties()
     if not all(outcome.proved for outcome in outcomes):
@@ -45,7 +45,7 @@ def certify(
     n_uncertified = min(n_uncertified, cut)  # some may be counted twice
     group_gaps = np.zeros(runner.blocks.n_groups)
     for outcome in outcomes:
-        # The objective may be as much too small as the dual value too large.
+        # The objective may be too small by its rounding error, and the dual value too large by as much.
         group_gaps[runner.groups[outcome.number]] = outcome.gap + 2.0 * outcome.rounding
     objective = runner.settled + math.fsum(float(o.objective.sum()) for o in outcomes)
     rounding = math.fsum(float(o.rounding.sum()) for o in outcomes) + _rounding_of_sums(problem, outcomes)
@@ -63,14 +63,14 @@ def certify(
 
 
 def _n_places(problem: JointProblem) -> int:
-    """Number of places for an edge: pairs of the variables that a class has, added up over the classes."""
+    """Number of possible edges: pairs of variables present in a class, summed over the classes."""
     source, absent = problem.source, absent_of(problem.source)
     lacking = [0] * source.n_classes if absent is None else absent.sum(axis=1).tolist()
     return sum((source.n_variables - n) * (source.n_variables - n - 1) // 2 for n in lacking)
 
 
 def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:
-    """Bound on the rounding of the variables that are alone in their class, and of the sum over the groups."""
+    """Bound on the rounding error of the objective of the singletons, and of the sum over the groups."""
     terms = sum(float(np.abs(o.objective).sum()) for o in outcomes)
     for k, weight in enumerate(problem.weights):
         terms += weight * float((1.0 + np.abs(np.log(problem.optimal_variance(k)))).sum())
@@ -78,14 +78,14 @@ def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:
 
 
 def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome]) -> list[Outcome]:
-    """Bounds of the whole problem by a dual point over all classes, without any proof about the cuts.
+    """Bounds of the full problem from a dual point over all classes, without certified screening.
 
-    Where a class that has cut a pair should have a dual point of zero and has not, this *leaks* into the gap, and ties
-    the groups together: only the gap of the whole bounds anything about single entries.
+    A non-zero dual entry at a screened-out position is infeasible. It is charged to the gap to second order and couples
+    the groups: only the total gap then bounds single entries.
     """
     gaps: list[FloatArray] = []
     infeasible: list[Leaks] = []
-    cached: list[tuple[AnyOpened, Bounds] | None] = []  # where blocks are kept anyway; not all of them would fit
+    cached: list[tuple[AnyOpened, Bounds] | None] = []  # None if the blocks are not in memory: not all would fit
     for outcome, opened in zip(outcomes, runner.reopen(outcomes), strict=True):
         bounds, infeasibility = _bounds_with_cuts(problem, opened)
         cached.append(None if outcome.opened is None else (opened, bounds))
@@ -103,9 +103,9 @@ def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outc
 
 
 def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen) -> list[Outcome]:
-    """Bounds far from the optimum: on blocks that are safe to cut, where a dual point can always be found.
+    """Bounds for iterates far from the optimum, on a statically screened partition, which has a feasible dual point.
 
-    The gap of all that lies in them is shared out evenly among the groups. Left undone where these blocks are big.
+    Its total gap is divided equally among the groups. Skipped if its blocks are large.
     """
     blocks = screen.safe_partition().class_blocks
     if float((blocks.sizes.astype(float) ** 2).sum()) > tuning.SAFE_ENTRIES:
@@ -126,13 +126,13 @@ def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen
 def _with_leaks(
     problem: JointProblem, outcomes: list[Outcome], gaps: list[FloatArray], infeasible: list[Leaks]
 ) -> list[FloatArray]:
-    """Gaps of the groups with what leaks between the blocks of a class.
+    """Gaps of the groups, increased by the dual infeasibility between the blocks of each class.
 
-    Let D be Theta^(1/2) R Theta^(1/2) of a class without its leaks, block-diagonal, and E what they add to it, between
-    blocks. The gap is the sum of f(m) = m - log(1 + m) over the eigenvalues m of D + E; its derivative at D along E
-    vanishes, and its second derivative is at most (1 - |D + t E|)^-2. No eigenvalue of D lies below -s, s from the gaps
-    (`gap_radii`), so that the gap grows by no more than |E|^2 / 2 / (1 - s - |E|)^2, and |E| is at most the sum over
-    the leaks of sqrt(2 theta_ii theta_jj) times their size.
+    Let D = Theta^(1/2) R Theta^(1/2) be the block-diagonal residual of a class, and E the contribution of the
+    infeasible entries, which lie between blocks. The gap is the sum of f(m) = m - log(1 + m) over the eigenvalues m of
+    D + E; its derivative at D along E vanishes, and its second derivative is at most (1 - |D + t E|)^-2. No eigenvalue
+    of D is below -s, with s from the gaps (`gap_radii`), so that the gap grows by at most |E|^2 / 2 / (1 - s - |E|)^2.
+    |E| is at most the sum over the infeasible entries of sqrt(2 theta_ii theta_jj) times their absolute value.
     """
     diagonal = 1.0 / np.stack([problem.optimal_variance(k) for k in range(problem.source.n_classes)])
     for outcome in outcomes:
@@ -163,7 +163,7 @@ def _with_radius(
     dual: FloatArray,
     radius: float,
 ) -> Outcome:
-    """An outcome with the gap of each of its groups, and what a gap of the whole proves about its entries."""
+    """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
     if isinstance(opened, OpenedBig):
         return opened.with_radius(outcome, gap, radius)
     system, theta = opened.system, opened.theta

@@ -1,10 +1,10 @@
-"""The check after a dynamic screen: whether the pairs that were cut satisfy the optimality conditions.
+"""The recheck after dynamic screening: whether screened-out entries satisfy the optimality (KKT) conditions.
 
-A pair that some classes hold and others have cut must have ``u`` in the subdifferential of the penalty at ``theta``
-over all K classes: theta is zero and u minus the weighted covariance where it is cut. That is so if and only if
-``theta = prox(theta + u)``, and the classes of which the right-hand side is not zero although they cut the pair are
-those that must be merged. This is all that is asked, whatever the penalty. That the cuts hold is proved by the gap, if
-need be that of a sharper solution.
+A pair with entries inside blocks in some classes and screened out in others needs ``u`` in the subdifferential of the
+penalty at ``theta``, over all K classes. At screened-out entries theta is zero and u is minus the weighted covariance.
+The condition is equivalent to ``theta = prox(theta + u)``; screened-out classes with a non-zero right-hand side violate
+it and must be merged. This holds for every penalty. The duality gap certifies that there are no violations at the exact
+solution, if necessary after the groups are solved to a smaller gap.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Violated = tuple[IntArray, IntArray, BoolArray]
 
 @dataclass(frozen=True)
 class Rows:
-    """Some pairs of a system with the numbers of all classes, (m, K); zero reach where a class has cut the pair."""
+    """Selected pairs of a system with values of all classes, (m, K); radii are zero at screened-out entries."""
 
     i: IntArray
     j: IntArray
@@ -44,11 +44,11 @@ class Rows:
     held: BoolArray
     theta: FloatArray
     cut: FloatArray
-    """Minus the weighted covariance where a class has cut the pair, no number where it lacks it, else zero."""
+    """Minus the weighted covariance at screened-out entries, NaN in classes without the pair, else zero."""
     factor: FloatArray
 
     def with_entries(self, values: FloatArray, cut: FloatArray | None = None) -> FloatArray:
-        """Numbers of the entries as rows; what belongs to the cut classes is `cut`, or zero."""
+        """Values of the entries as rows (m, K); screened-out entries have `cut`, or zero."""
         rows = np.zeros_like(self.theta) if cut is None else cut.copy()
         rows[self.row, self.cls] = values
         return rows
@@ -56,29 +56,29 @@ class Rows:
 
 @dataclass(frozen=True)
 class Cuts:
-    """What a dynamic screen has cut of the pairs of a system."""
+    """Check of the screened-out entries of the pairs of a system."""
 
     problem: JointProblem
     system: BlockSystem
     waiting: IntArray
-    """Pairs that are above the threshold of a class which has cut them."""
+    """Deferred pairs: above the threshold of a class in which they are screened out."""
     _seen: list[Any] = field(default_factory=list)
-    """Theta and bounds that were looked at last, and their rows."""
+    """Theta and bounds of the last call, and their rows."""
 
     @cached_property
     def _partly_held(self) -> IntArray:
-        """Pairs that may matter to a class which has cut them."""
+        """Pairs whose screened-out entries may violate the optimality conditions."""
         if not self.problem.penalty.by_class:
             return self.waiting
         return np.flatnonzero(np.diff(self.system.pair_start) < self.system.n_classes)
 
     def check(self, theta: FloatArray, bounds: Bounds) -> tuple[Violated, IntArray]:
-        """Pairs that fail the check at `theta`, with the classes to merge there, and the groups left unproved."""
+        """KKT violations at `theta` (pairs, and the classes to merge), and the groups that are not certified."""
         rows = self._rows(theta, bounds)
         return self._violated(rows, bounds), self._groups_unproved(rows, theta, bounds)
 
     def _violated(self, rows: Rows, bounds: Bounds) -> Violated:
-        """Pairs that fail the check, and the classes that must be merged there."""
+        """Pairs that violate the optimality conditions, and the classes that must be merged."""
         if not len(rows.i):
             return rows.i, rows.j, rows.held
         u = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
@@ -87,10 +87,10 @@ class Cuts:
         return rows.i[failed], rows.j[failed], wanted[failed]
 
     def _groups_unproved(self, rows: Rows, theta: FloatArray, bounds: Bounds) -> IntArray:
-        """Groups with a pair of which the gap does not prove that it passes the check at the exact solution.
+        """Groups with a pair for which the gap does not certify the optimality conditions at the exact solution.
 
-        If there are none, the exact solution of the restricted problem is that of the whole problem, and the bounds of
-        the restricted problem are bounds of it.
+        If there are none, the exact solutions of the restricted and of the full problem coincide, and the bounds of the
+        restricted problem hold for the full one.
         """
         system = self.system
         if not len(rows.i):
@@ -107,39 +107,39 @@ class Cuts:
         return np.unique(self._group(rows.entries[~certified[rows.row]]))
 
     def subgradient(self, theta: FloatArray, bounds: Bounds) -> tuple[IntArray, FloatArray, Leaks]:
-        """Subgradients over all classes of the pairs in question: on their entries, and what leaks where they are cut.
+        """Subgradients of the selected pairs over all classes, and the dual infeasibility at screened-out entries.
 
-        Where a class has cut a pair the dual point should be zero; what it is instead is a leak.
+        A feasible dual point is zero at screened-out entries.
         """
         rows, penalty = self._rows(theta, bounds), self.problem.penalty
         wanted = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
         m, n_classes = rows.theta.shape
         flat, entries = penalty.as_entries(wanted, rows.factor)
         u = penalty.nearest_subgradient(rows.theta.ravel(), flat, entries).reshape(m, n_classes)
-        # A class that lacks the pair wants no number there.
+        # NaN: the class does not have the pair.
         infeasibility = np.where(rows.held | np.isnan(wanted), 0.0, (u - wanted) / self.problem.weights)
         row, cls = np.nonzero(infeasibility)
         group = np.empty(m, dtype=np.int64)
-        group[rows.row] = self._group(rows.entries)  # any of those that hold the pair
+        group[rows.row] = self._group(rows.entries)  # any group that has the pair
         infeasible = Leaks(group[row], cls, rows.i[row], rows.j[row], infeasibility[row, cls])
         return rows.entries, u[rows.row, rows.cls], infeasible
 
     def holds_already(self, bounds: Bounds, entries: IntArray, values: FloatArray) -> bool:
-        """Whether the dual point has these subgradients, but for the rounding of a difference."""
+        """Whether the dual point has these subgradients already, up to the rounding error of a difference."""
         position = self.system.upper[entries]
         rounding = 8.0 * np.finfo(np.float64).eps * (np.abs(bounds.dual[position]) + np.abs(self.system.S[position]))
         difference = np.abs(self._subgradient(bounds.dual, entries) - values)
         return bool((difference <= self.system.weigh(rounding, entries)).all())
 
     def _rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
-        """The pairs in question, which are asked for twice at the same point."""
+        """The pairs to check, cached for the second call at the same point."""
         if not (self._seen and self._seen[0] is theta and self._seen[1] is bounds):
             self._seen[:] = theta, bounds, self._select_rows(theta, bounds)
         rows: Rows = self._seen[2]
         return rows
 
     def _select_rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
-        """Pairs that are waiting, not zero, or not surely below the thresholds of their classes."""
+        """Pairs that are deferred, non-zero, or not certified to be below the thresholds of their classes."""
         system, penalty = self.system, self.problem.penalty
         pairs = self._partly_held
         if penalty.by_class and len(pairs):
@@ -157,7 +157,7 @@ class Cuts:
         return self._as_rows(pairs, theta)
 
     def _as_rows(self, pairs: IntArray, theta: FloatArray) -> Rows:
-        """A row for the variables of each pair, with what all groups that hold it say of it."""
+        """One row per pair of variables, with the entries of all groups that have it."""
         system, problem = self.system, self.problem
         of_pair = first = np.arange(len(pairs))
         if problem.penalty.by_class and system.same_variables is not None:
@@ -197,12 +197,12 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Leaks:
-    """Entries of the dual point between blocks that should be zero."""
+    """Dual infeasibility: non-zero entries of the dual point at screened-out positions."""
 
     group: IntArray
-    """Group, within its piece of work, of the classes that hold the pair."""
+    """Group, within its task, of the classes that have the pair inside a block."""
     cls: IntArray
-    """Class that has cut the pair."""
+    """Class in which the pair is screened out."""
     i: IntArray
     j: IntArray
     value: FloatArray
@@ -213,7 +213,7 @@ NO_LEAKS = Leaks(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0))
 
 
 def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray) -> FloatArray:
-    """How far some entries of the optimal Theta may be, given the gap (G,) of each group."""
+    """Radius around `theta` that contains the given entries of the optimal Theta, from the gap (G,) of each group."""
     r, s = gap_radii(gap[system.block_group], system.block_weight)
     with np.errstate(invalid="ignore", divide="ignore"):
         return system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s), entries)
@@ -222,12 +222,12 @@ def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries
 def prove_cuts(
     task: SolverTask, method: GroupSolver, result: SolverResult, check: Cuts | None, progress: Tell
 ) -> tuple[SolverResult, Bounds, Violated, bool]:
-    """Which waiting pairs fail the optimality conditions, and whether the gap proves that none does.
+    """Screened-out entries that violate the optimality conditions, and whether the gap certifies that there are none.
 
-    Also the bounds of the result with what rounding may add to them: they are what the proof stands on. Where nothing
-    fails but the gap is too wide to prove it, the groups in question are solved more sharply. Big groups are not: there
-    it would cost as much again as the solve itself, for a proof about single entries; the gap of the whole problem is
-    certified without.
+    Also returns the bounds of the result, including rounding errors, on which the certificate is based. Groups without
+    violations whose gap is too large for the certificate are solved to a smaller gap. Large groups are not: it would
+    cost as much as the solve itself and serves only statements about single entries; the gap of the full problem is
+    certified without it.
     """
     system, bounds = task.system, _rounded(task, result)
     if check is None:
@@ -260,7 +260,7 @@ def _refined(
     max_iter: int,
     progress: Tell,
 ) -> SolverResult:
-    """Solve some groups again, from where they are, to a share of their gaps."""
+    """Continue the solve of `groups` until their gaps are reduced by `gap_factor`."""
     limits = np.full(task.system.n_groups, np.inf)
     limits[groups] = gap_factor * result.bounds.gap[groups]
     subtask = replace(
@@ -279,7 +279,7 @@ def _refined(
 def _refined_one_by_one(
     task: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, progress: Tell
 ) -> SolverResult:
-    """As `_refined`, without another look at all the other groups."""
+    """As `_refined`, for each group as a system by itself."""
     theta, bounds = result.theta.copy(), result.bounds
     for group in groups.tolist():
         if progress():

@@ -1,4 +1,4 @@
-"""What the gap proves about the same edge in two classes: that its values are equal, or that they differ."""
+"""Certified equalities and differences between the values of an edge in two classes, from the duality gap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jointglasso.solution import Sameness
 
 @dataclass(frozen=True)
 class TieProofs:
-    """Pairs i < j of variables, and which comparisons (m, T) of tied classes are proved as they came out."""
+    """Pairs i < j of variables, and (m, T) which comparisons of neighbouring classes are certified."""
 
     rows: IntArray
     columns: IntArray
@@ -37,10 +37,10 @@ def certain_ties(
     *,
     cuts_proved: bool = True,
 ) -> TieProofs:
-    """Comparisons of tied classes that the gap of their group proves, of the pairs that are not zero.
+    """Comparisons of neighbouring classes that the gap of their group certifies, for the non-zero pairs.
 
-    Values that are equal are proved so already; others differ for certain where their distance is more than how far
-    both may be off. Unless the cuts of a dynamic screen are proved, only pairs that all classes hold count.
+    Equalities are certified in `edges`; two values are certified to differ if their distance exceeds the sum of their
+    radii. Unless the screening is certified, only pairs inside blocks in all classes are considered.
     """
     class_pairs = penalty.tied_classes
     if not len(class_pairs):
@@ -54,7 +54,7 @@ def certain_ties(
     entries, start = system.entries_of(pairs)
     row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[entries]
     values, radius, equal = theta[system.upper[entries]], edges.reach[entries], edges.equal[pairs]
-    # Where a class does not hold a pair its value is zero, for certain; unless it holds it in another group.
+    # A screened-out entry is a certified zero, unless the class has the pair in a block of another group.
     by_class, radii, in_block = (np.zeros((len(pairs), system.n_classes)) for _ in range(3))
     by_class[row, cls], radii[row, cls], in_block[row, cls] = values, radius, 1.0
     one, two = class_pairs.T
@@ -71,7 +71,7 @@ def certain_ties(
 
 
 def sameness_of(problem: JointProblem, precision: Sequence[Any], proofs: Sequence[TieProofs]) -> Sameness | None:
-    """In which classes each edge of a solution is the same, with what its pieces prove; None unless values can be."""
+    """Clusters of classes with equal values of each edge, with certified comparisons; None without a fused penalty."""
     class_pairs = problem.penalty.tied_classes
     if not len(class_pairs):
         return None

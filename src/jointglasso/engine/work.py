@@ -1,7 +1,7 @@
-"""One piece of work as a value: some independent groups, checked and solved by a function that can be called anywhere.
+"""Solution of one task: some independent groups, built, validated, solved and rechecked by a top-level function.
 
-`solve_item` needs nothing but its two arguments, and what it returns is light. Both ways can be pickled, so that a
-thread, another process or another machine may do it; `narrow.py` leaves of what all pieces share only what one needs.
+`solve_item` depends on its arguments only, and its result is small. Both can be pickled, so that a thread, another
+process or another machine can run it; `narrow.py` reduces the shared data to what one task needs.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from jointglasso.validation import indefinite_start, no_minimum, not_semidefinit
 
 
 def solve_item(item: Item, shared: Shared, progress: Tell = unheard) -> Outcome:
-    """Build the blocks of a piece of work, solve them, see what that proves, and let the blocks go.
+    """Build the blocks of a task, solve them, certify the result, and free the blocks.
 
-    `tell(objective, gap)` hears of every iteration; if it answers with true, now or when asked with no news, the solve
-    ends with what it has.
+    `progress(objective, gap)` is called after every iteration, and `progress()` at other times; if it returns True, the
+    solve ends with the current iterate.
     """
     began = time.perf_counter()
     if is_big(item, shared):
@@ -52,7 +52,7 @@ def solve_item(item: Item, shared: Shared, progress: Tell = unheard) -> Outcome:
     result, bounds, violated, proved = prove_cuts(task, shared.method, result, check, progress)
     present = absent = np.zeros(len(system.upper), dtype=bool)
     equalities = NO_PROOFS
-    if proved:  # otherwise nothing can be said before the gap of the whole is known
+    if proved:  # otherwise single entries can be certified only by the total gap
         edges = certain_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
         present, absent = edges.present, edges.absent
         equalities = certain_ties(system, result.theta, edges, shared.problem.penalty)
@@ -79,7 +79,7 @@ def solve_item(item: Item, shared: Shared, progress: Tell = unheard) -> Outcome:
 
 
 def reopen(outcome: Outcome, item: Item, shared: Shared) -> AnyOpened:
-    """The blocks of a solved piece of work, built again where they were given back."""
+    """The blocks of a solved task, rebuilt if they were freed."""
     if outcome.opened is not None:
         return outcome.opened
     if outcome.is_big:
@@ -92,7 +92,7 @@ def reopen(outcome: Outcome, item: Item, shared: Shared) -> AnyOpened:
 
 
 def build(item: Item, shared: Shared) -> tuple[BlockSystem, Cuts | None]:
-    """Blocks of a piece of work, and what a dynamic screen has cut of their pairs."""
+    """Blocks of a task, and the check of their screened-out entries (None for static screening)."""
     problem, deferred = shared.problem, shared.waiting
     system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, cores_here())
     if deferred is None:
@@ -143,9 +143,9 @@ def _task(item: Item, shared: Shared, system: BlockSystem, progress: Tell) -> So
 
 
 def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverResult | None]:
-    """Take up what an earlier run has left: its result if that is good enough, else as a start.
+    """Resume from a checkpoint: use it as the result if its gap is within the limit, else as the start.
 
-    What was saved is believed only as far as its gap, computed anew, shows.
+    The gap is recomputed, so that the checkpoint need not be trusted.
     """
     theta = None if saved is None else saved.theta(task.system)
     if saved is None or theta is None:
@@ -159,7 +159,7 @@ def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverR
 
 
 def _unsolved(task: SolverTask) -> SolverResult:
-    """What is left of a piece of work that is not begun any more: its start, with an honest bound."""
+    """Result of a task that is not started because of a stop request: its start, with its duality gap."""
     bounds = bound_groups(task.system, task.start, task.penalty, task.diagonal_penalty, rescue=True)
     return SolverResult(task.start, bounds, 0, "interrupt", ["unsolved"] * task.system.n_groups)
 
@@ -195,9 +195,8 @@ def require_definite_start(problem: JointProblem, system: BlockSystem, start: Fl
 def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     """Refuse a class whose S is singular on variables of which neither a pair nor the diagonal is penalised.
 
-    Precision could be piled up there for nothing. Sets of variables with all their pairs unpenalised are looked at, and
-    single pairs; if some pairs of a set are penalised or forbidden, the minimum may or may not exist, and the solver
-    will find out.
+    The objective would be unbounded below. Single pairs are checked, and sets of variables with all pairs unpenalised;
+    if some pairs of a set are penalised or forbidden, the minimum may or may not exist, which the solver detects.
     """
     entries = unpenalised_entries(system, problem.penalty)
     if problem.diagonal_penalty > 0 or not len(entries):
@@ -224,6 +223,6 @@ def _require_definite(problem: JointProblem, system: BlockSystem, members: IntAr
     b = system.size[block]
     S = system.S[system.offset[block] : system.offset[block + 1]].reshape(b, b)[np.ix_(slots, slots)]
     deviation = np.sqrt(np.diagonal(S))
-    # The rank of the correlations: that of the covariances, computed, depends on the units.
+    # Rank of the correlation matrix: the numerical rank of the covariance matrix depends on the units.
     if np.linalg.matrix_rank(S / deviation / deviation[:, None], hermitian=True) < len(members):
         raise no_minimum(problem.source.class_names[system.block_class[block]])
