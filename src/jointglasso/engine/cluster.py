@@ -176,7 +176,7 @@ class _Task:
                 raise ConnectionError(_LOST) from None
         except KilledWorker as error:
             raise RuntimeError(
-                "A piece of work was lost with every worker that tried it, of too little memory or by a signal: give "
+                "A task was lost with every worker that tried it, of too little memory or by a signal: give "
                 f"the workers more memory, or solve on one machine ({error.task})."
             ) from None
 

@@ -82,7 +82,7 @@ def solve(
         How the classes are coupled: "group" favours a common support, "fused" equal values in all classes, "chain"
         equal values in consecutive classes, "graph" equal values in neighbours of `class_graph`, and "laplacian"
         similar values in neighbours.
-    class_graph : array (K, K), list, dict or word, optional
+    class_graph : array (K, K), list, dict or str, optional
         For "graph" and "laplacian", which classes are neighbours: an array of weights, edges such as ``[("control",
         "a"), ("control", "b", 0.5)]``, a dict ``{("control", "a"): 1.0}`` or ``{"control": ["a", "b"]}``. A list of all
         classes is a chain in that order, as "chain" takes it; without it "chain" and "laplacian" go by the order of the
@@ -112,7 +112,7 @@ def solve(
         uses the closed form where it is exact, column sweeps otherwise, proximal Newton where these leave a gap, and
         ADMM for dense groups.
     tol : float, default 1e-6
-        Relative duality gap of the whole problem: gap <= tol * max(mean weight, abs(objective)).
+        Relative duality gap of the full problem: gap <= tol * max(mean weight, abs(objective)).
     max_iter : int, optional
         Limit on the iterations; the default depends on the solver.
     n_jobs : int, optional
@@ -325,7 +325,7 @@ def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | No
 
 
 def _lay_out(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
-    """Blocks to be solved, and for each class the variables left out because they are alone."""
+    """Blocks to be solved, and the singletons of each class, which have a closed form."""
     partition = screen.partition
     blocks = partition.class_blocks
     if method.include_isolated:

@@ -420,7 +420,7 @@ class _RemoteRun:
         return stop
 
     def _stop(self) -> None:
-        """Submit nothing more; unstarted items are processed in this thread, where they return at once."""
+        """Submit nothing more; unstarted items run in this thread, where `progress` returns the stop request."""
         remaining = self.queue.drop()
         for future, task in list(self.running.items()):
             if future.cancel():

@@ -182,7 +182,7 @@ def _with_radius(
 
 
 def _bounds_with_cuts(problem: JointProblem, opened: AnyOpened) -> tuple[Bounds, Leaks]:
-    """Bounds of the groups by the part of a dual point over all classes that lies in them, and the rest: its leaks."""
+    """Bounds of the groups from a dual point over all classes, and its infeasibility at screened-out entries."""
     if isinstance(opened, OpenedBig):
         return opened.with_cuts()
     system, theta, bounds = opened.system, opened.theta, opened.bounds

@@ -3,8 +3,8 @@
 A pair with entries inside blocks in some classes and screened out in others needs ``u`` in the subdifferential of the
 penalty at ``theta``, over all K classes. At screened-out entries theta is zero and u is minus the weighted covariance.
 The condition is equivalent to ``theta = prox(theta + u)``; screened-out classes with a non-zero right-hand side violate
-it and must be merged. This holds for every penalty. The duality gap certifies that there are no violations at the exact
-solution, if necessary after the groups are solved to a smaller gap.
+it and must be merged. This holds for every penalty. The duality gap certifies the conditions at the exact solution, if
+necessary after the groups are solved to a smaller gap.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def _refined(
     max_iter: int,
     progress: Tell,
 ) -> SolverResult:
-    """Continue the solve of `groups` until their gaps are reduced by `gap_factor`."""
+    """Continue the solve of `groups` down to `gap_factor` times their gaps."""
     limits = np.full(task.system.n_groups, np.inf)
     limits[groups] = gap_factor * result.bounds.gap[groups]
     subtask = replace(

@@ -46,7 +46,7 @@ def make_penalty(
     if penalty == "fused":
         if not (class_graph is None or (isinstance(class_graph, str) and class_graph in ("complete", "sample_size"))):
             raise InputError(
-                'penalty="fused" ties all classes; for a class_graph of your own use penalty="graph".', "class_graph"
+                'penalty="fused" couples all classes; for another class_graph use penalty="graph".', "class_graph"
             )
         graph = complete_of(len(class_names)) if class_graph is None else class_graph
     elif penalty == "graph" and class_graph is None:

@@ -35,7 +35,7 @@ class FusedPenalty(TiedPenalty):
         forest = forest_of(coefficients)
         none = np.zeros(self.n_classes, dtype=np.int64)
         parent, order = (none, none) if forest is None else forest
-        # Two classes, or a graph without edges, are both a forest and complete; the forest algorithm is cheaper.
+        # Where both apply, the algorithm for forests is cheaper than the sort of complete graphs.
         shape = FOREST if forest is not None else GENERAL if masses is None else COMPLETE
         return FusedPair(
             self.l1, coefficients, shape, np.ones(self.n_classes) if masses is None else masses, parent, order

@@ -52,9 +52,9 @@ class ComponentCurve(Shown):
     largest: IntArray
     """Size of the largest block."""
     n_blocks: IntArray
-    """Number of blocks, added up over the classes."""
+    """Number of blocks, summed over the classes."""
     n_edges: IntArray
-    """Entries i < j above their thresholds, added up over the classes; solutions have about as many edges."""
+    """Number of entries i < j above their thresholds, summed over the classes; close to the edges of the solution."""
     cost: FloatArray
     """Sum of cubed block sizes, the paper's measure of work."""
     lambda_max: float
@@ -134,7 +134,7 @@ class ComponentCurve(Shown):
         few = np.unique(np.linspace(0, len(self.lambda1) - 1, SHOWN).round().astype(int))
         columns = {"lambda1": self.lambda1, "lambda2": self.lambda2, "blocks": self.n_blocks, "largest": self.largest}
         columns |= {"pairs": self.n_edges, "cost": self.cost}
-        noise = f" Below {self.percolation:.4g} noise alone ties most variables together." if self.percolation else ""
+        noise = f" Below {self.percolation:.4g} noise alone connects most variables." if self.percolation else ""
         return [
             f"Blocks as lambda1 falls from {self.lambda_max:.4g}, where the last edge goes, to {self.lambda1[-1]:.4g}, "
             f"lambda2 = {self.ratio:g} lambda1, by the rule {self.rule!r}.{noise}",

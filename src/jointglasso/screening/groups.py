@@ -62,7 +62,7 @@ class ClassBlocks:
 
     @property
     def group_members(self) -> IntArray:
-        """Number of variables, added up over the blocks, of each group."""
+        """(G,): number of variables, summed over the blocks of each group."""
         return np.bincount(self.group, self.sizes, minlength=self.n_groups).astype(np.int64)
 
     @cached_property
@@ -80,7 +80,7 @@ class ClassBlocks:
 
     @cached_property
     def group_largest(self) -> IntArray:
-        """Size of the biggest block of each group."""
+        """(G,): size of the largest block."""
         largest = np.zeros(self.n_groups, dtype=np.int64)
         np.maximum.at(largest, self.group, self.sizes)
         return largest

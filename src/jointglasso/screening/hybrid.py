@@ -24,7 +24,7 @@ def hybrid_partition(pairs: PairTable) -> Partition:
        lambda2^2``, and ``|S_x,ij| > lambda1``.
     2. Search for a triple (x, i, j): ``|S_x,ij| > lambda1``, i and j not joined in class x, but joined in another class
        s. Merge the two blocks of class x that contain i and j.
-    3. Repeat step 2 until there is no such triple.
+    3. Repeat step 2 while such a triple exists.
 
     Each merge is forced and the result does not depend on their order. The kernel therefore processes merges as they
     arise: a pair inside the dual ball is deferred, and handled when a union joins its two variables in some class. This
