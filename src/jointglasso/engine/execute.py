@@ -221,7 +221,7 @@ def solve_problem(
 ) -> Solution:
     """Screen, solve, certify, assemble; `pairs` is the scan of the covariances, if already done."""
     keep_freed_memory()
-    options = _suited(options, problem)
+    options = _with_suitable_method(options, problem)
     screen = None
     try:
         with clock.stage("screening"):
@@ -268,7 +268,7 @@ def _solve_in_rounds(
     """Solve the groups, check KKT at the screened-out entries, merge violations; repeat until the gap is certified."""
     n_iter = 0
     while True:
-        blocks, isolated = _lay_out(screen, options.method)
+        blocks, isolated = _blocks_to_solve(screen, options.method)
         with clock.stage("screening"):
             memory = require_room(problem, screen, blocks, options)
         remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
@@ -279,17 +279,17 @@ def _solve_in_rounds(
                 outcomes = runner.run()
             clock.move("solve", "covariance", runner.covariance_seconds)
             n_iter += runner.n_iter
-            stop, bounded = options.control.stopped_by is not None or n_iter >= options.max_iter, None
+            stop, certified_result = options.control.stopped_by is not None or n_iter >= options.max_iter, None
             if not stop and any(o.is_big for o in outcomes):
                 # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
                 with clock.stage("certificate"):
-                    bounded = certify(problem, runner, outcomes, screen)
-                stop = bounded[1].relative_gap <= options.tol
+                    certified_result = certify(problem, runner, outcomes, screen)
+                stop = certified_result[1].relative_gap <= options.tol
             with clock.stage("screening"):
                 merged = not stop and screen.merge([o.violated for o in outcomes])
             with clock.stage("certificate"):
                 if not merged:
-                    outcomes, certificate = bounded or certify(problem, runner, outcomes, screen)
+                    outcomes, certificate = certified_result or certify(problem, runner, outcomes, screen)
                 precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
         if not merged:
             return _Final(outcomes, certificate, precision, certified, n_iter)
@@ -309,7 +309,7 @@ def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
     }
 
 
-def _suited(options: Options, problem: JointProblem) -> Options:
+def _with_suitable_method(options: Options, problem: JointProblem) -> Options:
     """Options with a method that supports the penalty, and its default iteration limit."""
     method = suited_method(options.method, problem.penalty)
     is_default = options.max_iter == options.method.default_max_iter
@@ -324,7 +324,7 @@ def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | No
     return WarmStart(checked, trusted=False)  # a Solution may come from a file, or from another problem
 
 
-def _lay_out(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
+def _blocks_to_solve(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
     """Blocks to be solved, and the singletons of each class, which have a closed form."""
     partition = screen.partition
     blocks = partition.class_blocks

@@ -202,7 +202,7 @@ def _on_threads(work: Work, n_threads: int, limits: _Limits) -> list[Any]:
     results: dict[int, Any] = {}
     busy, failed = 0, False
 
-    def take() -> tuple[int, float | None] | None:
+    def next_item() -> tuple[int, float | None] | None:
         nonlocal busy
         with changed:
             while not failed:
@@ -214,10 +214,10 @@ def _on_threads(work: Work, n_threads: int, limits: _Limits) -> list[Any]:
                 changed.wait()
             return None
 
-    def take_turns(_: int) -> None:
+    def run_items(_: int) -> None:
         nonlocal busy, failed
         try:
-            for number, share in iter(take, None):
+            for number, share in iter(next_item, None):
                 try:
                     results[number], needed = work.do(number, share), 0.0
                 except NeedsMore as more:
@@ -235,7 +235,7 @@ def _on_threads(work: Work, n_threads: int, limits: _Limits) -> list[Any]:
             raise
 
     with single_threaded_blas():  # the threads themselves keep the cores busy
-        Workers(n_threads).map(take_turns, range(n_threads))
+        Workers(n_threads).map(run_items, range(n_threads))
     return [results[number] for number in range(len(results))]
 
 
@@ -370,10 +370,10 @@ class _RemoteRun:
         """Machine for the next batch, "" for any; None while all are at their concurrency limit."""
         if not self.limits.limited:
             return ""
-        taken = Counter(task.machine for task in self.running.values())
-        emptiest = min(getattr(self.executor, "machines", dict)() or [""], key=taken.__getitem__)
-        anywhere = taken[""] if emptiest else 0  # submitted before the limit applied
-        return emptiest if taken[emptiest] + anywhere < self.limits.n_concurrent else None
+        n_running = Counter(task.machine for task in self.running.values())
+        least_loaded = min(getattr(self.executor, "machines", dict)() or [""], key=n_running.__getitem__)
+        anywhere = n_running[""] if least_loaded else 0  # submitted before the limit applied
+        return least_loaded if n_running[least_loaded] + anywhere < self.limits.n_concurrent else None
 
     def _batch(self) -> list[int]:
         """Items of the next batch: about `TASK_SECONDS` of work, at most an equal share of the open items.

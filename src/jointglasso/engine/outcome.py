@@ -147,12 +147,12 @@ def _symmetric(of_class: IntArray, row: IntArray, column: IntArray, value: Any, 
     first = of_class * p
     rows = np.concatenate([row, column[off]])
     columns = np.concatenate([first + column, first[off] + row[off]])
-    beside = sparse.csc_array((np.concatenate([value, value[off]]), (rows, columns)), shape=(p, n_classes * p))
+    stacked = sparse.csc_array((np.concatenate([value, value[off]]), (rows, columns)), shape=(p, n_classes * p))
     matrices = []
     for k in range(n_classes):
-        start = beside.indptr[k * p : (k + 1) * p + 1]
+        start = stacked.indptr[k * p : (k + 1) * p + 1]
         inside = slice(start[0], start[-1])
-        parts = beside.data[inside].copy(), beside.indices[inside].copy(), start - start[0]
+        parts = stacked.data[inside].copy(), stacked.indices[inside].copy(), start - start[0]
         matrices.append(sparse.csc_array(parts, shape=(p, p)))
     return matrices
 

@@ -93,21 +93,23 @@ def solve_path(
     def fresh_options() -> Options:
         return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))
 
-    return _walk(problems, screening, fresh_options, check_path("checkpoint", checkpoint))
+    return _solve_all(problems, screening, fresh_options, check_path("checkpoint", checkpoint))
 
 
-def _walk(problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None) -> Iterator[Solution]:
+def _solve_all(
+    problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None
+) -> Iterator[Solution]:
     pairs = _scan_once(problems, screening, fresh_options().executor)
-    memory = _Nearest()
+    warm_starts = _WarmStarts()
     for number, problem in enumerate(problems):
         clock = Clock()
         options: Options = fresh_options()
         if folder is not None:
             options = replace(options, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
-        start = memory.nearest(problem)
+        start = warm_starts.nearest(problem)
         table = None if pairs is None else pairs.at(problem.penalty)
         solution = solve_problem(problem, screening, options, start, clock, table)
-        memory.add(problem, solution)
+        warm_starts.add(problem, solution)
         if not solution.status:
             warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)
         yield solution
@@ -123,7 +125,7 @@ def _scan_once(problems: list[JointProblem], screening: str, executor: Executor 
     return scan_on(executor, problems[0], weakest)
 
 
-class _Nearest:
+class _WarmStarts:
     """Candidates for warm starts: the last solution, and the first, sparsest one of every column of a grid."""
 
     def __init__(self) -> None:

@@ -87,12 +87,12 @@ def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
     big, small = np.flatnonzero(is_large), np.flatnonzero(~is_large)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
     by_cost = small[np.argsort(-cost[small], kind="stable")]
-    batch = np.maximum(_full(area[by_cost], tuning.BATCH_ENTRIES), _full(cost[by_cost], tuning.BATCH_COST))
+    batch = np.maximum(_batch(area[by_cost], tuning.BATCH_ENTRIES), _batch(cost[by_cost], tuning.BATCH_COST))
     pieces = np.split(by_cost, np.flatnonzero(np.diff(batch)) + 1)
     return items + [np.sort(piece) for piece in pieces if len(piece)]
 
 
-def _full(amounts: FloatArray, limit: float) -> FloatArray:
+def _batch(amounts: FloatArray, limit: float) -> FloatArray:
     """Batch index of each item if consecutive `amounts` are packed into batches of size `limit`."""
     filled: FloatArray = (np.cumsum(amounts) - amounts) // limit
     return filled

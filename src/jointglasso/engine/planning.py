@@ -181,11 +181,11 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
         group_largest=blocks.group_largest[order],
         group_memory=memory[order],
         group_seconds=seconds[order],
-        memory=float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs),
+        memory=float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs),
     )
 
 
-def _around(partition: Partition, pairs: PairTable | None) -> float:
+def _overhead(partition: Partition, pairs: PairTable | None) -> float:
     """Bytes beyond the blocks: per-variable arrays and the table of pairs."""
     arrays = () if pairs is None else (pairs.rows, pairs.columns, pairs.weighted, pairs.above, pairs.strong)
     return 100.0 * partition.labels.size + sum(2.0 * array.nbytes for array in arrays)
@@ -195,28 +195,28 @@ def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     """Concurrency and storage that fit into memory; an error with feasible penalties if not even one task does."""
     method = options.method
     n_jobs = options.n_jobs if options.executor is None else None
-    around = _around(screen.partition, screen.pairs)
-    roughly = work_memory(blocks, method, group_memory(blocks, method, dense=True))
-    if options.max_memory is None and roughly.sum() + around < tuning.NO_QUESTION:
+    overhead = _overhead(screen.partition, screen.pairs)
+    upper_bound = work_memory(blocks, method, group_memory(blocks, method, dense=True))
+    if options.max_memory is None and upper_bound.sum() + overhead < tuning.NO_QUESTION:
         return Room(n_jobs)
     budget = available_memory() if options.max_memory is None else options.max_memory
     if budget is None:
         return Room(n_jobs)
-    together = min(hands_of(options.executor, n_jobs), len(roughly))
+    together = min(hands_of(options.executor, n_jobs), len(upper_bound))
     n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
-    jobs, free = share_out(roughly, n_workers, budget - around)
+    jobs, free = share_out(upper_bound, n_workers, budget - overhead)
     for_admm = free >= 0.0
     if not for_admm:  # it may fit if only dense groups are solved by ADMM
         dense = dense_groups(blocks, screen.pairs)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
-        jobs, free = share_out(pieces, n_workers, budget - around)
+        jobs, free = share_out(pieces, n_workers, budget - overhead)
     for_blocks = free >= 0.0
     if not for_blocks:  # or if large groups are solved out of core
         big = may_be_big(problem, method.name) & (blocks.group_largest > tuning.BATCHED_BLOCK)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
-        jobs, free = share_out(pieces, n_workers, budget - around)
+        jobs, free = share_out(pieces, n_workers, budget - overhead)
         if free < 0.0:
-            raise _refusal(problem, screen, method, float(pieces[0]) + around, budget)
+            raise _memory_error(problem, screen, method, float(pieces[0]) + overhead, budget)
     share, needed = memory_share(), budget - free
     if needed > share:
         raise NeedsMore(needed)
@@ -236,16 +236,16 @@ def out_of_memory(
             "left: raise lambda1, or use a machine with more memory."
         )
     needed = _memory_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
-    return _refusal(problem, screen, method, max(needed, budget), budget)
+    return _memory_error(problem, screen, method, max(needed, budget), budget)
 
 
-def _refusal(
+def _memory_error(
     problem: JointProblem, screen: Screen, method: GroupSolver, needed: float, budget: float
 ) -> NotEnoughMemory:
     return NotEnoughMemory(
         f"Solving blocks of up to {screen.partition.largest} variables needs about {readable_bytes(needed)}, and "
-        f"{readable_bytes(budget)} are available: {_what_would_fit(problem, screen, method, budget)}use a machine with "
-        f"more memory, or raise {argument('max_memory')} if you know better."
+        f"{readable_bytes(budget)} are available: {_fitting_penalties(problem, screen, method, budget)}use a machine "
+        f"with more memory, or raise {argument('max_memory')} if you know better."
     )
 
 
@@ -254,10 +254,10 @@ def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolve
     blocks = partition.class_blocks
     big = may_be_big & (blocks.group_largest > tuning.BATCHED_BLOCK)
     memory = group_memory(blocks, method, dense_groups(blocks, pairs), big)
-    return float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs)
+    return float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs)
 
 
-def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, budget: float) -> str:
+def _fitting_penalties(problem: JointProblem, screen: Screen, method: GroupSolver, budget: float) -> str:
     """Sentence with the smallest multiple of the penalties whose first partition fits; empty if there is none."""
     pairs, penalty, big = screen.pairs, problem.penalty, may_be_big(problem, method.name)
     if pairs is None or penalty.scale == 0:

@@ -35,13 +35,13 @@ def certify(
     """
     n_uncertified = screen.ties()
     if not all(outcome.proved for outcome in outcomes):
-        outcomes = _bound_whole(problem, runner, outcomes)
+        outcomes = _bound_full_problem(problem, runner, outcomes)
         if not np.isfinite([o.gap.sum() for o in outcomes]).all():
-            outcomes = _bound_safely(problem, outcomes, screen)
+            outcomes = _bound_on_safe_partition(problem, outcomes, screen)
         n_uncertified += screen.doubtful_cuts()
     inside = sum(o.n_entries for o in outcomes)
     present, absent = sum(o.n_present for o in outcomes), sum(o.n_absent for o in outcomes)
-    cut = _n_places(problem) - inside
+    cut = _n_possible_edges(problem) - inside
     n_uncertified = min(n_uncertified, cut)  # some may be counted twice
     group_gaps = np.zeros(runner.blocks.n_groups)
     for outcome in outcomes:
@@ -62,7 +62,7 @@ def certify(
     return outcomes, certificate
 
 
-def _n_places(problem: JointProblem) -> int:
+def _n_possible_edges(problem: JointProblem) -> int:
     """Number of possible edges: pairs of variables present in a class, summed over the classes."""
     source, absent = problem.source, absent_of(problem.source)
     lacking = [0] * source.n_classes if absent is None else absent.sum(axis=1).tolist()
@@ -77,7 +77,7 @@ def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:
     return _SUMS * float(terms)
 
 
-def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome]) -> list[Outcome]:
+def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome]) -> list[Outcome]:
     """Bounds of the full problem from a dual point over all classes, without certified screening.
 
     A non-zero dual entry at a screened-out position is infeasible. It is charged to the gap to second order and couples
@@ -93,16 +93,16 @@ def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outc
         infeasible.append(infeasibility)
     gaps = _with_leaks(problem, outcomes, gaps, infeasible)
     total = math.fsum(float(gap.sum()) for gap in gaps)
-    weakened = []
+    updated = []
     for outcome, gap, blocks_and_bounds in zip(outcomes, gaps, cached, strict=True):
         if blocks_and_bounds is None:
             opened = next(runner.reopen([outcome]))
             blocks_and_bounds = opened, _bounds_with_cuts(problem, opened)[0]
-        weakened.append(_with_radius(problem, outcome, blocks_and_bounds[0], gap, blocks_and_bounds[1].dual, total))
-    return weakened
+        updated.append(_with_radius(problem, outcome, blocks_and_bounds[0], gap, blocks_and_bounds[1].dual, total))
+    return updated
 
 
-def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen) -> list[Outcome]:
+def _bound_on_safe_partition(problem: JointProblem, outcomes: list[Outcome], screen: Screen) -> list[Outcome]:
     """Bounds for iterates far from the optimum, on a statically screened partition, which has a feasible dual point.
 
     Its total gap is divided equally among the groups. Skipped if its blocks are large.
@@ -148,10 +148,10 @@ def _with_leaks(
             continue
         _, s = gap_radii(np.array([largest]), np.array([weight]))
         slack = 1.0 - float(s[0]) - norm
-        more = weight * 0.5 * (norm / slack) ** 2 * (1.0 + 1e-9) if slack > 0.0 else np.inf
+        increase = weight * 0.5 * (norm / slack) ** 2 * (1.0 + 1e-9) if slack > 0.0 else np.inf
         for gap, size, e in zip(gaps, sizes, infeasible, strict=True):
             of_class = e.cls == k
-            np.add.at(gap, e.group[of_class], more * (size[of_class] / norm))
+            np.add.at(gap, e.group[of_class], increase * (size[of_class] / norm))
     return gaps
 
 
