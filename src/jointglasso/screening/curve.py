@@ -175,7 +175,7 @@ def component_curve(
         Where the curve ends. By default as low as `max_pairs` allows, and at 2 % of lambda_max at the lowest.
     max_pairs : int, default 5,000,000
         Limit, in expectation, on the pairs kept in memory, at about ``40 + 8 K`` bytes each; it sets the smallest
-        lambda that the curve can reach. If there are no more pairs than that, all are kept.
+        lambda that the curve can reach. With at most that many pairs in total, all are kept.
 
     Returns
     -------
