@@ -1,14 +1,14 @@
-"""Where arithmetic on whole arrays is done, apart from this processor: a CUDA device, through CuPy."""
+"""Array arithmetic on devices other than the CPU: CUDA, through CuPy."""
 
 from importlib import import_module
 from types import ModuleType
 
-#: Modules that scan for pairs, by the word of `device=` that asks for them; `gpu` shows what they offer.
+#: Modules that scan for pairs, by the value of `device`; `gpu` defines the interface.
 SCANNERS = {"cuda": "gpu"}
 
 
 class DeviceFailed(RuntimeError):
-    """The device has too little memory, or its products are not those of single precision."""
+    """The device has too little memory, or its matrix products are less exact than single precision."""
 
 
 def scanner(device: str) -> ModuleType:

@@ -1,9 +1,9 @@
-"""The scan for pairs above a threshold on a CUDA device: products of tiles, comparison and compaction stay there.
+"""The scan for pairs above a threshold on a CUDA device: tile products, comparison and compaction run on the device.
 
-Only pairs that single precision cannot rule out leave the device; the caller judges each of them by its exact value.
-What is found is therefore what the processor finds, unless the device's products are less exact than the bound on
-float32 products says. Tensor cores that round to fewer bits would be: the first product is compared with its exact
-value, and a device that fails is refused.
+Only pairs that single precision cannot rule out are copied back; the caller evaluates them in double precision. The
+result is therefore that of the CPU, provided that the device's products satisfy the float32 error bound. Tensor cores
+that round to fewer bits would not: the first product is compared with its exact value, and a device that fails is
+refused.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.backends import DeviceFailed
 
-#: Rows and columns of a tile on the device: its products take a quarter of a GiB, and its pairs fit into half of one.
+#: Rows and columns of a tile on the device: a quarter of a GiB of products, and half a GiB for all its pairs.
 SIDE = 8192
 
-#: Rows of a tile that one thread of the device looks at, in its own column.
+#: Rows of one column of a tile that each device thread compares.
 _ROWS_A_THREAD = 64
 
 #: Appends ``(row << 32) + column`` of every entry that may be above; rows and columns count from the matrix's corner.
@@ -47,15 +47,15 @@ extern "C" __global__ void mark(const float* tile, const float* least_of_row, co
 
 @cache
 def available() -> bool:
-    """Whether CuPy is installed and sees a device."""
+    """Whether CuPy is installed and a CUDA device is present."""
     try:
         return bool(require("cupy", "gpu").cuda.runtime.getDeviceCount() > 0)
-    except Exception:  # no package, no driver, no device: all of them mean no
+    except Exception:  # package, driver or device missing
         return False
 
 
 def require_device() -> None:
-    """Say what is missing where there is no device to work on."""
+    """Raise an error that names the missing package or device."""
     require("cupy", "gpu")
     if not available():
         raise DeviceFailed('device="cuda" needs a CUDA device and its driver, and CuPy sees none: use device="cpu".')
@@ -67,16 +67,16 @@ def possible_pairs(
     least_of_column: list[FloatArray],
     errors: list[float],
 ) -> tuple[IntArray, IntArray]:
-    """Pairs i < j with ``|u_i'u_j| + error > least_of_row[i] * least_of_column[j]`` in some class, perhaps a few more.
+    """Pairs i < j with ``|u_i'u_j| + error > least_of_row[i] * least_of_column[j]`` in some class; a superset.
 
     Parameters
     ----------
     units : list of K arrays (p, n_k)
-        Unit vectors of the variables in single precision; zero for a variable that has no variance.
+        Unit vectors of the variables in single precision; zero for a variable without variance.
     least_of_row, least_of_column : list of K arrays (p,)
-        Factors of the smallest correlation that counts; infinite for a variable that never does.
+        Factors of the correlation threshold of each pair; infinite for variables to be excluded.
     errors : list of K floats
-        Bound on the error of a product in single precision.
+        Bound on the rounding error of a product in single precision.
     """
     cupy = require("cupy", "gpu")
     try:
@@ -90,7 +90,7 @@ def possible_pairs(
 
 
 class _DeviceScan:
-    """The samples on the device, and room for one tile."""
+    """The samples on the device, and buffers for one tile."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class _DeviceScan:
     ) -> None:
         self.cupy = cupy
         self.units = [cupy.asarray(U) for U in units]
-        # Rounding in the comparison must not hide a pair: a millionth is given away, as on the processor.
+        # A relative slack of 1e-6, as on the CPU, so that rounding in the comparison never loses a pair.
         self.rows = [cupy.asarray(((1.0 - 1e-6) * least).astype(np.float32)) for least in least_of_row]
         self.columns = [cupy.asarray(least.astype(np.float32)) for least in least_of_column]
         self.slack = [np.float32(error * (1.0 + 1e-6)) for error in errors]
@@ -110,35 +110,35 @@ class _DeviceScan:
             self._require_single_precision(k, U, errors[k])
         side = min(SIDE, len(units[0]))
         self.tile = cupy.empty(side * side, dtype=np.float32)
-        self.found = cupy.empty(side * side, dtype=np.uint64)  # every pair of a tile: never too few
-        self.n_found = cupy.zeros(1, dtype=np.int32)
+        self.hits = cupy.empty(side * side, dtype=np.uint64)  # large enough for every pair of a tile
+        self.n_hits = cupy.zeros(1, dtype=np.int32)
         self.mark = cupy.RawKernel(_MARK, "mark")
 
     def _require_single_precision(self, k: int, U: NDArray[np.float32], error: float) -> None:
-        some = slice(0, min(256, len(U)))
-        product = self.cupy.asnumpy(self.cupy.matmul(self.units[k][some], self.units[k][some].T)).astype(float)
-        exact = U[some].astype(float) @ U[some].astype(float).T
+        head = slice(0, min(256, len(U)))
+        product = self.cupy.asnumpy(self.cupy.matmul(self.units[k][head], self.units[k][head].T)).astype(float)
+        exact = U[head].astype(float) @ U[head].astype(float).T
         if not np.abs(product - exact).max(initial=0.0) <= error:
             raise DeviceFailed("the device's products are less exact than single precision")
 
     def tiles(self) -> Iterator[NDArray[np.uint64]]:
         """Pairs of each tile of the upper triangle, as row << 32 + column."""
         p = len(self.units[0])
-        for top in range(0, p, SIDE):
-            for left in range(top, p, SIDE):
-                yield self._scan(slice(top, min(top + SIDE, p)), slice(left, min(left + SIDE, p)))
+        for i in range(0, p, SIDE):
+            for j in range(i, p, SIDE):
+                yield self._scan(slice(i, min(i + SIDE, p)), slice(j, min(j + SIDE, p)))
 
     def _scan(self, rows: slice, columns: slice) -> NDArray[np.uint64]:
         shape = rows.stop - rows.start, columns.stop - columns.start
         tile = self.tile[: shape[0] * shape[1]].reshape(shape)
         grid = (-(-shape[1] // 256), -(-shape[0] // _ROWS_A_THREAD))
-        found = []
+        parts = []
         for k, U in enumerate(self.units):
-            self.n_found.fill(0)
+            self.n_hits.fill(0)
             self.cupy.matmul(U[rows], U[columns].T, out=tile)
             least = self.rows[k][rows], self.columns[k][columns]
             size = np.int32(shape[0]), np.int32(shape[1]), np.int32(_ROWS_A_THREAD)
             corner = np.int64(rows.start), np.int64(columns.start)
-            self.mark(grid, (256,), (tile, *least, self.slack[k], *size, *corner, self.found, self.n_found))
-            found.append(self.cupy.asnumpy(self.found[: int(self.n_found[0])]))
-        return np.unique(np.concatenate(found))
+            self.mark(grid, (256,), (tile, *least, self.slack[k], *size, *corner, self.hits, self.n_hits))
+            parts.append(self.cupy.asnumpy(self.hits[: int(self.n_hits[0])]))
+        return np.unique(np.concatenate(parts))

@@ -1,4 +1,4 @@
-"""From a checked problem to a certified solution."""
+"""The solve: screening, tasks on executors, rechecks, and the certificate."""
 
 from jointglasso.engine.cluster_plan import ClusterPlan
 from jointglasso.engine.execute import solve

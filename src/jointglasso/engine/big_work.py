@@ -1,7 +1,7 @@
-"""A piece of work that is one big group, solved without its blocks in double precision.
+"""The task of one large group, solved out of core: no block of it is stored in double precision.
 
-What is left of it is an `Outcome` like any other. The check of what a dynamic screen has cut looks at single pairs:
-these are a system of their own, with the diagonal and the pairs in question and nothing else.
+Its result is an `Outcome` as for any other task. The check of the entries that dynamic screening removed needs single
+pairs only: a `SomePairs` system holds the diagonal and the pairs to check.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ from jointglasso.validation import indefinite_start, not_semidefinite, semidefin
 
 
 def is_big(item: Item, shared: Shared) -> bool:
-    """Whether a piece of work is a group that is solved without its blocks."""
+    """Whether a task is a single group to be solved out of core."""
     largest = int(item.blocks.sizes.max(initial=0))
     wanted = largest >= tuning.BIG_BLOCK or (not shared.room_for_blocks and largest > tuning.BATCHED_BLOCK)
     return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
 
 
 def may_be_big(problem: JointProblem, method: str) -> bool:
-    """Whether sweeps alone may solve groups of a problem: those of the default, with the group penalty everywhere."""
+    """Whether column sweeps out of core can solve groups of the problem.
+
+    They require the default solver and the group penalty with equal pair weights and no missing variables.
+    """
     penalty = problem.penalty
     plain = "newton" in penalty.offers and not penalty.lacking and problem.pair_weights is None
     return method == "auto" and plain and penalty.scale > 0.0
@@ -50,53 +53,53 @@ def may_be_big(problem: JointProblem, method: str) -> bool:
 
 @dataclass
 class OpenedBig:
-    """A big group with its W at hand."""
+    """A solved large group with its W (estimate of the inverse of Theta, float32) in memory."""
 
     point: DualPoint
     cuts: Cuts | None
     theta: FloatArray
     bounds: Bounds
-    """Of the pairs in question: Theta, and the bounds with W in place of its inverse."""
+    """Bounds at the pairs to check, with W in place of the inverse of `theta`."""
 
     @classmethod
     def of(cls, point: DualPoint, item: Item, shared: Shared) -> OpenedBig:
-        """With the bounds of the point, rounding included."""
+        """From a dual point; the bounds include the rounding error."""
         objective, rounding, gap = point.with_rounding()
-        group, pairs = point.group, _waiting(point.group, item, shared)
+        group, pairs = point.group, _deferred_pairs(point.group, item, shared)
         system = SomePairs.of(group, *pairs)
         W, dual = point.at(system.row, system.column)
         variance = group.optimal_variance(point.diagonal_penalty)
-        inverse, whole = np.concatenate([variance, W]), np.concatenate([variance, dual])
+        inverse, dual_entries = np.concatenate([variance, W]), np.concatenate([variance, dual])
         factor = Factorization(inverse, point.logdets[0], np.isfinite(point.logdets[0]))
-        bounds = Bounds(np.array([objective]), np.array([gap]), whole, factor, np.array([rounding]))
+        bounds = Bounds(np.array([objective]), np.array([gap]), dual_entries, factor, np.array([rounding]))
         theta = np.concatenate([point.found.diagonal, _values(point.found, group, system)])
         cuts = None if shared.waiting is None else Cuts(shared.problem, system, np.arange(system.n_pairs))
         return cls(point, cuts, theta, bounds)
 
     def checked(self) -> tuple[Violated, bool]:
-        """Pairs that a dynamic screen must merge, and whether the gap proves that there are none."""
+        """KKT violations at screened-out entries, and whether the gap certifies that there are none."""
         if self.cuts is None:
-            nobody = np.empty(0, dtype=np.int64)
-            return (nobody, nobody, np.empty((0, self.point.group.n_classes), dtype=bool)), True
+            empty = np.empty(0, dtype=np.int64)
+            return (empty, empty, np.empty((0, self.point.group.n_classes), dtype=bool)), True
         violated, unproved = self.cuts.check(self.theta, self.bounds)
         return violated, not len(unproved)
 
     def with_cuts(self) -> tuple[Bounds, Leaks]:
-        """Bounds by the part of a dual point over all classes that lies in the blocks, and the rest: its leaks."""
+        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
         if self.cuts is None:
             return self.bounds, NO_LEAKS
-        entries, values, leaks = self.cuts.subgradient(self.theta, self.bounds)
-        if len(leaks.value) or not self.cuts.holds_already(self.bounds, entries, values):
+        entries, values, infeasibility = self.cuts.subgradient(self.theta, self.bounds)
+        if len(infeasibility.value) or not self.cuts.holds_already(self.bounds, entries, values):
             row, column = self.cuts.system.entry_members(entries)
             self.point = self.point.with_subgradients(row, column, values)
             objective, error, gap = self.point.with_rounding()
             self.bounds = replace(
                 self.bounds, objective=np.array([objective]), gap=np.array([gap]), rounding=np.array([error])
             )
-        return self.bounds, leaks
+        return self.bounds, infeasibility
 
     def with_radius(self, outcome: Outcome, gap: FloatArray, radius: float) -> Outcome:
-        """An outcome with its gap, and what a gap of the whole proves about its entries."""
+        """An outcome with its gap, and the edges certified by `radius`, the gap of the full problem."""
         present = self.point.present(radius)
         return replace(
             outcome,
@@ -107,17 +110,17 @@ class OpenedBig:
         )
 
 
-#: A piece of work with its blocks, or with what a big group has in their place, at hand.
+#: A solved task with its blocks, or the W of a large group, in memory.
 AnyOpened = Opened | OpenedBig
 
 
-def solve_big_item(item: Item, shared: Shared, tell: Tell) -> Outcome:
-    """Solve a big group by sweeps, and see what that proves."""
+def solve_big_item(item: Item, shared: Shared, progress: Tell) -> Outcome:
+    """Solve a large group by column sweeps and certify the result."""
     began = time.perf_counter()
     problem = shared.problem
     group = BigGroup.build(problem.source, item.blocks, problem.weights)
     _require_semidefinite(problem, group)
-    task = _task(item, shared, group, tell)
+    task = _task(item, shared, group, progress)
     point, n_iter, stopped_by = solve_big(task)
     opened = OpenedBig.of(point, item, shared)
     violated, proved = opened.checked()
@@ -147,21 +150,21 @@ def solve_big_item(item: Item, shared: Shared, tell: Tell) -> Outcome:
 
 
 def reopen_big(outcome: Outcome, item: Item, shared: Shared) -> OpenedBig:
-    """A big group with the inverse of its Theta as W."""
+    """Rebuild a solved large group, with the inverse of its Theta as W."""
     group = BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
     task = _task(item, shared, group, lambda *news: False)
     return OpenedBig.of(at_inverse(task, support_of(group, outcome.nonzeros)), item, shared)
 
 
-def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
+def _task(item: Item, shared: Shared, group: BigGroup, progress: Tell) -> BigTask:
     problem = shared.problem
     start, W = None, None
     if item.saved is not None:
-        start = _saved(group, item.saved)
+        start = _from_checkpoint(group, item.saved)
     if start is None and item.start is not None:
         start = support_of(group, item.start)
     if start is None and shared.warm_start is not None:
-        start = _given(group, shared.warm_start)
+        start = _from_matrices(group, shared.warm_start)
         W = _carried(group, shared.warm_start.points, problem.diagonal_penalty)
     task = BigTask(
         group=group,
@@ -172,7 +175,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
         n_threads=cores_here(),
         start=start,
         W=W,
-        report=tell,
+        report=progress,
         matrices=matrices_on(_device(problem.source)),
     )
     if shared.checkpoint is None:
@@ -185,7 +188,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, tell: Tell) -> BigTask:
 
 
 def _device(source: CovarianceSource) -> str:
-    """Where matrices are factored: on a device only if the source was told so, since it was not seen to be faster."""
+    """Device for factorizations: the GPU only if the source requests it explicitly, since it was not faster."""
     wanted: str = getattr(source, "device_wanted", "auto")
     return "cpu" if wanted == "auto" else wanted
 
@@ -202,36 +205,36 @@ def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
             raise not_semidefinite(problem.source.class_names[k], where)
 
 
-def _waiting(group: BigGroup, item: Item, shared: Shared) -> tuple[IntArray, IntArray]:
-    """Pairs that some class of the group holds and another one has cut, by their numbers in the group."""
-    nobody = np.empty(0, dtype=np.int64)
+def _deferred_pairs(group: BigGroup, item: Item, shared: Shared) -> tuple[IntArray, IntArray]:
+    """Deferred pairs with an entry in some block of the group, as indices of variables in the group."""
+    empty = np.empty(0, dtype=np.int64)
     if shared.waiting is None:
-        return nobody, nobody
-    near = waiting_among(shared.waiting, group.members, shared.problem.source.n_variables)
-    i, j = (np.searchsorted(group.variables, end[near]) for end in (shared.waiting.rows, shared.waiting.columns))
-    held = group.held(i, j).any(axis=1)
-    return i[held], j[held]
+        return empty, empty
+    candidates = waiting_among(shared.waiting, group.members, shared.problem.source.n_variables)
+    i, j = (np.searchsorted(group.variables, end[candidates]) for end in (shared.waiting.rows, shared.waiting.columns))
+    in_block = group.held(i, j).any(axis=1)
+    return i[in_block], j[in_block]
 
 
 def nonzeros_of(group: BigGroup, theta: Support, present: BoolArray) -> Nonzeros:
-    """Diagonal and non-zero entries, with those of (P, K) that are proved."""
+    """Diagonal and non-zero entries of `theta`; `present` (P, K) marks those certified to be non-zero."""
     pair, k = np.nonzero(theta.value)
     row, column = group.member_of[k, theta.i[pair]], group.member_of[k, theta.j[pair]]
-    own = np.arange(len(group.members))
-    diagonal, members = group.positions(own, own), group.members
+    diagonal_member = np.arange(len(group.members))
+    diagonal, members = group.positions(diagonal_member, diagonal_member), group.members
     return Nonzeros(
         position=np.concatenate([group.positions(row, column), diagonal]),
         mirror=np.concatenate([group.positions(column, row), diagonal]),
-        block_class=group.block_class[group.member_block[np.concatenate([row, own])]],
+        block_class=group.block_class[group.member_block[np.concatenate([row, diagonal_member])]],
         row=np.concatenate([members[row], members]),
         column=np.concatenate([members[column], members]),
         value=np.concatenate([theta.value[pair, k], theta.diagonal]),
-        proved=np.concatenate([present[pair, k], np.zeros(len(own), dtype=bool)]),
+        proved=np.concatenate([present[pair, k], np.zeros(len(diagonal_member), dtype=bool)]),
     )
 
 
 def support_of(group: BigGroup, nonzeros: Nonzeros) -> Support:
-    """The same as pairs of the group."""
+    """Inverse of `nonzeros_of`: Theta by pairs of the group."""
     off = nonzeros.row != nonzeros.column
     return _support(
         group, nonzeros.block_class[off], nonzeros.row[off], nonzeros.column[off], nonzeros.value[off],
@@ -242,17 +245,17 @@ def support_of(group: BigGroup, nonzeros: Nonzeros) -> Support:
 def _support(
     group: BigGroup, cls: IntArray, i: IntArray, j: IntArray, value: FloatArray, diagonal: FloatArray
 ) -> Support:
-    """Theta from its entries i < j, as variables, and its diagonal, by member."""
+    """Theta from its entries at variables i < j, with their classes `cls`, and its diagonal by block member."""
     n = len(group.variables)
     first, second = (np.searchsorted(group.variables, end) for end in (i, j))
-    key, at = np.unique(first * n + second, return_inverse=True)
+    key, pair = np.unique(first * n + second, return_inverse=True)
     values = np.zeros((len(key), group.n_classes))
-    values[at, cls] = value
+    values[pair, cls] = value
     return Support(key // n, key % n, values, diagonal)
 
 
-def _saved(group: BigGroup, saved: Saved) -> Support | None:
-    """What an earlier run left; None if it is not one of these blocks."""
+def _from_checkpoint(group: BigGroup, saved: Saved) -> Support | None:
+    """Theta from a checkpoint; None if it does not match the blocks."""
     fits = len(saved.position) == len(saved.value) and len(saved.diagonal) == len(group.members)
     if not fits or ((saved.position < 0) | (saved.position >= group.offset[-1])).any():
         return None
@@ -265,54 +268,54 @@ def _saved(group: BigGroup, saved: Saved) -> Support | None:
     return _support(group, group.block_class[block], i, j, saved.value, saved.diagonal)
 
 
-def _given(group: BigGroup, start: WarmStart) -> Support:
-    """Entries of given matrices that lie inside the blocks; refused if they are not symmetric, finite and definite."""
+def _from_matrices(group: BigGroup, start: WarmStart) -> Support:
+    """Entries of the warm start inside the blocks; an error unless symmetric, finite and positive definite."""
     cls, rows, columns, values = [], [], [], []
     diagonal, p = np.zeros(len(group.members)), group.source.n_variables
     for k, matrix in enumerate(start.precision):
         name, Theta = group.source.class_names[k], sparse.coo_array(matrix)
         member = np.full(p, -1, dtype=np.int64)
-        mine = group.block_class[group.member_block] == k
-        member[group.members[mine]] = np.flatnonzero(mine)
+        of_class = group.block_class[group.member_block] == k
+        member[group.members[of_class]] = np.flatnonzero(of_class)
         row, column = member[Theta.row], member[Theta.col]
         inside = (row >= 0) & (column >= 0)
         inside[inside] = group.member_block[row[inside]] == group.member_block[column[inside]]
         row, column, value = row[inside], column[inside], Theta.data[inside]
         if not np.isfinite(value).all():
             raise indefinite_start(name, "finite")
-        own = row == column
-        diagonal[row[own]] = value[own]
+        on_diagonal = row == column
+        diagonal[row[on_diagonal]] = value[on_diagonal]
         upper, lower = row < column, row > column
         shape = (len(group.members),) * 2
         above, below = (
             sparse.csr_array((value[side], ends), shape=shape)
             for side, ends in ((upper, (row[upper], column[upper])), (lower, (column[lower], row[lower])))
         )
-        apart = sparse.coo_array(abs(above - below))
+        asymmetry = sparse.coo_array(abs(above - below))
         root = np.sqrt(np.abs(diagonal))
-        if (apart.data > 1e-6 * root[apart.row] * root[apart.col]).any():
+        if (asymmetry.data > 1e-6 * root[asymmetry.row] * root[asymmetry.col]).any():
             raise indefinite_start(name, "symmetric")
         cls.append(np.full(int(upper.sum()), k))
         rows.append(group.members[row[upper]])
         columns.append(group.members[column[upper]])
         values.append(value[upper])
     i, j = np.concatenate(rows), np.concatenate(columns)
-    found = _support(group, np.concatenate(cls), i, j, np.concatenate(values), diagonal)
+    support = _support(group, np.concatenate(cls), i, j, np.concatenate(values), diagonal)
     if not start.trusted:
-        _require_definite(group, found)
-    return found
+        _require_definite(group, support)
+    return support
 
 
 def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: float) -> NDArray[np.float32] | None:
-    """W of groups that have become part of this one, diagonal elsewhere; None if there are none."""
-    W, own = None, np.arange(len(group.members))
+    """W from the groups of the previous round that are now part of this group, diagonal otherwise; None if none are."""
+    W, diagonal_member = None, np.arange(len(group.members))
     for point in points:
         old = point.group
         if not np.isin(old.variables, group.variables).all():
             continue
         if W is None:
             W = np.zeros(int(group.offset[-1]), dtype=np.float32)
-            W[group.positions(own, own)] = group.optimal_variance(diagonal_penalty)
+            W[group.positions(diagonal_member, diagonal_member)] = group.optimal_variance(diagonal_penalty)
         for block, b in enumerate(old.size):
             variables = old.members[point.arranged.member[old.member_start[block] : old.member_start[block + 1]]]
             member = group.member_of[old.block_class[block], np.searchsorted(group.variables, variables)]
@@ -324,15 +327,15 @@ def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: flo
 
 
 def _require_definite(group: BigGroup, theta: Support) -> None:
-    """Refuse a start that is not positive definite."""
+    """Refuse a warm start that is not positive definite."""
     from jointglasso._lapack import factor_in_place
 
     pair, k = np.nonzero(theta.value)
     row, column = group.member_of[k, theta.i[pair]], group.member_of[k, theta.j[pair]]
     for block, b in enumerate(group.size):
-        first, here = group.member_start[block], group.member_block[row] == block
+        first, in_block = group.member_start[block], group.member_block[row] == block
         matrix = np.diag(theta.diagonal[first : first + b])
-        matrix[row[here] - first, column[here] - first] = theta.value[pair[here], k[here]]
+        matrix[row[in_block] - first, column[in_block] - first] = theta.value[pair[in_block], k[in_block]]
         if not factor_in_place(matrix):
             raise indefinite_start(group.source.class_names[group.block_class[block]], "positive definite")
 
@@ -344,6 +347,6 @@ def _values(theta: Support, group: BigGroup, system: SomePairs) -> FloatArray:
         return np.zeros(len(system.row))
     key = theta.i * n + theta.j
     order = np.argsort(key)
-    wanted = group.local[system.row] * n + group.local[system.column]
-    at = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)]
-    return np.where(key[at] == wanted, theta.value[at, system.entry_class], 0.0)
+    wanted_key = group.local[system.row] * n + group.local[system.column]
+    index = order[np.minimum(np.searchsorted(key, wanted_key, sorter=order), len(key) - 1)]
+    return np.where(key[index] == wanted_key, theta.value[index, system.entry_class], 0.0)

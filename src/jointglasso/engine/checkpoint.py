@@ -1,8 +1,8 @@
-"""Interrupt and resume: finished pieces of work in a folder, each file written in one step.
+"""Checkpoints: results of finished tasks in a folder, each file written atomically.
 
-``manifest.json`` says which problem the folder belongs to. A piece of work is known by its blocks, so that a resumed
-run finds it whatever the order or the number of threads; its file holds the non-zero entries of Theta and nothing that
-has to be believed: the gap is computed anew from what is read. A file that is cut short or damaged counts as not there.
+``manifest.json`` identifies the problem. A task is identified by a digest of its blocks, so that a resumed run finds
+its file independently of order and number of threads. The file holds the non-zero entries of Theta; the gap is
+recomputed from them, so that the content need not be trusted. Truncated or damaged files are ignored.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ Theta = TypeVar("Theta")
 FORMAT = "jointglasso checkpoint"
 FORMAT_VERSION = 2
 
-#: Arrays of a file; and bytes of a manifest, which are some hundred in truth.
+#: Arrays of a file; and the size limit of a manifest in bytes (a real one has a few hundred).
 _MEMBERS = ("position", "value", "diagonal", "n_iter", "methods")
 _LONGEST_MANIFEST = 2**20
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What an earlier run left of a piece of work."""
+    """Theta of a task, as read from a checkpoint."""
 
     position: IntArray
-    """Of the non-zero entries, upper triangle, in the flat storage of its blocks."""
+    """Positions of the non-zero entries, upper triangle, in the flat storage of the blocks."""
     value: FloatArray
     diagonal: FloatArray
     n_iter: int
     methods: list[str]
 
     def theta(self, system: BlockSystem) -> FloatArray | None:
-        """Theta in flat storage; None if it is not one of these blocks."""
+        """Theta in flat storage; None if it does not match the blocks."""
         flat = np.zeros(len(system.S))
         fits = len(self.position) == len(self.value) and len(self.diagonal) == len(system.members)
         inside = (self.position >= 0) & (self.position < len(flat))
@@ -74,12 +74,12 @@ class Saved:
 
 
 class Checkpoint:
-    """A folder that belongs to one problem."""
+    """The checkpoint folder of one problem."""
 
     def __init__(self, folder: str | os.PathLike[str], problem: JointProblem) -> None:
         self.folder = Path(folder)
-        self._told = False
-        """Whether there was a warning about a file that could not be written."""
+        self._warned = False
+        """Whether a warning about a failed write was issued."""
         wanted = _manifest(problem)
         path = self.folder / "manifest.json"
         try:
@@ -89,7 +89,7 @@ class Checkpoint:
                 error.errno, f"{argument('checkpoint', str(folder))} cannot be used as a folder: {error}."
             ) from None
         if path.exists():
-            _require_same(self.folder, path, wanted)
+            _require_same_problem(self.folder, path, wanted)
         elif any(entry.suffix != ".tmp" for entry in self.folder.iterdir()):
             raise wrong(
                 f"The folder {self.folder} holds other files and no manifest.json: give {argument('checkpoint', ...)} "
@@ -99,12 +99,12 @@ class Checkpoint:
             atomic_text(path, json.dumps(wanted, indent=1))
 
     def find(self, blocks: ClassBlocks) -> Saved | None:
-        """What was saved of these blocks: the finished result, else the last snapshot, else None."""
+        """Saved state of the task with these blocks: the finished result, else the last snapshot, else None."""
         saved = _read(self._finished(blocks))
         return _read(self._unfinished(blocks)) if saved is None else saved
 
     def keep(self, blocks: ClassBlocks, outcome: Outcome) -> None:
-        """Write the result of a finished piece of work; one that was stopped is kept as a snapshot."""
+        """Write the result of a task; that of an interrupted task is written as a snapshot."""
         if outcome.stopped_by in ("interrupt", "callback", "max_iter"):
             self._write(self._unfinished(blocks), outcome.nonzeros, outcome.n_iter, outcome.methods)
             return
@@ -112,14 +112,14 @@ class Checkpoint:
         with suppress(OSError):
             self._unfinished(blocks).unlink(missing_ok=True)
 
-    def _write(self, path: Path, found: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
-        """Write a file; what cannot be written is no reason to lose the solve."""
+    def _write(self, path: Path, nonzeros: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
+        """Write a file; a failed write gives a warning and does not abort the solve."""
         try:
-            _write(path, found, n_iter, methods)
+            _write(path, nonzeros, n_iter, methods)
         except OSError as error:
-            if not self._told:
+            if not self._warned:
                 warnings.warn(f"{error.strerror or error} The solve goes on without it.", RuntimeWarning, stacklevel=2)
-            self._told = True
+            self._warned = True
 
     def _finished(self, blocks: ClassBlocks) -> Path:
         return self.folder / f"{_key(blocks)}.npz"
@@ -130,13 +130,13 @@ class Checkpoint:
     def snapshots(
         self, blocks: ClassBlocks, nonzeros: Callable[[Theta], Nonzeros]
     ) -> Callable[[Callable[[], Theta]], None]:
-        """A function that writes, now and then, where the solve of these blocks has got to."""
+        """Function that writes the current Theta of a running task every `SNAPSHOT_SECONDS`."""
         path, last, writing = self._unfinished(blocks), time.monotonic(), Lock()
 
         def keep(theta: Callable[[], Theta]) -> None:
             nonlocal last
             recent = time.monotonic() - last < tuning.SNAPSHOT_SECONDS
-            if recent or not self.folder.is_dir():  # on another machine, perhaps
+            if recent or not self.folder.is_dir():  # the folder may not exist on a remote worker
                 return
             with writing:
                 last = time.monotonic()
@@ -148,7 +148,7 @@ class Checkpoint:
 
 def _manifest(problem: JointProblem) -> dict[str, Any]:
     source, absent = problem.source, absent_of(problem.source)
-    penalty = getattr(problem.penalty, "whole", problem.penalty)  # what classes lack stands beside it
+    penalty = getattr(problem.penalty, "full", problem.penalty)  # missing variables are under "absent"
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -165,35 +165,35 @@ def _manifest(problem: JointProblem) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number or a word as it is, anything with many numbers as a digest."""
+    """A number or string unchanged, an array as its digest."""
     return value if value is None or isinstance(value, int | float | str) else _digest(np.asarray(value))
 
 
-def _require_same(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
+def _require_same_problem(folder: Path, path: Path, wanted: dict[str, Any]) -> None:
     try:
         with path.open("rb") as file:
-            found = json.loads(file.read(_LONGEST_MANIFEST).decode("utf-8"))
+            manifest = json.loads(file.read(_LONGEST_MANIFEST).decode("utf-8"))
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise wrong(
             f"{path} is no manifest of a checkpoint: give {argument('checkpoint', ...)} an empty or new folder."
         )
-    different = [name for name in wanted if found.get(name) != wanted[name]]
+    different = [name for name in wanted if manifest.get(name) != wanted[name]]
     if different:
-        told = ", ".join(
+        diff = ", ".join(
             "the data differ"
             if name == "data"
-            else f"{name} is {found.get(name)!r:.60} there and {wanted[name]!r:.60} here"
+            else f"{name} is {manifest.get(name)!r:.60} there and {wanted[name]!r:.60} here"
             for name in different
         )
         raise wrong(
-            f"The checkpoint in {folder} belongs to another problem ({told}): give another folder, or the same problem."
+            f"The checkpoint in {folder} belongs to another problem ({diff}): give another folder, or the same problem."
         )
 
 
 def _key(blocks: ClassBlocks) -> str:
-    """Name of a piece of work: a digest of its class blocks."""
+    """Identifier of a task: a digest of its class blocks."""
     return _digest(blocks.block_class, blocks.start, blocks.members)
 
 
@@ -204,14 +204,14 @@ def _digest(*arrays: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _write(path: Path, found: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
-    upper = found.position != found.mirror
+def _write(path: Path, nonzeros: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
+    upper = nonzeros.position != nonzeros.mirror
     buffer = io.BytesIO()
     np.savez(
         buffer,
-        position=found.position[upper],
-        value=found.value[upper],
-        diagonal=found.value[~upper],
+        position=nonzeros.position[upper],
+        value=nonzeros.value[upper],
+        diagonal=nonzeros.value[~upper],
         n_iter=np.int64(n_iter),
         methods=np.array(list(methods), dtype=np.str_),
     )
@@ -220,21 +220,21 @@ def _write(path: Path, found: Nonzeros, n_iter: int, methods: Sequence[str]) -> 
 
 
 def _read(path: Path) -> Saved | None:
-    """Read a file, or None if there is none or it is damaged; the archive carries check sums of its members."""
+    """Read a file; None if it is missing or damaged. The archive has a checksum for each member."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             position, value, diagonal, n_iter, methods = (_member(archive, name, size) for name in _MEMBERS)
-        words = [str(word) for word in methods.tolist()]
-        where = np.atleast_1d(position).astype(np.int64)
+        names = [str(word) for word in methods.tolist()]
+        positions = np.atleast_1d(position).astype(np.int64)
         entries, variances = (np.atleast_1d(array).astype(float) for array in (value, diagonal))
-        return Saved(where, entries, variances, int(n_iter), words)
-    except Exception:  # whatever is wrong with it, it was only a hint
+        return Saved(positions, entries, variances, int(n_iter), names)
+    except Exception:  # a checkpoint is optional: ignore any damage
         return None
 
 
 def _member(archive: zipfile.ZipFile, name: str, size: int) -> NDArray[Any]:
-    """An array of an archive of `size` bytes; a header that promises more than there is gets no memory for it."""
+    """An array of an archive of `size` bytes; headers are validated before memory is allocated."""
     entry = archive.getinfo(f"{name}.npy")
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size:
         raise ValueError(f"{name} is not stored as it was written.")

@@ -1,4 +1,4 @@
-"""A Dask cluster as an executor: named tasks, data that the workers hold, and faults in one sentence."""
+"""A Dask client as an executor: named tasks, broadcast of shared data, and readable errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from jointglasso import tuning
 from jointglasso._version import __version__
 from jointglasso.validation import InputTypeError
 
-#: Packages whose versions decide over the last digits.
+#: Packages whose versions affect the last digits of the results.
 _ARITHMETIC = ("numpy", "scipy", "numba")
-_VERSIONS_THERE = (
+_VERSIONS_OF_WORKER = (
     "[__import__('jointglasso').__version__, "
     f"*(__import__('importlib.metadata').metadata.version(name) for name in {_ARITHMETIC})]"
 )
 
-_NOBODY = "The Dask cluster has no worker: start one, or wait for it (client.wait_for_workers(1))."
+_NO_WORKER = "The Dask cluster has no worker: start one, or wait for it (client.wait_for_workers(1))."
 
 _LOST = (
     "The connection to the Dask scheduler was lost: start it again and solve again. With checkpoint= what was finished "
@@ -40,7 +40,7 @@ _FULL = (
 
 
 def is_client(executor: Any) -> bool:
-    """Whether this is a `distributed.Client`; distributed is not imported for it."""
+    """Whether `executor` is a `distributed.Client`, without importing distributed."""
     return type(executor).__module__.partition(".")[0] == "distributed" and hasattr(executor, "scatter")
 
 
@@ -54,24 +54,24 @@ class Cluster:
             )
         self._client = client
         self._run, self._numbers = uuid.uuid4().hex, itertools.count()
-        self._held: _Held | None = None
-        self._looked, self._idle_since = time.monotonic(), math.inf
+        self._broadcast: _Broadcast | None = None
+        self._checked_at, self._idle_since = time.monotonic(), math.inf
         self.pace: dict[Any, float] = {}
-        """Seconds of pieces of work for each unit of their cost, by their function, as they were last seen."""
+        """Last measured seconds per unit of cost, by function."""
         _require_same_version(client)
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, workers: str | None = None) -> _Task:
-        """Send off a task; on the dashboard it has the name of its first argument, which is the work itself.
+        """Submit a task; the dashboard shows the name of its first argument, the function that does the work.
 
-        Workers of one machine may be asked for by its name; if all of them are lost, others will do.
+        `workers` is the preferred machine; other workers take the task if all of its workers are lost.
         """
         return _Task(self, function, arguments, workers)
 
     def send(self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: str | None) -> Any:
-        """A future of Dask."""
+        """Submit to Dask and return its future."""
         name = getattr(arguments[0], "__name__", "work").strip("_")
         with warnings.catch_warnings():
-            # Items travel inside the graph, so that a lost worker takes none of them with it.
+            # Items are part of the graph, so that they survive the loss of a worker.
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self._client.submit(
                 function, *arguments, key=f"{name}-{self._run}-{next(self._numbers)}", pure=False,
@@ -79,26 +79,26 @@ class Cluster:
             )  # fmt: skip
 
     def hold(self, shared: Any) -> Any:
-        """Give every worker what all items share, once; it stays with them until something else is to be held."""
-        if self._held is None or self._held.value is not shared:
+        """Broadcast the shared data to every worker once; it stays there until other data is broadcast."""
+        if self._broadcast is None or self._broadcast.value is not shared:
             try:
-                self._held = _Held(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
-            except TimeoutError:  # nobody would take it
-                raise RuntimeError(_FULL if self.machines() else _NOBODY) from None
-        return self._held
+                self._broadcast = _Broadcast(shared, self._client.scatter([shared], broadcast=True, hash=False)[0])
+            except TimeoutError:  # no worker accepted it
+                raise RuntimeError(_FULL if self.machines() else _NO_WORKER) from None
+        return self._broadcast
 
     def require_scheduler(self) -> None:
-        """Raise an error if the scheduler is gone."""
+        """Raise an error if the scheduler is unreachable."""
         if self._client.status not in ("running", "connecting", "newly-created"):
             raise ConnectionError(_LOST) from None
 
     def look(self) -> None:
-        """Raise an error if the scheduler is gone, or if for a while no worker has been willing to begin anything."""
+        """Raise an error if the scheduler is unreachable, or if all workers have been paused for a while."""
         self.require_scheduler()
         now = time.monotonic()
-        if now - self._looked < tuning.IDLE_SECONDS:
+        if now - self._checked_at < tuning.IDLE_SECONDS:
             return
-        self._looked, workers = now, self._client.scheduler_info(n_workers=-1)["workers"].values()
+        self._checked_at, workers = now, self._client.scheduler_info(n_workers=-1)["workers"].values()
         if any(w["status"] != "paused" or w["metrics"]["task_counts"].get("executing") for w in workers):
             self.heard()
         elif self._idle_since < now and workers:
@@ -109,47 +109,47 @@ class Cluster:
                 warnings.warn("No Dask worker is left: the work waits until one comes.", RuntimeWarning, stacklevel=2)
 
     def heard(self) -> None:
-        """Note that the workers do something."""
+        """Record that the workers are active."""
         self._idle_since = math.inf
 
     def machines(self) -> Counter[str]:
-        """Names of the machines, and how many tasks run at a time on each."""
-        found: Counter[str] = Counter()
+        """Number of concurrent tasks of each machine, by its name."""
+        counts: Counter[str] = Counter()
         for address, threads in self._client.nthreads().items():
-            found[urlsplit(address).hostname or ""] += threads
-        return found
+            counts[urlsplit(address).hostname or ""] += threads
+        return counts
 
     @property
     def _max_workers(self) -> int:
-        """As the executors of `concurrent.futures` call it."""
+        """Total number of concurrent tasks; the attribute name of `concurrent.futures` executors."""
         return self.machines().total() or 1
 
     @property
     def is_there(self) -> bool:
-        """Whether the scheduler answers."""
+        """Whether the scheduler is reachable."""
         return bool(self._client.status == "running")
 
 
-class _Held:
-    """Something that is with the workers already, and here as well."""
+class _Broadcast:
+    """A value that was broadcast to the workers, and its Dask future."""
 
     def __init__(self, value: Any, future: Any) -> None:
         self.value, self.future = value, future
 
 
 class _Task:
-    """A future with the manners of `concurrent.futures`."""
+    """A Dask future with the interface of `concurrent.futures.Future`."""
 
     def __init__(
         self, cluster: Cluster, function: Callable[..., Any], arguments: tuple[Any, ...], workers: str | None
     ) -> None:
         self._cluster, self._function, self._workers = cluster, function, workers
-        self._whole = tuple(a.value if isinstance(a, _Held) else a for a in arguments)
-        sent = tuple(a.future if isinstance(a, _Held) else a for a in arguments)
+        self._arguments = tuple(a.value if isinstance(a, _Broadcast) else a for a in arguments)
+        sent = tuple(a.future if isinstance(a, _Broadcast) else a for a in arguments)
         self._future = cluster.send(function, sent, workers)
 
-    def add_done_callback(self, heard: Callable[[Any], object]) -> None:
-        self._future.add_done_callback(lambda _: heard(self))
+    def add_done_callback(self, callback: Callable[[Any], object]) -> None:
+        self._future.add_done_callback(lambda _: callback(self))
 
     def cancel(self) -> bool:
         if self._future.done():
@@ -158,7 +158,7 @@ class _Task:
         return True
 
     def result(self) -> Any:
-        """The result; a task whose data went down with a worker is sent once more, with all that it needs."""
+        """The result; a task whose data was lost with a worker is submitted once more, with all its data."""
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
@@ -171,38 +171,40 @@ class _Task:
                 if not self._cluster.is_there:
                     raise ConnectionError(_LOST) from None
             try:
-                return self._cluster.send(self._function, self._whole, self._workers).result()
-            except lost:  # it was not a worker that was gone
+                return self._cluster.send(self._function, self._arguments, self._workers).result()
+            except lost:  # the scheduler, not a worker, was lost
                 raise ConnectionError(_LOST) from None
         except KilledWorker as error:
             raise RuntimeError(
-                "A piece of work was lost with every worker that tried it, of too little memory or by a signal: give "
+                "A task was lost with every worker that tried it, of too little memory or by a signal: give "
                 f"the workers more memory, or solve on one machine ({error.task})."
             ) from None
 
 
 def _require_same_version(client: Any) -> None:
-    """Refuse workers that would compute with another version of this package, or cannot find it."""
+    """Refuse workers that have another version of this package, or cannot import it."""
     from distributed.comm import CommClosedError
 
     if client.status != "running":
         raise ConnectionError("The distributed.Client is closed, or has lost its scheduler: make another one.")
-    answers = client.run(eval, _VERSIONS_THERE, on_error="return")
-    found = {worker: there for worker, there in answers.items() if not isinstance(there, CommClosedError)}
-    if not found:
-        raise RuntimeError(_NOBODY)
+    answers = client.run(eval, _VERSIONS_OF_WORKER, on_error="return")
+    versions = {
+        worker: installed for worker, installed in answers.items() if not isinstance(installed, CommClosedError)
+    }
+    if not versions:
+        raise RuntimeError(_NO_WORKER)
     wanted = dict(zip(("jointglasso", *_ARITHMETIC), (__version__, *map(version, _ARITHMETIC)), strict=True))
-    for worker, there in found.items():
-        if isinstance(there, Exception):
-            raise RuntimeError(f"The Dask worker {worker} cannot import jointglasso ({there}): install it there.")
-        if there[0] != __version__:
+    for worker, installed in versions.items():
+        if isinstance(installed, Exception):
+            raise RuntimeError(f"The Dask worker {worker} cannot import jointglasso ({installed}): install it there.")
+        if installed[0] != __version__:
             raise RuntimeError(
-                f"The Dask worker {worker} has version {there[0]} of jointglasso, and this process {__version__}: "
+                f"The Dask worker {worker} has version {installed[0]} of jointglasso, and this process {__version__}: "
                 "install the same version everywhere."
             )
-    for worker, there in found.items():
+    for worker, installed in versions.items():
         other = [
-            f"{name} {v} (here {wanted[name]})" for name, v in zip(wanted, there, strict=True) if v != wanted[name]
+            f"{name} {v} (here {wanted[name]})" for name, v in zip(wanted, installed, strict=True) if v != wanted[name]
         ]
         if other:
             warnings.warn(

@@ -1,4 +1,4 @@
-"""The one way through: screen, solve the groups, check what was cut, certify, assemble."""
+"""`solve`: screen, solve the groups, recheck the screened-out entries, certify, assemble."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def solve(
     lambda2 : float
         Similarity penalty, >= 0; 0 gives K separate graphical lassos.
     penalty : {"group", "fused", "chain", "graph", "laplacian"}
-        How the classes are tied together: "group" wants edges in the same classes, "fused" the same values in all
-        classes, "chain" the same values from each class to the next, "graph" the same values in neighbours of
-        `class_graph`, and "laplacian" similar values in neighbours.
-    class_graph : array (K, K), list, dict or word, optional
+        How the classes are coupled: "group" favours a common support, "fused" equal values in all classes, "chain"
+        equal values in consecutive classes, "graph" equal values in neighbours of `class_graph`, and "laplacian"
+        similar values in neighbours.
+    class_graph : array (K, K), list, dict or str, optional
         For "graph" and "laplacian", which classes are neighbours: an array of weights, edges such as ``[("control",
         "a"), ("control", "b", 0.5)]``, a dict ``{("control", "a"): 1.0}`` or ``{"control": ["a", "b"]}``. A list of all
         classes is a chain in that order, as "chain" takes it; without it "chain" and "laplacian" go by the order of the
@@ -93,26 +93,26 @@ def solve(
         As in the paper; False is the convention of JGL and GGLasso.
     fuse_diagonal : bool, default False
         Whether "fused", "chain" and "graph" compare the diagonals of the classes, too: the convention of JGL's fused
-        penalty. Classes are then tied at every variable, and ADMM and Newton's method solve what sweeps cannot.
+        penalty. Classes are then coupled at every variable, and the groups are solved by ADMM and Newton's method.
     pair_weights : array (p, p), sparse matrix, dict or PairWeights, optional
-        Factor on the penalty of each pair of variables, 1 by default: below 1 where prior knowledge speaks for an edge,
-        0 to leave it unpenalised, above 1 where it speaks against, ``inf`` to forbid it. An array is symmetric and its
-        diagonal is not looked at; of a sparse matrix the stored entries count, zeros included, in one triangle or both;
-        a dict has the form ``{(variable, variable): weight}`` with names or numbers.
+        Factor on the penalty of each pair of variables, 1 by default: below 1 where prior knowledge supports an edge,
+        0 to leave it unpenalised, above 1 where it is against one, ``inf`` to forbid it. An array is symmetric and its
+        diagonal is ignored; of a sparse matrix the stored entries count, zeros included, in one triangle or both; a
+        dict has the form ``{(variable, variable): weight}`` with names or indices.
     latent : float, optional
         Penalty mu on latent variables: the precision matrices of what was measured are ``Theta_k = A_k - L_k``, L_k
         being positive semidefinite, the penalties act on A_k, and ``mu sum_k tr L_k`` is added. `Solution.precision` is
         then A_k, the network given the latent variables, and `Solution.low_rank` is L_k. The problem is first solved
-        without them; where that proves that there are none, it is the solution. Else ADMM on whole matrices follows.
+        without them; if the gap certifies L = 0, this is the solution. Otherwise ADMM on full matrices follows.
     screening : {"dynamic", "hybrid", "global", "class", "none"}
         Rule that finds zero entries before solving. All are exact. "hybrid" is the paper's Algorithm 1; "dynamic" is
-        finer still: it cuts more, checks the solution, and merges only what the check asks for.
+        finer still: it starts from a finer partition and merges blocks only where the solution violates KKT.
     solver : {"auto", "newton", "proximal_gradient", "admm"} or solver object
         Method, by name or as an object with options, such as ``jointglasso.ADMM(rho=0.1, relaxation=1.0)``. "auto"
-        takes the closed form where it is exact, sweeps over the columns elsewhere, proximal Newton where these leave a
-        gap, and ADMM for groups correlated throughout.
+        uses the closed form where it is exact, column sweeps otherwise, proximal Newton where these leave a gap, and
+        ADMM for dense groups.
     tol : float, default 1e-6
-        Relative duality gap of the whole problem: gap <= tol * max(mean weight, abs(objective)).
+        Relative duality gap of the full problem: gap <= tol * max(mean weight, abs(objective)).
     max_iter : int, optional
         Limit on the iterations; the default depends on the solver.
     n_jobs : int, optional
@@ -121,22 +121,22 @@ def solve(
     warm_start : Solution or sequence of K matrices, optional
         Positive definite matrices to start from, such as the solution at nearby penalties.
     callback : callable, optional
-        Called with an `Iteration` after each iteration, and again when a piece of work is finished; a true return value
-        stops the solve.
+        Called with an `Iteration` after each iteration, and again when a task is finished; a true return value stops
+        the solve.
     on_interrupt : {"raise", "return"}
-        On Ctrl-C raise KeyboardInterrupt, or return what there is with its honest gap.
+        On Ctrl-C raise KeyboardInterrupt, or return the current iterate with its duality gap.
     checkpoint : path, optional
-        Folder for finished pieces of work, and twice a minute for where unfinished ones have got to. The same call
-        after an interrupt, of whatever kind, goes on from there; a folder of another problem is refused. If it can no
-        longer be written to, there is a warning and the solve goes on.
+        Folder for the results of finished tasks and, twice a minute, snapshots of running ones. The same call after an
+        interrupt of any kind resumes from there; a folder of another problem is refused. If writing fails, there is a
+        warning and the solve continues.
     max_memory : float, optional
-        Bytes that the solve may use beyond its input, on each machine that it runs on; by default what there is left.
-        Fewer groups are then solved at a time; a solve that would need more even so is refused at once, with the
+        Bytes that the solve may use beyond its input, on each machine that it runs on; by default the free memory.
+        Fewer groups are then solved at a time; a solve that would still need more is refused at once, with the
         penalties that would fit.
     executor : None, "threads" or object with ``submit``, optional
-        Who solves the independent groups: threads of this process, `n_jobs` at a time, by default; else any executor of
-        `concurrent.futures`, such as a ProcessPoolExecutor. Only the blocks of a group travel to its worker. The
-        solution is the same; callback and progress hear of a piece of work when it is finished.
+        Executor of the independent groups: threads of this process, `n_jobs` at a time, by default; else any executor
+        of `concurrent.futures`, such as a ProcessPoolExecutor. Only the blocks of a group are sent to its worker. The
+        solution is the same; callback and progress are called when a task is finished.
 
     Returns
     -------
@@ -159,10 +159,10 @@ def solve(
     >>> solution.status.converged, bool(solution.certificate.relative_gap < 1e-6)
     (True, True)
     """
-    clock, given = Clock(), locals()
-    options = make_options(**{name: given[name] for name in OPTIONS})
+    clock, arguments = Clock(), locals()
+    options = make_options(**{name: arguments[name] for name in OPTIONS})
     with clock.stage("covariance"):
-        problem = make_problem(S, lambda1, lambda2, **{name: given[name] for name in PROBLEM})
+        problem = make_problem(S, lambda1, lambda2, **{name: arguments[name] for name in PROBLEM})
         mu = None if latent is None else check_positive("latent", latent)
         if mu is not None:
             require_latent(problem)
@@ -196,7 +196,7 @@ def make_options(
     max_memory: float | None,
     executor: Any,
 ) -> Options:
-    """Check what a caller wants of a solve, apart from the problem."""
+    """Validate the arguments of a solve that do not define the problem."""
     method = choose_method(solver)
     check_choice("screening", screening, SCREENING)
     check_choice("on_interrupt", on_interrupt, ("raise", "return"))
@@ -219,9 +219,9 @@ def solve_problem(
     clock: Clock,
     pairs: PairTable | None = None,
 ) -> Solution:
-    """Screen, solve, prove, assemble; `pairs` is the scan of the covariances, where that was done before."""
+    """Screen, solve, certify, assemble; `pairs` is the scan of the covariances, if already done."""
     keep_freed_memory()
-    options = _suited(options, problem)
+    options = _with_suitable_method(options, problem)
     screen = None
     try:
         with clock.stage("screening"):
@@ -253,7 +253,7 @@ def solve_problem(
 
 @dataclass(frozen=True)
 class _Final:
-    """Where the last round ended."""
+    """Results of the last round."""
 
     outcomes: list[Outcome]
     certificate: Certificate
@@ -265,31 +265,31 @@ class _Final:
 def _solve_in_rounds(
     problem: JointProblem, screen: Screen, options: Options, start: WarmStart | None, clock: Clock
 ) -> _Final:
-    """Solve the groups, check what the screen cut, merge what fails; again until nothing does that matters."""
+    """Solve the groups, check KKT at the screened-out entries, merge violations; repeat until the gap is certified."""
     n_iter = 0
     while True:
-        blocks, isolated = _lay_out(screen, options.method)
+        blocks, isolated = _blocks_to_solve(screen, options.method)
         with clock.stage("screening"):
-            room = require_room(problem, screen, blocks, options)
-        left = replace(options, max_iter=options.max_iter - n_iter, n_jobs=room.n_jobs)
+            memory = require_room(problem, screen, blocks, options)
+        remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
         with blas_threads_for(screen.partition.largest):
             with clock.stage("solve"):
-                settled = isolated_objective(problem, isolated)
-                runner = GroupRunner(problem, blocks, settled, left, screen.waiting, start, room)
+                isolated_value = isolated_objective(problem, isolated)
+                runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.waiting, start, memory)
                 outcomes = runner.run()
             clock.move("solve", "covariance", runner.covariance_seconds)
             n_iter += runner.n_iter
-            stop, bounded = options.control.stopped_by is not None or n_iter >= options.max_iter, None
+            stop, certified_result = options.control.stopped_by is not None or n_iter >= options.max_iter, None
             if not stop and any(o.is_big for o in outcomes):
-                # Another round takes minutes. What fails the check counts in the gap, and may be little.
+                # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
                 with clock.stage("certificate"):
-                    bounded = certify(problem, runner, outcomes, screen)
-                stop = bounded[1].relative_gap <= options.tol
+                    certified_result = certify(problem, runner, outcomes, screen)
+                stop = certified_result[1].relative_gap <= options.tol
             with clock.stage("screening"):
                 merged = not stop and screen.merge([o.violated for o in outcomes])
             with clock.stage("certificate"):
                 if not merged:
-                    outcomes, certificate = bounded or certify(problem, runner, outcomes, screen)
+                    outcomes, certificate = certified_result or certify(problem, runner, outcomes, screen)
                 precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
         if not merged:
             return _Final(outcomes, certificate, precision, certified, n_iter)
@@ -309,11 +309,11 @@ def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
     }
 
 
-def _suited(options: Options, problem: JointProblem) -> Options:
-    """Options with a method that the penalty of the problem allows, and with its limit on the iterations."""
+def _with_suitable_method(options: Options, problem: JointProblem) -> Options:
+    """Options with a method that supports the penalty, and its default iteration limit."""
     method = suited_method(options.method, problem.penalty)
-    left_alone = options.max_iter == options.method.default_max_iter
-    return replace(options, method=method, max_iter=method.default_max_iter if left_alone else options.max_iter)
+    is_default = options.max_iter == options.method.default_max_iter
+    return replace(options, method=method, max_iter=method.default_max_iter if is_default else options.max_iter)
 
 
 def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> WarmStart | None:
@@ -324,8 +324,8 @@ def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | No
     return WarmStart(checked, trusted=False)  # a Solution may come from a file, or from another problem
 
 
-def _lay_out(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
-    """Blocks to be solved, and for each class the variables left out because they are alone."""
+def _blocks_to_solve(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
+    """Blocks to be solved, and the singletons of each class, which have a closed form."""
     partition = screen.partition
     blocks = partition.class_blocks
     if method.include_isolated:

@@ -1,8 +1,8 @@
-"""Where work is done: on threads of this process, or wherever somebody's `submit` takes it.
+"""Execution of tasks: on threads of this process, or through the `submit` of an executor.
 
-Work is a function ``function(item, shared, tell)`` of the top level of a module, so that it can be named in another
-process. What it has to say on the way goes through `tell`; called with nothing, `tell` only asks whether to stop.
-Threads are heard at once. What is said elsewhere comes back with the result and is then heard in its order.
+The work is a top-level function ``function(item, shared, progress)``, so that it can be pickled by name. It reports
+through the callback `progress`, which returns whether to stop; without arguments `progress` only returns that. Threads
+report immediately. Reports of remote workers are returned with the result and then replayed in order.
 """
 
 from __future__ import annotations
@@ -30,56 +30,56 @@ from jointglasso._threads import Workers, available_cores, single_threaded_blas,
 from jointglasso.engine.cluster import Cluster, is_client
 from jointglasso.validation import InputTypeError
 
-_IMPORTED = uuid4().hex  # here and in what is forked from here
+_IMPORTED = uuid4().hex  # the same in forked processes
 _SHUT = "The executor was shut down: make another one, and keep it open until all is done."
 
-#: Says something, and hears whether to stop.
+#: Progress callback; returns whether to stop.
 Tell = Callable[..., bool]
 
 
 def unheard(*facts: Any) -> bool:
-    """Nobody listens, and nobody wants to stop."""
+    """No-op progress callback."""
     return False
 
 
-def _nothing_to_narrow(item: Any, shared: Any) -> Any:
-    """All of what is shared travels."""
+def _all_of_shared(item: Any, shared: Any) -> Any:
+    """Send all of the shared data."""
     return shared
 
 
 class Executor(Protocol):
-    """Whatever takes a function and its arguments and gives back a future, as in `concurrent.futures`."""
+    """Anything whose `submit` returns a future, as in `concurrent.futures`."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Begin ``function(*arguments)`` somewhere."""
+        """Schedule ``function(*arguments)`` and return its future."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Items for one function, and who hears of them in the calling process."""
+    """Items to map a function over, and callbacks in the calling process."""
 
     function: Callable[[Any, Any, Tell], Any]
     items: Sequence[Any]
-    """They may become more while others are done: what `finish` adds is done as well."""
+    """May grow while the work runs: items appended by `finish` are processed as well."""
     shared: Any
-    narrow: Callable[[Any, Any], Any] = _nothing_to_narrow
-    """What has to travel of what is shared, for one item."""
+    narrow: Callable[[Any, Any], Any] = _all_of_shared
+    """The part of the shared data that one item needs."""
     hold: bool = True
-    """Whether those who can keep what is shared are given all of it, once."""
+    """Whether to broadcast all of the shared data once, where the executor supports that."""
     rank: Callable[[Any], float] = lambda item: 0.0
-    """Of items that wait, those of lower rank are done first; of the same rank, those that came first."""
+    """Priority of an item: lowest rank first, then in order of arrival."""
     cost: Callable[[Any], float] = lambda item: 1.0
-    """How long items take, compared with each other."""
+    """Relative cost of an item."""
     tell: Callable[..., bool] = unheard
-    """Called with the number of an item and what it says; or with the number only."""
+    """Called with the index of an item and its report; with the index alone it returns whether to stop."""
     finish: Callable[[int, Any], Any] = lambda number, result: result
-    """Called with each result as soon as it is there, one at a time; what it returns is kept."""
+    """Called with each result on completion, one at a time; its return value replaces the result."""
     give_up: Callable[[], None] = lambda: None
-    """Called when something has failed, so that all may be told to stop."""
+    """Called after a failure, to stop the other items."""
     _finishing: Lock = field(default_factory=Lock, init=False)
 
     def do(self, number: int, share: float | None = None) -> Any:
-        """Do one item here and now, with a share of the memory."""
+        """Process one item in the calling thread, within `share` bytes of memory."""
         try:
             with sharing_memory(share):
                 result = self.function(self.items[number], self.shared, partial(self.tell, number))
@@ -93,7 +93,7 @@ class Work:
 
 
 def check_executor(executor: Any) -> Executor | None:
-    """Return an executor, or None for threads."""
+    """Validate the `executor` argument; None stands for threads."""
     if executor is None or (isinstance(executor, str) and executor == "threads"):
         return None
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
@@ -102,12 +102,12 @@ def check_executor(executor: Any) -> Executor | None:
             "distributed.Client.",
             "executor",
         )
-    found: Executor = Cluster(executor) if is_client(executor) else executor
-    return found
+    checked: Executor = Cluster(executor) if is_client(executor) else executor
+    return checked
 
 
 def hands_of(executor: Executor | None, n_jobs: int | None = None) -> float:
-    """How many pieces are worked on at a time on one machine; infinite where that is not known."""
+    """Number of tasks that run concurrently on one machine; infinite if unknown."""
     if executor is None:
         return n_jobs or 1
     machines: dict[str, int] = getattr(executor, "machines", dict)()
@@ -115,117 +115,117 @@ def hands_of(executor: Executor | None, n_jobs: int | None = None) -> float:
 
 
 def memory_of(executor: Executor | None, max_memory: float | None) -> float | None:
-    """Bytes that those who work at the same time on a machine have between them; None where nobody knows."""
+    """Memory budget in bytes of the concurrent tasks of one machine; None if unknown."""
     if max_memory is not None or hasattr(executor, "machines") or math.isinf(hands_of(executor)):
-        return max_memory  # what this machine has left says nothing of others
+        return max_memory  # the free memory of this machine does not apply to others
     return available_memory()
 
 
 def map_work(
     work: Work, executor: Executor | None = None, n_jobs: int | None = None, memory: float | None = None
 ) -> list[Any]:
-    """Do all items on threads, or by an executor; the results in the order of the items.
+    """Process all items on threads or through an executor; returns the results in the order of the items.
 
-    At most `n_jobs` are worked on at a time on one machine, and fewer where they do not fit into `memory` together.
+    At most `n_jobs` items run concurrently on one machine, and fewer if together they exceed `memory` bytes.
     """
     if executor is not None:
         try:
-            return _Elsewhere(work, executor, _Places(hands_of(executor), n_jobs, memory)).run()
+            return _RemoteRun(work, executor, _Limits(hands_of(executor), n_jobs, memory)).run()
         except Exception:
-            getattr(executor, "require_scheduler", unheard)()  # without one, errors are of all kinds
+            getattr(executor, "require_scheduler", unheard)()  # a lost scheduler causes errors of many types
             raise
     n_threads = min(n_jobs or 1, len(work.items))
     if n_threads > 1:
-        return _on_threads(work, n_threads, _Places(min(n_threads, available_cores()), None, memory))
+        return _on_threads(work, n_threads, _Limits(min(n_threads, available_cores()), None, memory))
     results: dict[int, Any] = {}
-    waiting = _Waiting(work)
-    while (number := waiting.next()) is not None:
+    queue = _Queue(work)
+    while (number := queue.next()) is not None:
         results[number] = work.do(number)
     return [results[number] for number in range(len(results))]
 
 
-class _Waiting:
-    """Numbers of the items that are still to be done."""
+class _Queue:
+    """Priority queue of the indices of unprocessed items."""
 
     def __init__(self, work: Work) -> None:
         self._work, self._heap, self._known = work, list[tuple[float, int]](), 0
 
     def next(self) -> int | None:
-        """The next item; None while there is none."""
+        """Index of the next item; None if the queue is empty."""
         for number in range(self._known, len(self._work.items)):
             heappush(self._heap, (self._work.rank(self._work.items[number]), number))
         self._known = len(self._work.items)
         return heappop(self._heap)[1] if self._heap else None
 
-    def again(self, number: int) -> None:
-        """An item is to be done once more."""
+    def requeue(self, number: int) -> None:
+        """Put an item back into the queue."""
         heappush(self._heap, (self._work.rank(self._work.items[number]), number))
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._work.items) - self._known
 
     def drop(self) -> list[int]:
-        """Take all that are left."""
+        """Remove and return all remaining indices."""
         return list(iter(self.next, None))
 
 
-class _Places:
-    """How many items are worked on at a time on one machine, so that they fit into its memory together.
+class _Limits:
+    """Number of items that run concurrently on one machine, reduced so that together they fit into its memory.
 
-    What a solve takes is known when its blocks are. So each has an equal share to begin with; one that needs more says
-    so, before it takes it, and is done again when there are fewer beside it, as are all that come after it. What is
-    computed is the same: methods are chosen by the memory that there is in all.
+    The memory of an item is known only after its blocks are. Each item starts with an equal share; one that needs more
+    raises `NeedsMore` before allocating, and is repeated with lower concurrency, which then holds for all later items.
+    Results do not depend on this: methods are chosen by the total memory.
     """
 
-    def __init__(self, hands: float, at_once: int | None, memory: float | None) -> None:
+    def __init__(self, n_workers: float, n_concurrent: int | None, memory: float | None) -> None:
         self._memory = memory
-        if math.isinf(hands) and memory is not None:
-            at_once = at_once or available_cores()
-        self.at_once: float = min(hands, at_once or hands)
-        self.limited = self.at_once < hands
-        """Whether there are to be fewer than whoever does them would begin by itself."""
+        if math.isinf(n_workers) and memory is not None:
+            n_concurrent = n_concurrent or available_cores()
+        self.n_concurrent: float = min(n_workers, n_concurrent or n_workers)
+        self.limited = self.n_concurrent < n_workers
+        """Whether the limit is below the concurrency of the executor itself."""
 
     @property
     def share(self) -> float | None:
-        """Bytes of one item; None where it has all of them, or nobody knows."""
-        return None if self._memory is None or self.at_once == 1 else self._memory / self.at_once
+        """Memory share of one item in bytes; None if it has the total, or if that is unknown."""
+        return None if self._memory is None or self.n_concurrent == 1 else self._memory / self.n_concurrent
 
-    def make_room(self, needed: float) -> None:
-        """Let fewer items be worked on at a time, so that each may take so many bytes."""
+    def reduce_to_fit(self, needed: float) -> None:
+        """Reduce the concurrency so that each item may use `needed` bytes."""
         if self._memory is not None and self.share is not None and needed > self.share:
-            self.at_once, self.limited = max(1, min(self.at_once - 1, self._memory // needed)), True
+            self.n_concurrent, self.limited = max(1, min(self.n_concurrent - 1, self._memory // needed)), True
 
 
-def _on_threads(work: Work, n_threads: int, places: _Places) -> list[Any]:
-    """Threads take items until none is left and nobody is at work who could add some."""
-    waiting, changed = _Waiting(work), Condition()
+def _on_threads(work: Work, n_threads: int, limits: _Limits) -> list[Any]:
+    """Process items on threads until the queue is empty and no running item can append more."""
+    queue, changed = _Queue(work), Condition()
     results: dict[int, Any] = {}
     busy, failed = 0, False
 
-    def take() -> tuple[int, float | None] | None:
+    def next_item() -> tuple[int, float | None] | None:
         nonlocal busy
         with changed:
             while not failed:
-                if busy < places.at_once and (number := waiting.next()) is not None:
+                if busy < limits.n_concurrent and (number := queue.next()) is not None:
                     busy += 1
-                    return number, places.share
+                    return number, limits.share
                 if not busy:
                     break
                 changed.wait()
             return None
 
-    def take_turns(_: int) -> None:
+    def run_items(_: int) -> None:
         nonlocal busy, failed
         try:
-            for number, share in iter(take, None):
+            for number, share in iter(next_item, None):
                 try:
                     results[number], needed = work.do(number, share), 0.0
                 except NeedsMore as more:
                     needed = more.needed
                 with changed:
                     if needed:
-                        places.make_room(needed)
-                        waiting.again(number)
+                        limits.reduce_to_fit(needed)
+                        queue.requeue(number)
                     busy -= 1
                     changed.notify_all()
         except BaseException:
@@ -235,97 +235,99 @@ def _on_threads(work: Work, n_threads: int, places: _Places) -> list[Any]:
             raise
 
     with single_threaded_blas():  # the threads themselves keep the cores busy
-        Workers(n_threads).map(take_turns, range(n_threads))
+        Workers(n_threads).map(run_items, range(n_threads))
     return [results[number] for number in range(len(results))]
 
 
 @dataclass(frozen=True)
 class _Report:
-    """What comes back of an item that was done elsewhere."""
+    """Result of an item from a remote worker, with its progress reports and warnings."""
 
     result: Any
-    said: list[tuple[Any, ...]]
+    messages: list[tuple[Any, ...]]
     warned: list[tuple[str, type[Warning]]]
     seconds: float
 
 
-def _do_elsewhere(
-    function: Callable[[Any, Any, Tell], Any], items: Any, held: Any, share: float | None, packed: bool, sender: str
+def _run_batch(
+    function: Callable[[Any, Any, Tell], Any], items: Any, shared: Any, share: float | None, packed: bool, sender: str
 ) -> Any:
-    """Do a few items in a worker, which has the core that it runs on and no other, and a share of the memory."""
+    """Process a batch of items in a worker, on one core and within `share` bytes of memory."""
     work_alone()
     keep_freed_memory()
-    apart = sender != _this_process()
+    other_process = sender != _this_process()
     with single_threaded_blas(), sharing_memory(share):
         reports = [
-            _report(function, item, own if held is None else held, apart)
-            for item, own in (pickle.loads(items) if packed else items)
+            _report(function, item, item_shared if shared is None else shared, other_process)
+            for item, item_shared in (pickle.loads(items) if packed else items)
         ]
     return _packed(reports)[::2]
 
 
 def _this_process() -> str:
-    """A name that no other process has, on whatever machine."""
+    """Identifier of this process, unique across machines."""
     return f"{_IMPORTED}-{os.getpid()}"
 
 
-def _report(function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any, apart: bool) -> _Report | NeedsMore:
-    """Do an item, and keep what it says and, in a process apart, its warnings.
+def _report(
+    function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any, other_process: bool
+) -> _Report | NeedsMore:
+    """Process an item and record its progress reports and, in another process, its warnings.
 
-    The filters of warnings belong to the whole process: threads of the caller's that set them would undo one another's.
+    Warning filters are global to a process: concurrent threads of the calling process would overwrite them.
     """
-    said: list[tuple[Any, ...]] = []
+    messages: list[tuple[Any, ...]] = []
 
-    def tell(*facts: Any) -> bool:
+    def progress(*facts: Any) -> bool:
         if facts:
-            said.append(facts)
+            messages.append(facts)
         return False
 
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) if apart else nullcontext([]) as caught:
-        if apart:
+    with warnings.catch_warnings(record=True) if other_process else nullcontext([]) as caught:
+        if other_process:
             warnings.simplefilter("always")
         try:
-            result = function(item, shared, tell)
+            result = function(item, shared, progress)
         except NeedsMore as more:
             return more
     warned = [(str(warning.message), warning.category) for warning in caught or ()]
-    return _Report(result, said, warned, time.perf_counter() - began)
+    return _Report(result, messages, warned, time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """A task on its way."""
+    """A submitted batch of items."""
 
     numbers: list[int]
     size: int
     """Bytes."""
     machine: str
-    """Where it was sent; empty where it may be anywhere."""
+    """Machine it was submitted to; empty if any."""
 
 
-class _Elsewhere:
-    """Items on their way through an executor, those that take next to no time a few in a task."""
+class _RemoteRun:
+    """Run of items through an executor, with cheap items batched into one submission."""
 
-    def __init__(self, work: Work, executor: Executor, places: _Places) -> None:
-        self.work, self.executor, self.places = work, executor, places
-        self.waiting = _Waiting(work)
+    def __init__(self, work: Work, executor: Executor, limits: _Limits) -> None:
+        self.work, self.executor, self.limits = work, executor, limits
+        self.queue = _Queue(work)
         self.results: dict[int, Any] = {}
         self.ended: SimpleQueue[Any] = SimpleQueue()
         self.running: dict[Any, _Sent] = {}
-        """By their futures."""
-        self.hands = float(getattr(executor, "_max_workers", math.inf))
+        """Submitted batches by their futures."""
+        self.n_workers = float(getattr(executor, "_max_workers", math.inf))
         self.pace: dict[Any, float] = getattr(executor, "pace", {})
-        """Seconds for each unit of cost, by what was done."""
-        self.held = self._hold()
+        """Seconds per unit of cost, by function."""
+        self.broadcast = self._broadcast()
 
-    def _hold(self) -> Any:
-        """What is shared, for those who keep it once for all items; else None."""
-        hold = getattr(self.executor, "hold", None)
-        return hold(self.work.shared) if hold is not None and self.work.hold else None
+    def _broadcast(self) -> Any:
+        """Handle of the broadcast shared data; None if it is sent with each item."""
+        scatter = getattr(self.executor, "hold", None)
+        return scatter(self.work.shared) if scatter is not None and self.work.hold else None
 
     def run(self) -> list[Any]:
-        """Keep items on their way until all are done, or until somebody wants to stop."""
+        """Submit items and collect results until all are done or a stop is requested."""
         try:
             while self._send() or self.running:
                 if self._take() or self.work.tell(0):
@@ -345,16 +347,16 @@ class _Elsewhere:
         return [self.results[number] for number in range(len(self.results))]
 
     def _send(self) -> bool:
-        """Send off tasks while there is room for them on the way; whether any was sent."""
+        """Submit batches while the bytes in transit are below the limit; returns whether any was submitted."""
         sent = False
         while len(self.running) < 2 or sum(task.size for task in self.running.values()) < tuning.ON_THE_WAY:
             machine = self._machine()
             if machine is None or not (numbers := self._batch()):
                 break
             items = [self.work.items[number] for number in numbers]
-            own = [self.work.narrow(item, self.work.shared) if self.held is None else None for item in items]
-            travelling, size, packed = _packed(list(zip(items, own, strict=True)))
-            task = _do_elsewhere, self.work.function, travelling, self.held, self.places.share, packed, _this_process()
+            subsets = [self.work.narrow(item, self.work.shared) if self.broadcast is None else None for item in items]
+            payload, size, packed = _packed(list(zip(items, subsets, strict=True)))
+            task = _run_batch, self.work.function, payload, self.broadcast, self.limits.share, packed, _this_process()
             try:
                 future = self.executor.submit(*task, **({"workers": machine} if machine else {}))
             except RuntimeError as error:
@@ -365,73 +367,73 @@ class _Elsewhere:
         return sent
 
     def _machine(self) -> str | None:
-        """Name of the machine for the next task, "" for any; None while there is no place for it."""
-        if not self.places.limited:
+        """Machine for the next batch, "" for any; None while all are at their concurrency limit."""
+        if not self.limits.limited:
             return ""
-        taken = Counter(task.machine for task in self.running.values())
-        emptiest = min(getattr(self.executor, "machines", dict)() or [""], key=taken.__getitem__)
-        anywhere = taken[""] if emptiest else 0  # sent before there was a limit
-        return emptiest if taken[emptiest] + anywhere < self.places.at_once else None
+        n_running = Counter(task.machine for task in self.running.values())
+        least_loaded = min(getattr(self.executor, "machines", dict)() or [""], key=n_running.__getitem__)
+        anywhere = n_running[""] if least_loaded else 0  # submitted before the limit applied
+        return least_loaded if n_running[least_loaded] + anywhere < self.limits.n_concurrent else None
 
     def _batch(self) -> list[int]:
-        """Items of the next task: one, or as many as are worth a task, but no more than a fair share of all.
+        """Items of the next batch: about `TASK_SECONDS` of work, at most an equal share of the open items.
 
-        How long they take shows when the first are done; before that no more are sent than keep everybody busy.
+        The pace is known after the first results; until then only two items per worker are submitted.
         """
         pace, fair = self.pace.get(self.work.function), 1.0
-        if math.isfinite(self.hands) and not self.places.limited:
-            if pace is None and len(self.running) >= 2 * self.hands:
+        if math.isfinite(self.n_workers) and not self.limits.limited:
+            if pace is None and len(self.running) >= 2 * self.n_workers:
                 return []
-            open_items = len(self.waiting) + sum(len(task.numbers) for task in self.running.values())
-            fair = open_items / (2.0 * self.hands)
+            open_items = len(self.queue) + sum(len(task.numbers) for task in self.running.values())
+            fair = open_items / (2.0 * self.n_workers)
         numbers, seconds = list[int](), 0.0
         while seconds < tuning.TASK_SECONDS and len(numbers) < max(1.0, fair):
-            if (number := self.waiting.next()) is None:
+            if (number := self.queue.next()) is None:
                 break
             numbers.append(number)
             seconds += math.inf if pace is None else pace * self.work.cost(self.work.items[number])
         return numbers
 
     def _take(self) -> bool:
-        """Take the next results, if there are any soon; whether what they say makes somebody want to stop."""
+        """Collect the next batch of results, if one arrives soon; returns whether a stop was requested."""
         try:
             future = self.ended.get(timeout=tuning.LOOK_SECONDS)
         except Empty:
             getattr(self.executor, "look", unheard)()
             return False
-        if future not in self.running:  # it was taken back
+        if future not in self.running:  # it was cancelled
             return False
         task = self.running.pop(future)
         reports, packed = future.result()
         stop = False
         for number, report in zip(task.numbers, pickle.loads(reports) if packed else reports, strict=True):
             if isinstance(report, NeedsMore):
-                self.places.make_room(report.needed)
-                self.waiting.again(number)
+                self.limits.reduce_to_fit(report.needed)
+                self.queue.requeue(number)
                 continue
             for message, category in report.warned:
                 warnings.warn(message, category, stacklevel=2)
-            stop = any([self.work.tell(number, *facts) for facts in report.said]) or stop
+            stop = any([self.work.tell(number, *facts) for facts in report.messages]) or stop
             pace = report.seconds / self.work.cost(self.work.items[number])
             self.pace[self.work.function] = max(pace, 0.5 * self.pace.get(self.work.function, 0.0))
             self.results[number] = self.work.finish(number, report.result)
         return stop
 
     def _stop(self) -> None:
-        """Begin nothing more elsewhere; what was not begun is done here, where it hears the wish to stop."""
-        left = self.waiting.drop()
+        """Submit nothing more; unstarted items run in this thread, where `progress` returns the stop request."""
+        remaining = self.queue.drop()
         for future, task in list(self.running.items()):
             if future.cancel():
                 del self.running[future]
-                left += task.numbers
-        for number in sorted(left):
+                remaining += task.numbers
+        for number in sorted(remaining):
             self.results[number] = self.work.do(number)
 
 
 def _packed(thing: Any) -> tuple[Any, int, bool]:
-    """Something that is to travel, its bytes, and whether it was pickled: many small arrays are quicker in one piece.
+    """Payload, its size in bytes, and whether it was pickled: many small arrays are faster as one byte string.
 
-    Big arrays stay as they are, and are not copied to see how big they are.
+    Large payloads are not pickled here, and their arrays are not copied to determine the size.
     """
     buffers: list[pickle.PickleBuffer] = []
     try:

@@ -1,4 +1,4 @@
-"""Latent variables beside a solution: proved to be none, or found with it."""
+"""Latent variables: the sparse plus low-rank model ``Theta = A - L``, from a solution without latent variables."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from jointglasso.solution import Certificate, History, Iteration, LowRank, Solut
 from jointglasso.solvers.latent import LatentPoint, LatentProblem, low_rank_is_zero, solve_latent
 from jointglasso.validation import InputError
 
-#: Bytes for each entry of the matrices, none of which is cut into blocks; iterations, of which there are many.
+#: Bytes per entry of the full matrices; and the default limit on ADMM iterations.
 _BYTES_PER_ENTRY, _MAX_ITER = 500.0, 5000
 
-#: How far an entry of A may be from the exact one, for all that is known.
+#: Radius of the entries of A: the gap does not bound them.
 _ANYWHERE = 1e100
 
 
 def require_latent(problem: JointProblem) -> None:
-    """Refuse what latent variables do not go with."""
+    """Refuse problems that latent variables do not support."""
     if absent_of(problem.source) is not None:
         raise InputError(
             "latent= needs every variable in every class: drop the variables that a class lacks, or leave latent out.",
@@ -44,16 +44,16 @@ def require_latent(problem: JointProblem) -> None:
         raise InputError("latent= does not go with fuse_diagonal=True: give one of them.", "latent")
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     needed = _BYTES_PER_ENTRY * n_classes * float(p) ** 2
-    room = available_memory()
-    if room is not None and needed > room:
+    available = available_memory()
+    if available is not None and needed > available:
         raise NotEnoughMemory(
             f"latent= works on whole matrices and needs about {needed / 2**30:.1f} GiB for {p} variables; "
-            f"{room / 2**30:.1f} GiB are available: take fewer variables, or leave latent out."
+            f"{available / 2**30:.1f} GiB are available: take fewer variables, or leave latent out."
         )
 
 
 def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Options, clock: Clock) -> Solution:
-    """The solution with latent variables, given the one without: the same if it is proved that there are none."""
+    """The solution with latent variables, from the one without; the two are equal if L = 0 is certified."""
     p, coupled = problem.source.n_variables, problem.penalty.coupling
     labels = np.zeros((problem.source.n_classes, p), dtype=np.int64)
     blocks = class_blocks(labels, smallest=1, coupled=coupled)
@@ -84,9 +84,9 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Opti
         )
     n_iter += plain.n_iter
     certificate = _certificate(problem, system, point)
-    nobody = np.zeros(len(system.upper), dtype=bool)
+    none_present = np.zeros(len(system.upper), dtype=bool)
     isolated: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
-    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A, nobody)], isolated)
+    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A, none_present)], isolated)
     by_class = [point.factors[block] for block in np.argsort(system.block_class)]
     return replace(
         plain,
@@ -107,16 +107,16 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Opti
 
 
 def _certificate(problem: JointProblem, system: BlockSystem, point: LatentPoint) -> Certificate:
-    """What is proved: the gap, and entries of A that are zero because the dual point is well inside its ball.
+    """Certificate: the gap, and entries of A that are zero because the dual point is in the interior of its ball.
 
-    The gap says how far Theta may be off and nothing of its parts, so that no entry of A is proved to be there.
+    The gap bounds the error of Theta = A - L, but not of A: no entry of A is certified to be non-zero.
     """
     dual = point.dual.copy()
-    dual[system.diagonal] = system.optimal_variance(problem.diagonal_penalty)  # that of the optimum, as without L
-    u, reach = subgradient_within(system, dual, np.full(system.n_groups, point.gap), problem.penalty)
+    dual[system.diagonal] = system.optimal_variance(problem.diagonal_penalty)  # the optimal value, as without L
+    u, radius = subgradient_within(system, dual, np.full(system.n_groups, point.gap), problem.penalty)
     entries = system.gather(point.A)
     anywhere = np.full(len(entries), _ANYWHERE)
-    absent = problem.penalty.certain_zeros(entries, u, reach, anywhere, system.entries(problem.penalty))
+    absent = problem.penalty.certain_zeros(entries, u, radius, anywhere, system.entries(problem.penalty))
     n_absent = int((absent & (entries == 0.0)).sum()) if np.isfinite(point.gap) else 0
     forbidden = len(system.forbidden) // 2
     return Certificate(

@@ -1,4 +1,4 @@
-"""The methods that `solve` knows by name."""
+"""The solvers by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOLVERS: dict[str, Callable[[], GroupSolver]] = {
 
 
 def choose_method(solver: str | GroupSolver) -> GroupSolver:
-    """A method from its name, or as it is."""
+    """The solver with a given name; solver objects are returned unchanged."""
     if isinstance(solver, str):
         return SOLVERS[check_choice("solver", solver, SOLVERS)]()
     if not hasattr(solver, "solve") or isinstance(solver, type):
@@ -26,10 +26,10 @@ def choose_method(solver: str | GroupSolver) -> GroupSolver:
 
 
 def suited_method(method: GroupSolver, penalty: PairPenalty) -> GroupSolver:
-    """The method itself where the penalty offers what it requires; else an error that names those that would do."""
+    """The method, if the penalty supports what it requires; otherwise an error that lists suitable methods."""
     if getattr(method, "requires", frozenset()) <= penalty.offers:
         return method
     suited = [f'"{name}"' for name, make in SOLVERS.items() if make().requires <= penalty.offers]
-    instead = f"{', '.join(suited[:-1])} or {suited[-1]}"
-    word = penalty.parameters()["penalty"]
-    raise InputError(f'solver="{method.name}" does not go with penalty="{word}": use {instead}.', "solver")
+    alternatives = f"{', '.join(suited[:-1])} or {suited[-1]}"
+    penalty_name = penalty.parameters()["penalty"]
+    raise InputError(f'solver="{method.name}" does not go with penalty="{penalty_name}": use {alternatives}.', "solver")

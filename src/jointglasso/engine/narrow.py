@@ -1,4 +1,4 @@
-"""What a piece of work needs of all that is shared, so that no more of it has to travel."""
+"""The part of the shared data that one task needs, so that only this is sent to its worker."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 def narrowed(item: Item, shared: Shared) -> Shared:
-    """The part of what is shared that `solve_item` looks at for this item; it gives the same outcome, to the bit."""
+    """The part of the shared data that `solve_item` reads for this task; the outcome is bit-identical."""
     problem, p = shared.problem, shared.problem.source.n_variables
-    waiting = shared.waiting
+    deferred = shared.waiting
     pairs: tuple[IntArray, IntArray] = _NONE, _NONE
-    if waiting is not None:
-        near = waiting_among(waiting, item.blocks.members, p)
-        waiting = WaitingPairs(waiting.rows[near], waiting.columns[near])
-        # The check of the cuts looks at these pairs in the classes that have cut them, too.
-        pairs = _pairs_of(item.blocks, p) if problem.penalty.by_class else (waiting.rows, waiting.columns)
+    if deferred is not None:
+        candidates = waiting_among(deferred, item.blocks.members, p)
+        deferred = WaitingPairs(deferred.rows[candidates], deferred.columns[candidates])
+        # The check of the screened-out entries also needs the covariances of these pairs outside the blocks.
+        pairs = _pairs_of(item.blocks, p) if problem.penalty.by_class else (deferred.rows, deferred.columns)
     weights = None if problem.pair_weights is None else problem.pair_weights.among(item.blocks.members)
     start = shared.warm_start if item.start is None else None
     if start is not None:
         start = replace(start, precision=_inside(start.precision, item.blocks))
     source = BlockCovariance(problem.source, item.blocks, *pairs)
     return replace(
-        shared, problem=replace(problem, source=source, pair_weights=weights), waiting=waiting, warm_start=start
+        shared, problem=replace(problem, source=source, pair_weights=weights), waiting=deferred, warm_start=start
     )
 
 
 def _pairs_of(blocks: ClassBlocks, n_variables: int) -> tuple[IntArray, IntArray]:
-    """All pairs i < j that are together in some block."""
+    """All pairs i < j with both variables in one block."""
     keys = [_NONE]
     for first, last in pairwise(blocks.start):
         members = blocks.members[first:last]
@@ -53,24 +53,21 @@ def _pairs_of(blocks: ClassBlocks, n_variables: int) -> tuple[IntArray, IntArray
 
 
 def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:
-    """Entries of K matrices between the variables that their classes have in these blocks."""
-    kept = []
+    """Entries of K matrices between variables of the blocks of their class."""
+    restricted = []
     member_class = np.repeat(blocks.block_class, blocks.sizes)
     for k, matrix in enumerate(precision):
         Theta = sparse.coo_array(matrix)
-        here = np.zeros(Theta.shape[0], dtype=bool)
-        here[blocks.members[member_class == k]] = True
-        inside = here[Theta.row] & here[Theta.col]
+        selected = np.zeros(Theta.shape[0], dtype=bool)
+        selected[blocks.members[member_class == k]] = True
+        inside = selected[Theta.row] & selected[Theta.col]
         entries = Theta.data[inside], (Theta.row[inside], Theta.col[inside])
-        kept.append(sparse.coo_array(entries, shape=Theta.shape))
-    return kept
+        restricted.append(sparse.coo_array(entries, shape=Theta.shape))
+    return restricted
 
 
 class BlockCovariance:
-    """Covariances of some class blocks, cut out of a source, and in all classes of some pairs between them.
-
-    Nothing else is there.
-    """
+    """Covariances of given class blocks, and of given pairs in all classes, copied from a source."""
 
     def __init__(
         self, source: CovarianceSource, blocks: ClassBlocks, rows: IntArray = _NONE, columns: IntArray = _NONE
@@ -91,32 +88,32 @@ class BlockCovariance:
 
     @property
     def variable_names(self) -> tuple[str, ...]:
-        """Names of the variables in the blocks; the others are called by their number."""
+        """Names of the variables in the blocks; indices for all others."""
         return tuple(self._names.get(i, str(i)) for i in range(self.n_variables))
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:
-        """Block and place there, (K, p), of every variable in each class; -1: none."""
+        """Two arrays (K, p): block of each variable in each class, and its position in the block; -1 if in none."""
         blocks = self._blocks
         shape = self.n_classes, self.n_variables
         return places_in_blocks(blocks.block_class, blocks.sizes, blocks.members, shape)
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
-        """``S_k[rows[e], columns[e]]`` for every e; an error where that is not here."""
+        """``S_k[rows[e], columns[e]]`` for every e; an error for entries that were not copied."""
         block_of, slot_of = self._places
         block = block_of[k, rows]
         together = (block >= 0) & (block == block_of[k, columns])
         size = self._blocks.sizes[block]
-        found = self._S[np.where(together, self._offset[block] + slot_of[k, rows] * size + slot_of[k, columns], 0)]
+        values = self._S[np.where(together, self._offset[block] + slot_of[k, rows] * size + slot_of[k, columns], 0)]
         if not together.all():
-            apart = np.flatnonzero(~together)
-            first, second = np.minimum(rows[apart], columns[apart]), np.maximum(rows[apart], columns[apart])
+            outside = np.flatnonzero(~together)
+            first, second = np.minimum(rows[outside], columns[outside]), np.maximum(rows[outside], columns[outside])
             key = first * self.n_variables + second
             place = np.minimum(np.searchsorted(self._key, key), max(0, len(self._key) - 1))
             if not len(self._key) or (self._key[place] != key).any():
                 raise IndexError("a covariance between blocks was asked for that did not come with them.")
-            found[apart] = self._between[k][place]
-        return np.asarray(found)
+            values[outside] = self._between[k][place]
+        return np.asarray(values)
 
     def block(self, k: int, variables: IntArray) -> FloatArray:
         """``S_k[variables, variables]``, a fresh array."""
@@ -129,7 +126,7 @@ class BlockCovariance:
         return self.entries(k, np.repeat(i, len(j)), np.tile(j, len(i))).reshape(len(i), len(j))
 
     def diagonal(self, k: int) -> FloatArray:
-        """Diagonal of ``S_k``; not a number where a variable is in no block of the class."""
+        """Diagonal of ``S_k``; NaN for variables in no block of the class."""
         variables = np.flatnonzero(self._places[0][k] >= 0)
         diagonal = np.full(self.n_variables, np.nan)
         diagonal[variables] = self.entries(k, variables, variables)

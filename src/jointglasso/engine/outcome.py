@@ -1,7 +1,7 @@
-"""What is left of a piece of work when it is solved: light enough that all of them can be kept.
+"""The result of a task: non-zero entries, gap and certified edges, small enough to keep for all tasks.
 
-The blocks themselves, a hundred bytes an entry, are given back as soon as their piece of work is done. They are built
-again from the source in the rare case that they are needed once more. From what is left K sparse matrices are made.
+Blocks take about a hundred bytes per entry and are freed after each task; they are rebuilt from the source in the rare
+case that they are needed again. The K sparse precision matrices are assembled from the results.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ class Nonzeros:
     """Diagonal and non-zero entries i < j of the blocks of a system."""
 
     position: IntArray
-    """In flat storage: the entries first, then the diagonal."""
+    """Positions in flat storage: the entries first, then the diagonal."""
     mirror: IntArray
-    """Position of the lower copy; for the diagonal, the same."""
+    """Positions of the entries below the diagonal; equal to `position` on the diagonal."""
     block_class: IntArray
     row: IntArray
     column: IntArray
     value: FloatArray
     proved: BoolArray
-    """Proved to be non-zero; false on the diagonal."""
+    """Whether certified to be non-zero; False on the diagonal."""
 
     @classmethod
     def of(cls, system: BlockSystem, theta: FloatArray, present: BoolArray) -> Nonzeros:
-        """Pick them from flat storage."""
+        """From Theta in flat storage; `present` marks the entries certified to be non-zero."""
         entries = system.gather(theta)
-        kept = np.flatnonzero(entries)
-        row, column = system.entry_members(kept)
-        block = np.concatenate([system.entry_block[kept], system.diagonal_block])
+        nonzero = np.flatnonzero(entries)
+        row, column = system.entry_members(nonzero)
+        block = np.concatenate([system.entry_block[nonzero], system.diagonal_block])
         diagonal = system.diagonal
         return cls(
-            position=np.concatenate([system.upper[kept], diagonal]),
-            mirror=np.concatenate([system.lower[kept], diagonal]),
+            position=np.concatenate([system.upper[nonzero], diagonal]),
+            mirror=np.concatenate([system.lower[nonzero], diagonal]),
             block_class=system.block_class[block],
             row=np.concatenate([system.members[row], system.members]),
             column=np.concatenate([system.members[column], system.members]),
-            value=np.concatenate([entries[kept], theta[diagonal]]),
-            proved=np.concatenate([present[kept], np.zeros(len(diagonal), dtype=bool)]),
+            value=np.concatenate([entries[nonzero], theta[diagonal]]),
+            proved=np.concatenate([present[nonzero], np.zeros(len(diagonal), dtype=bool)]),
         )
 
     def flat(self, size: int) -> FloatArray:
@@ -67,29 +67,29 @@ class Nonzeros:
 
 @dataclass(frozen=True)
 class Opened:
-    """A piece of work with its blocks at hand."""
+    """A solved task with its blocks in memory."""
 
     system: BlockSystem
     theta: FloatArray
     bounds: Bounds
-    """With what rounding adds to them."""
+    """Bounds that include the rounding error."""
     cuts: Cuts | None
-    """What a dynamic screen has cut of the pairs."""
+    """Check of the entries that dynamic screening removed; None for static screening."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One piece of work, solved as far as it was."""
+    """Result of one task, converged or not."""
 
     number: int
     objective: FloatArray
     """(G,): objective of each of its groups."""
     gap: FloatArray
-    """(G,): gap of each group as a problem of its own."""
+    """(G,): duality gap of each group as an independent problem."""
     rounding: FloatArray
-    """(G,): how far the objective of each group may be off."""
+    """(G,): bound on the rounding error of the objective of each group."""
     raised: FloatArray
-    """(G,): part of the gap that is there because of rounding."""
+    """(G,): part of the gap that is due to rounding."""
     n_iter: int
     stopped_by: str
     methods: list[str]
@@ -98,27 +98,27 @@ class Outcome:
     """Entries i < j inside the blocks."""
     n_present: int
     n_absent: int
-    """Entries proved to be non-zero, and zero, provided that all cuts are proved right."""
+    """Entries certified to be non-zero, and zero, provided that the screening of all tasks is certified."""
     ties: TieProofs
-    """What is proved about the same edge in two classes, where the penalty compares them."""
+    """Certified equalities and differences between the values of an edge in two classes."""
     violated: Violated
-    """Pairs that a dynamic screen must merge, and in which classes."""
+    """KKT violations at screened-out entries: pairs to merge, and in which classes."""
     proved: bool
-    """Whether the gap proves that no pair cut by a dynamic screen has to be merged."""
+    """Whether the gap certifies that no screened-out entry of the task is non-zero."""
     build_seconds: float
-    """Of `seconds`, for reading the covariances and laying out the blocks."""
+    """Part of `seconds` for reading the covariances and building the blocks."""
     seconds: float
     opened: Any = None
-    """Its blocks, `Opened` or `OpenedBig`, kept while there is room for them."""
+    """The blocks, `Opened` or `OpenedBig`, if they are kept in memory."""
     is_big: bool = False
-    """Whether it was solved without its blocks in double precision."""
+    """Whether it was solved out of core."""
 
 
 def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:
-    """Objective of the variables that are alone in their class: ``Theta_ii = 1 / (S_ii + penalty / w)``."""
+    """Objective of the singletons of each class: ``Theta_ii = 1 / (S_ii + penalty / w)``."""
     total, absent = 0.0, absent_of(problem.source)
-    for k, alone in enumerate(isolated):
-        variables = alone if absent is None else alone[~absent[k, alone]]
+    for k, singletons in enumerate(isolated):
+        variables = singletons if absent is None else singletons[~absent[k, singletons]]
         total += problem.weights[k] * float((1.0 + np.log(problem.optimal_variance(k)[variables])).sum())
     return total
 
@@ -126,39 +126,39 @@ def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float
 def sparse_matrices(
     problem: JointProblem, pieces: Sequence[Nonzeros], isolated: list[IntArray]
 ) -> tuple[list[Any], list[Any]]:
-    """Build the K precision matrices, and those of the entries proved non-zero; zeros are not stored."""
+    """The K precision matrices, and K masks of the entries certified to be non-zero; zeros are not stored."""
     n_classes, p = len(isolated), problem.source.n_variables
-    alone = np.concatenate(isolated)
+    singletons = np.concatenate(isolated)
     variance = np.concatenate([problem.optimal_variance(k)[variables] for k, variables in enumerate(isolated)])
-    own_class = np.repeat(np.arange(n_classes), [len(variables) for variables in isolated])
-    of_class = np.concatenate([own_class, *(piece.block_class for piece in pieces)])
-    row = np.concatenate([alone, *(piece.row for piece in pieces)])
-    column = np.concatenate([alone, *(piece.column for piece in pieces)])
+    singleton_class = np.repeat(np.arange(n_classes), [len(variables) for variables in isolated])
+    of_class = np.concatenate([singleton_class, *(piece.block_class for piece in pieces)])
+    row = np.concatenate([singletons, *(piece.row for piece in pieces)])
+    column = np.concatenate([singletons, *(piece.column for piece in pieces)])
     value = np.concatenate([1.0 / variance, *(piece.value for piece in pieces)])
-    proved = np.concatenate([np.zeros(len(alone), dtype=bool), *(piece.proved for piece in pieces)])
+    proved = np.concatenate([np.zeros(len(singletons), dtype=bool), *(piece.proved for piece in pieces)])
     present = np.ones(int(proved.sum()), dtype=bool)
     precision = _symmetric(of_class, row, column, value, n_classes, p)
     return precision, _symmetric(of_class[proved], row[proved], column[proved], present, n_classes, p)
 
 
 def _symmetric(of_class: IntArray, row: IntArray, column: IntArray, value: Any, n_classes: int, p: int) -> list[Any]:
-    """K symmetric matrices from one triangle of each: sorted side by side, as one, and cut apart."""
+    """K symmetric matrices from one triangle of each, converted as one matrix (p, K p) and split."""
     off = row != column
     first = of_class * p
     rows = np.concatenate([row, column[off]])
     columns = np.concatenate([first + column, first[off] + row[off]])
-    beside = sparse.csc_array((np.concatenate([value, value[off]]), (rows, columns)), shape=(p, n_classes * p))
+    stacked = sparse.csc_array((np.concatenate([value, value[off]]), (rows, columns)), shape=(p, n_classes * p))
     matrices = []
     for k in range(n_classes):
-        start = beside.indptr[k * p : (k + 1) * p + 1]
+        start = stacked.indptr[k * p : (k + 1) * p + 1]
         inside = slice(start[0], start[-1])
-        parts = beside.data[inside].copy(), beside.indices[inside].copy(), start - start[0]
+        parts = stacked.data[inside].copy(), stacked.indices[inside].copy(), start - start[0]
         matrices.append(sparse.csc_array(parts, shape=(p, p)))
     return matrices
 
 
 def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variables: int) -> FloatArray:
-    """Entries of K given matrices that lie inside the blocks, in flat storage; principal blocks stay definite."""
+    """Entries of K matrices inside the blocks, in flat storage; principal submatrices stay positive definite."""
     flat = np.zeros(system.S.shape)
     shape = system.n_classes, n_variables
     block_of, slot_of = places_in_blocks(system.block_class, system.size, system.members, shape)
@@ -172,7 +172,7 @@ def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variab
 
 
 def without_forbidden(system: BlockSystem, flat: FloatArray) -> FloatArray:
-    """Definite blocks with zeros at forbidden places; blocks that are not definite without them keep their diagonal."""
+    """Theta with zeros at forbidden entries; blocks that lose positive definiteness are replaced by their diagonal."""
     if not flat[system.forbidden].any():
         return flat
     allowed = system.scatter(system.gather(flat), flat[system.diagonal])

@@ -1,4 +1,4 @@
-"""Paths: many pairs of penalties, one pass over the covariances, each solve started from the last."""
+"""Regularization paths: many pairs of penalties, one scan of the covariances, warm starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def solve_path(
     max_memory: float | None = None,
     executor: Any = None,
 ) -> Iterator[Solution]:
-    """Solve for many pairs of penalties, giving each solution as soon as it is there.
+    """Solve for many pairs of penalties, yielding each solution on completion.
 
     The covariances are read once, at the smallest lambda1, and the partition of every point is derived from that pass.
     Each solve starts from the nearest of the previous solutions, so order the penalties from large to small; a grid is
@@ -55,9 +55,9 @@ def solve_path(
     Parameters
     ----------
     lambdas : sequence of (lambda1, lambda2)
-        Penalties, in the order in which the solutions are wanted.
+        Penalties, in the order in which they are solved.
     checkpoint : path, optional
-        Folder in which every point gets a checkpoint of its own.
+        Folder with one checkpoint per point.
     S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, screening, solver, tol, max_iter,
     n_jobs, callback, on_interrupt, max_memory, executor
         As in `jointglasso.solve`.
@@ -65,7 +65,7 @@ def solve_path(
     Yields
     ------
     Solution
-        One for each pair, certified like any other.
+        One for each pair, with its certificate.
 
     Warns
     -----
@@ -80,34 +80,36 @@ def solve_path(
     >>> [solution.n_edges for solution in path]
     [[0, 0], [1, 1], [1, 1]]
     """
-    given = locals()
+    arguments = locals()
     points = [tuple(point) for point in lambdas]
     if not points or any(len(point) != 2 for point in points):
         raise InputError(
             "lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].", "lambdas"
         )
-    options = make_options(**{name: given[name] for name in OPTIONS})
+    options = make_options(**{name: arguments[name] for name in OPTIONS})
     source = as_source(S)
-    problems = [make_problem(source, *point, **{name: given[name] for name in PROBLEM}) for point in points]
+    problems = [make_problem(source, *point, **{name: arguments[name] for name in PROBLEM}) for point in points]
 
     def fresh_options() -> Options:
         return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))
 
-    return _walk(problems, screening, fresh_options, check_path("checkpoint", checkpoint))
+    return _solve_all(problems, screening, fresh_options, check_path("checkpoint", checkpoint))
 
 
-def _walk(problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None) -> Iterator[Solution]:
+def _solve_all(
+    problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None
+) -> Iterator[Solution]:
     pairs = _scan_once(problems, screening, fresh_options().executor)
-    memory = _Nearest()
+    warm_starts = _WarmStarts()
     for number, problem in enumerate(problems):
         clock = Clock()
         options: Options = fresh_options()
         if folder is not None:
             options = replace(options, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
-        start = memory.nearest(problem)
-        mine = None if pairs is None else pairs.at(problem.penalty)
-        solution = solve_problem(problem, screening, options, start, clock, mine)
-        memory.add(problem, solution)
+        start = warm_starts.nearest(problem)
+        table = None if pairs is None else pairs.at(problem.penalty)
+        solution = solve_problem(problem, screening, options, start, clock, table)
+        warm_starts.add(problem, solution)
         if not solution.status:
             warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)
         yield solution
@@ -123,8 +125,8 @@ def _scan_once(problems: list[JointProblem], screening: str, executor: Executor 
     return scan_on(executor, problems[0], weakest)
 
 
-class _Nearest:
-    """Solutions to start from: the last one, and the first, sparsest one of every column of a grid."""
+class _WarmStarts:
+    """Candidates for warm starts: the last solution, and the first, sparsest one of every column of a grid."""
 
     def __init__(self) -> None:
         self._tops: list[tuple[float, float, list[Any]]] = []
@@ -137,7 +139,7 @@ class _Nearest:
         self._last = point
 
     def nearest(self, problem: JointProblem) -> WarmStart | None:
-        """Precision matrices of the nearest point by the ratio of its total penalty; None before there is one."""
+        """Precision matrices of the point with the nearest total penalty on a log scale; None at the first point."""
         if self._last is None:
             return None
         wanted = math.log(max(problem.penalty.scale, 1e-300))

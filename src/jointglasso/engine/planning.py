@@ -1,7 +1,7 @@
-"""Plan before solve: how much memory and time each group will take, and whether it fits.
+"""Estimates of the memory and time of a solve, from its partition, and the memory check.
 
-The estimates are rough on purpose: a partition is known before anything is solved, the number of iterations is not.
-Memory follows the number of entries inside the blocks closely; seconds are right to within a factor of a few.
+The partition is known before the solve, the number of iterations is not. Memory is close to proportional to the number
+of entries inside the blocks; seconds are accurate to a factor of a few.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from jointglasso.validation import check_choice, check_count, check_positive
 
 @dataclass(frozen=True, repr=False)
 class Plan(Shown):
-    """What a solve will take; the groups come in the order of ``partition.groups()``, largest first.
+    """Estimated memory and time of a solve; groups are in the order of ``partition.groups()``, largest first.
 
     Examples
     --------
@@ -48,13 +48,13 @@ class Plan(Shown):
 
     partition: Partition
     group_largest: IntArray
-    """Size of the biggest block of each group."""
+    """Size of the largest block of each group."""
     group_memory: FloatArray
     """Bytes needed while the group is solved."""
     group_seconds: FloatArray
     """Estimated seconds."""
     memory: float
-    """Bytes needed at the peak, beyond the input, with one piece of work at a time."""
+    """Peak bytes beyond the input, with one task at a time."""
 
     @property
     def n_groups(self) -> int:
@@ -85,7 +85,7 @@ class Plan(Shown):
 
 
 class NotEnoughMemory(MemoryError):
-    """The solve would not fit into memory; the message tells what would.
+    """The solve would not fit into memory; the message gives penalties that would.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def plan(
     cores: int = 1,
     memory: float | None = None,
 ) -> Any:
-    """Screen only, and estimate what the solve would take; for a cluster, foretell it without screening.
+    """Screen, and estimate the memory and time of the solve; for a cluster, extrapolate from a sample of the problem.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def plan(
     solver
         As in `jointglasso.solve`.
     workers : int, optional
-        Plan for so many workers of a Dask cluster whose cores are like those of this machine. `S` is then a
-        `SampleCovariance`, and no more than a few tiles and groups of the problem are computed: some seconds for a
-        million variables.
+        Plan for this many workers of a Dask cluster with cores like those of this machine. `S` is then a
+        `SampleCovariance`, and only a few tiles and groups of the problem are computed: some seconds for a million
+        variables.
     cores : int, default 1
         Threads of each worker.
     memory : float, optional
-        Bytes that each worker has, to be compared with what it needs.
+        Memory of each worker in bytes, to be compared with the estimate.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def plan(
 
 
 def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool = False) -> Plan:
-    """Estimate what the groups of a partition will take; big ones do without their blocks if they may."""
+    """Plan of a partition; with `may_be_big` large groups are solved out of core."""
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
@@ -181,91 +181,93 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
         group_largest=blocks.group_largest[order],
         group_memory=memory[order],
         group_seconds=seconds[order],
-        memory=float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs),
+        memory=float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs),
     )
 
 
-def _around(partition: Partition, pairs: PairTable | None) -> float:
-    """Bytes beside the blocks: what is known of every variable, and the pairs that the screen found."""
-    found = () if pairs is None else (pairs.rows, pairs.columns, pairs.weighted, pairs.above, pairs.strong)
-    return 100.0 * partition.labels.size + sum(2.0 * array.nbytes for array in found)
+def _overhead(partition: Partition, pairs: PairTable | None) -> float:
+    """Bytes beyond the blocks: per-variable arrays and the table of pairs."""
+    arrays = () if pairs is None else (pairs.rows, pairs.columns, pairs.weighted, pairs.above, pairs.strong)
+    return 100.0 * partition.labels.size + sum(2.0 * array.nbytes for array in arrays)
 
 
 def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, options: Options) -> Room:
-    """What fits into memory; a solve of which nothing does is refused, with the penalties or the memory that would."""
+    """Concurrency and storage that fit into memory; an error with feasible penalties if not even one task does."""
     method = options.method
     n_jobs = options.n_jobs if options.executor is None else None
-    around = _around(screen.partition, screen.pairs)
-    roughly = work_memory(blocks, method, group_memory(blocks, method, dense=True))
-    if options.max_memory is None and roughly.sum() + around < tuning.NO_QUESTION:
+    overhead = _overhead(screen.partition, screen.pairs)
+    upper_bound = work_memory(blocks, method, group_memory(blocks, method, dense=True))
+    if options.max_memory is None and upper_bound.sum() + overhead < tuning.NO_QUESTION:
         return Room(n_jobs)
-    room = available_memory() if options.max_memory is None else options.max_memory
-    if room is None:
+    budget = available_memory() if options.max_memory is None else options.max_memory
+    if budget is None:
         return Room(n_jobs)
-    together = min(hands_of(options.executor, n_jobs), len(roughly))
-    hands = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
-    jobs, left = share_out(roughly, hands, room - around)
-    for_admm = left >= 0.0
-    if not for_admm:  # it may yet fit if not every group is left to ADMM
+    together = min(hands_of(options.executor, n_jobs), len(upper_bound))
+    n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
+    jobs, free = share_out(upper_bound, n_workers, budget - overhead)
+    for_admm = free >= 0.0
+    if not for_admm:  # it may fit if only dense groups are solved by ADMM
         dense = dense_groups(blocks, screen.pairs)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
-        jobs, left = share_out(pieces, hands, room - around)
-    for_blocks = left >= 0.0
-    if not for_blocks:  # or if big groups do without their blocks
+        jobs, free = share_out(pieces, n_workers, budget - overhead)
+    for_blocks = free >= 0.0
+    if not for_blocks:  # or if large groups are solved out of core
         big = may_be_big(problem, method.name) & (blocks.group_largest > tuning.BATCHED_BLOCK)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
-        jobs, left = share_out(pieces, hands, room - around)
-        if left < 0.0:
-            raise _refusal(problem, screen, method, float(pieces[0]) + around, room)
-    share, needed = memory_share(), room - left
+        jobs, free = share_out(pieces, n_workers, budget - overhead)
+        if free < 0.0:
+            raise _memory_error(problem, screen, method, float(pieces[0]) + overhead, budget)
+    share, needed = memory_share(), budget - free
     if needed > share:
         raise NeedsMore(needed)
-    return Room(jobs if jobs < hands else n_jobs, kept_entries(min(left, share - needed)), for_admm, for_blocks)
+    return Room(jobs if jobs < n_workers else n_jobs, kept_entries(min(free, share - needed)), for_admm, for_blocks)
 
 
 def out_of_memory(
     problem: JointProblem, screen: Screen | None, method: GroupSolver, error: MemoryError
 ) -> NotEnoughMemory:
-    """What to say when memory ran out in spite of the plan."""
+    """The error for an allocation that failed in spite of the plan."""
     if isinstance(error, NotEnoughMemory):
         return error
-    room = available_memory() or 0.0
+    budget = available_memory() or 0.0
     if screen is None:
         return NotEnoughMemory(
-            f"The scan of the covariances found more pairs than fit into memory, of which {readable_bytes(room)} are "
+            f"The scan of the covariances found more pairs than fit into memory, of which {readable_bytes(budget)} are "
             "left: raise lambda1, or use a machine with more memory."
         )
     needed = _memory_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
-    return _refusal(problem, screen, method, max(needed, room), room)
+    return _memory_error(problem, screen, method, max(needed, budget), budget)
 
 
-def _refusal(problem: JointProblem, screen: Screen, method: GroupSolver, needed: float, room: float) -> NotEnoughMemory:
+def _memory_error(
+    problem: JointProblem, screen: Screen, method: GroupSolver, needed: float, budget: float
+) -> NotEnoughMemory:
     return NotEnoughMemory(
         f"Solving blocks of up to {screen.partition.largest} variables needs about {readable_bytes(needed)}, and "
-        f"{readable_bytes(room)} are available: {_what_would_fit(problem, screen, method, room)}use a machine with "
-        f"more memory, or raise {argument('max_memory')} if you know better."
+        f"{readable_bytes(budget)} are available: {_fitting_penalties(problem, screen, method, budget)}use a machine "
+        f"with more memory, or raise {argument('max_memory')} if you know better."
     )
 
 
 def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool) -> float:
-    """Bytes needed at the peak, at least: big groups do without their blocks if they may."""
+    """Lower estimate of the peak bytes: large groups are solved out of core if `may_be_big`."""
     blocks = partition.class_blocks
     big = may_be_big & (blocks.group_largest > tuning.BATCHED_BLOCK)
     memory = group_memory(blocks, method, dense_groups(blocks, pairs), big)
-    return float(work_memory(blocks, method, memory)[0]) + _around(partition, pairs)
+    return float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs)
 
 
-def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, room: float) -> str:
-    """Smallest multiple of the penalties whose first partition fits, in words; empty where there is none."""
+def _fitting_penalties(problem: JointProblem, screen: Screen, method: GroupSolver, budget: float) -> str:
+    """Sentence with the smallest multiple of the penalties whose first partition fits; empty if there is none."""
     pairs, penalty, big = screen.pairs, problem.penalty, may_be_big(problem, method.name)
     if pairs is None or penalty.scale == 0:
         return ""
 
     def fitting(factor: float) -> Partition | None:
-        at = penalty.times(factor)
-        partition = screen.first_partition_at(at)
-        found = pairs.at(at)
-        fits = partition is not None and _memory_of(partition, found, method, big) <= room
+        scaled = penalty.times(factor)
+        partition = screen.first_partition_at(scaled)
+        table = pairs.at(scaled)
+        fits = partition is not None and _memory_of(partition, table, method, big) <= budget
         return partition if fits else None
 
     low, high = 1.0, 2.0
@@ -275,8 +277,8 @@ def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, 
         return ""
     for _ in range(12):
         middle = 0.5 * (low + high)
-        found = fitting(middle)
-        low, high, best = (middle, high, best) if found is None else (low, middle, found)
+        partition_at_middle = fitting(middle)
+        low, high, best = (middle, high, best) if partition_at_middle is None else (low, middle, partition_at_middle)
     would_fit = penalty.times(high).parameters()
     raised = ", ".join(f"{name}={would_fit[name]:.4g}" for name in ("lambda1", "lambda2"))
     return f"raise the penalties to {raised} (blocks of up to {best.largest} variables), "
@@ -284,7 +286,7 @@ def _what_would_fit(problem: JointProblem, screen: Screen, method: GroupSolver, 
 
 @cache
 def _factorization_rate() -> float:
-    """b^3 of Cholesky factorization with inversion per second on this machine, measured once."""
+    """Speed of Cholesky factorization and inversion on this machine, in b^3 per second; measured once."""
     b, best = 400, np.inf
     matrix = np.eye(b) + 0.5 / b
     with single_threaded_blas():

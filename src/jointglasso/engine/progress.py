@@ -1,4 +1,4 @@
-"""Progress of a solve over all its groups and rounds: history, callback, the wish to stop, and seconds by stage."""
+"""Progress of a solve over all groups and rounds: history, callback, stop requests, and seconds by stage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jointglasso.solution import Callback, Iteration
 
 
 class Control:
-    """What one solve has in hand over all its rounds: the history so far, the caller's callback, the wish to stop."""
+    """State of one solve over all rounds: its history, the user's callback, and whether a stop was requested."""
 
     def __init__(self, callback: Callback | None, *, return_on_interrupt: bool) -> None:
         self._callback = callback
@@ -27,7 +27,7 @@ class Control:
         """None, "callback" or "interrupt"."""
 
     def tell(self, iteration: Iteration) -> None:
-        """Call the callback; a true answer, or an interrupt that is to be obeyed quietly, stops the solve."""
+        """Call the callback; a true return value, or an interrupt with ``on_interrupt="return"``, stops the solve."""
         if self._callback is None:
             return
         try:
@@ -39,15 +39,16 @@ class Control:
                 raise
 
     def stop(self, cause: str) -> None:
-        """Ask all running solvers to stop after their current iteration."""
+        """Request all running solvers to stop after their current iteration."""
         self.stopped_by = self.stopped_by or cause
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Turn Ctrl-C into a wish to stop, so that solvers end between two iterations with what they have.
+        """Context in which Ctrl-C requests a stop, so that solvers return their iterate after the current iteration.
 
-        Only where the caller asked for it, and only in the main thread, which alone receives signals. A second Ctrl-C
-        interrupts at once. Where Ctrl-C is ignored, as in the background jobs of a script, other signals can still ask.
+        Active only with ``on_interrupt="return"`` and in the main thread, which receives the signals. A second Ctrl-C
+        raises KeyboardInterrupt. If SIGINT was ignored before, as in background jobs of a script, it stays ignored, but
+        other signals that are forwarded to this handler still request a stop.
         """
         if not self._return_on_interrupt or threading.current_thread() is not threading.main_thread():
             yield
@@ -68,22 +69,22 @@ class Control:
 
 
 class Progress:
-    """Adds up what the work items of one round report into the state of the whole problem.
+    """Objective and gap of the full problem, summed over the reports of the tasks of one round.
 
-    Items not started yet count with the objective of their diagonal start; the gap of the whole is known once every
-    item has reported one. Items may report from several threads.
+    Tasks that have not started count with the objective of their diagonal start; the total gap is known once every task
+    has reported one. Thread-safe.
     """
 
     def __init__(
         self,
         control: Control,
-        settled: float,
+        isolated_objective: float,
         starts: Sequence[float],
         groups: Sequence[int],
         costs: Sequence[float],
     ) -> None:
         self._control = control
-        self._settled = settled
+        self._isolated_objective = isolated_objective
         self._objective = list(starts)
         self._gap: list[float] = [math.inf] * len(starts)
         self._groups = list(groups)
@@ -92,7 +93,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def report(self, item: int, objective: float, gap: float | None) -> bool:
-        """Record one iteration of an item; true asks the solver to stop."""
+        """Record one iteration of a task; returns whether the solver should stop."""
         with self._lock:
             if math.isfinite(objective):
                 self._objective[item] = objective
@@ -101,7 +102,7 @@ class Progress:
             total = math.fsum(self._gap) if gap is not None else math.inf
             iteration = Iteration(
                 number=len(self._control.history) + 1,
-                objective=self._settled + math.fsum(self._objective),
+                objective=self._isolated_objective + math.fsum(self._objective),
                 gap=total if math.isfinite(total) else None,
                 seconds=time.perf_counter() - self._control.began,
                 **self._done_so_far(),
@@ -111,7 +112,7 @@ class Progress:
         return self._control.stopped_by is not None
 
     def finish(self, item: int) -> None:
-        """Count the groups of a finished item as done, and tell the callback."""
+        """Count the groups of a finished task as done, and call the callback."""
         with self._lock:
             self._done[item] = True
             if self._control.history:
@@ -142,7 +143,7 @@ class Clock:
             self.seconds[name] += time.perf_counter() - began
 
     def move(self, source: str, target: str, seconds: float) -> None:
-        """Count time measured inside one stage towards another."""
+        """Reassign seconds from one stage to another."""
         moved = min(seconds, self.seconds[source])
         self.seconds[source] -= moved
         self.seconds[target] += moved

@@ -1,4 +1,4 @@
-"""From the gaps of the groups to the certificate of the whole problem."""
+"""The certificate of the full problem, from the duality gaps of the groups."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solution import Certificate
 
-#: Relative rounding of NumPy's pairwise sums of logarithms.
+#: Relative rounding error of NumPy's pairwise sums of logarithms.
 _SUMS = 32 * float(np.finfo(np.float64).eps)
 
 
 def certify(
     problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome], screen: Screen
 ) -> tuple[list[Outcome], Certificate]:
-    """Add up the groups' gaps; entries outside the blocks are proved zero by the screen, if that is proved right.
+    """Sum the gaps of the groups; entries outside the blocks are certified zeros if the screening is certified.
 
-    The outcomes come back with what the certificate proves about their entries.
+    Also returns the outcomes, updated with the edges that the certificate proves.
     """
-    doubtful = screen.ties()
+    n_uncertified = screen.ties()
     if not all(outcome.proved for outcome in outcomes):
-        outcomes = _bound_whole(problem, runner, outcomes)
+        outcomes = _bound_full_problem(problem, runner, outcomes)
         if not np.isfinite([o.gap.sum() for o in outcomes]).all():
-            outcomes = _bound_safely(problem, outcomes, screen)
-        doubtful += screen.doubtful_cuts()
+            outcomes = _bound_on_safe_partition(problem, outcomes, screen)
+        n_uncertified += screen.doubtful_cuts()
     inside = sum(o.n_entries for o in outcomes)
     present, absent = sum(o.n_present for o in outcomes), sum(o.n_absent for o in outcomes)
-    cut = _n_places(problem) - inside
-    doubtful = min(doubtful, cut)  # some may be counted twice
+    cut = _n_possible_edges(problem) - inside
+    n_uncertified = min(n_uncertified, cut)  # some may be counted twice
     group_gaps = np.zeros(runner.blocks.n_groups)
     for outcome in outcomes:
-        # The objective may be as much too small as the dual value too large.
+        # The objective may be too small by its rounding error, and the dual value too large by as much.
         group_gaps[runner.groups[outcome.number]] = outcome.gap + 2.0 * outcome.rounding
     objective = runner.settled + math.fsum(float(o.objective.sum()) for o in outcomes)
     rounding = math.fsum(float(o.rounding.sum()) for o in outcomes) + _rounding_of_sums(problem, outcomes)
@@ -56,56 +56,56 @@ def certify(
         group_gaps=group_gaps[runner.blocks.by_cost],
         unit=problem.unit,
         edges_present=present,
-        edges_absent=absent + cut - doubtful,
-        edges_undetermined=inside - present - absent + doubtful,
+        edges_absent=absent + cut - n_uncertified,
+        edges_undetermined=inside - present - absent + n_uncertified,
     )
     return outcomes, certificate
 
 
-def _n_places(problem: JointProblem) -> int:
-    """Number of places for an edge: pairs of the variables that a class has, added up over the classes."""
+def _n_possible_edges(problem: JointProblem) -> int:
+    """Number of possible edges: pairs of variables present in a class, summed over the classes."""
     source, absent = problem.source, absent_of(problem.source)
     lacking = [0] * source.n_classes if absent is None else absent.sum(axis=1).tolist()
     return sum((source.n_variables - n) * (source.n_variables - n - 1) // 2 for n in lacking)
 
 
 def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:
-    """Bound on the rounding of the variables that are alone in their class, and of the sum over the groups."""
+    """Bound on the rounding error of the objective of the singletons, and of the sum over the groups."""
     terms = sum(float(np.abs(o.objective).sum()) for o in outcomes)
     for k, weight in enumerate(problem.weights):
         terms += weight * float((1.0 + np.abs(np.log(problem.optimal_variance(k)))).sum())
     return _SUMS * float(terms)
 
 
-def _bound_whole(problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome]) -> list[Outcome]:
-    """Bounds of the whole problem by a dual point over all classes, without any proof about the cuts.
+def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome]) -> list[Outcome]:
+    """Bounds of the full problem from a dual point over all classes, without certified screening.
 
-    Where a class that has cut a pair should have a dual point of zero and has not, this *leaks* into the gap, and ties
-    the groups together: only the gap of the whole bounds anything about single entries.
+    A non-zero dual entry at a screened-out position is infeasible. It is charged to the gap to second order and couples
+    the groups: only the total gap then bounds single entries.
     """
     gaps: list[FloatArray] = []
-    leaks: list[Leaks] = []
-    at_hand: list[tuple[AnyOpened, Bounds] | None] = []  # where blocks are kept anyway; not all of them would fit
+    infeasible: list[Leaks] = []
+    cached: list[tuple[AnyOpened, Bounds] | None] = []  # None if the blocks are not in memory: not all would fit
     for outcome, opened in zip(outcomes, runner.reopen(outcomes), strict=True):
-        bounds, leaking = _bounds_with_cuts(problem, opened)
-        at_hand.append(None if outcome.opened is None else (opened, bounds))
+        bounds, infeasibility = _bounds_with_cuts(problem, opened)
+        cached.append(None if outcome.opened is None else (opened, bounds))
         gaps.append(bounds.gap)
-        leaks.append(leaking)
-    gaps = _with_leaks(problem, outcomes, gaps, leaks)
+        infeasible.append(infeasibility)
+    gaps = _with_leaks(problem, outcomes, gaps, infeasible)
     total = math.fsum(float(gap.sum()) for gap in gaps)
-    weakened = []
-    for outcome, gap, kept in zip(outcomes, gaps, at_hand, strict=True):
-        if kept is None:
+    updated = []
+    for outcome, gap, blocks_and_bounds in zip(outcomes, gaps, cached, strict=True):
+        if blocks_and_bounds is None:
             opened = next(runner.reopen([outcome]))
-            kept = opened, _bounds_with_cuts(problem, opened)[0]
-        weakened.append(_with_radius(problem, outcome, kept[0], gap, kept[1].dual, total))
-    return weakened
+            blocks_and_bounds = opened, _bounds_with_cuts(problem, opened)[0]
+        updated.append(_with_radius(problem, outcome, blocks_and_bounds[0], gap, blocks_and_bounds[1].dual, total))
+    return updated
 
 
-def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen) -> list[Outcome]:
-    """Bounds far from the optimum: on blocks that are safe to cut, where a dual point can always be found.
+def _bound_on_safe_partition(problem: JointProblem, outcomes: list[Outcome], screen: Screen) -> list[Outcome]:
+    """Bounds for iterates far from the optimum, on a statically screened partition, which has a feasible dual point.
 
-    The gap of all that lies in them is shared out evenly among the groups. Left undone where these blocks are big.
+    Its total gap is divided equally among the groups. Skipped if its blocks are large.
     """
     blocks = screen.safe_partition().class_blocks
     if float((blocks.sizes.astype(float) ** 2).sum()) > tuning.SAFE_ENTRIES:
@@ -113,8 +113,8 @@ def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen
     system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
     theta = np.zeros(system.S.shape)
     theta[system.diagonal] = 1.0 / system.optimal_variance(problem.diagonal_penalty)
-    nobody: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
-    precision = sparse_matrices(problem, [o.nonzeros for o in outcomes], nobody)[0]
+    no_singletons: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
+    precision = sparse_matrices(problem, [o.nonzeros for o in outcomes], no_singletons)[0]
     inside = flat_from_precisions(system, precision, problem.source.n_variables)
     theta = np.where(inside != 0.0, inside, theta)
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
@@ -124,34 +124,34 @@ def _bound_safely(problem: JointProblem, outcomes: list[Outcome], screen: Screen
 
 
 def _with_leaks(
-    problem: JointProblem, outcomes: list[Outcome], gaps: list[FloatArray], leaks: list[Leaks]
+    problem: JointProblem, outcomes: list[Outcome], gaps: list[FloatArray], infeasible: list[Leaks]
 ) -> list[FloatArray]:
-    """Gaps of the groups with what leaks between the blocks of a class.
+    """Gaps of the groups, increased by the dual infeasibility between the blocks of each class.
 
-    Let D be Theta^(1/2) R Theta^(1/2) of a class without its leaks, block-diagonal, and E what they add to it, between
-    blocks. The gap is the sum of f(m) = m - log(1 + m) over the eigenvalues m of D + E; its derivative at D along E
-    vanishes, and its second derivative is at most (1 - |D + t E|)^-2. No eigenvalue of D lies below -s, s from the gaps
-    (`gap_radii`), so that the gap grows by no more than |E|^2 / 2 / (1 - s - |E|)^2, and |E| is at most the sum over
-    the leaks of sqrt(2 theta_ii theta_jj) times their size.
+    Let D = Theta^(1/2) R Theta^(1/2) be the block-diagonal residual of a class, and E the contribution of the
+    infeasible entries, which lie between blocks. The gap is the sum of f(m) = m - log(1 + m) over the eigenvalues m of
+    D + E; its derivative at D along E vanishes, and its second derivative is at most (1 - |D + t E|)^-2. No eigenvalue
+    of D is below -s, with s from the gaps (`gap_radii`), so that the gap grows by at most |E|^2 / 2 / (1 - s - |E|)^2.
+    |E| is at most the sum over the infeasible entries of sqrt(2 theta_ii theta_jj) times their absolute value.
     """
     diagonal = 1.0 / np.stack([problem.optimal_variance(k) for k in range(problem.source.n_classes)])
     for outcome in outcomes:
         n = outcome.nonzeros
-        own = n.row == n.column
-        diagonal[n.block_class[own], n.row[own]] = n.value[own]
-    sizes = [np.abs(e.value) * np.sqrt(2.0 * diagonal[e.cls, e.i] * diagonal[e.cls, e.j]) for e in leaks]
+        on_diagonal = n.row == n.column
+        diagonal[n.block_class[on_diagonal], n.row[on_diagonal]] = n.value[on_diagonal]
+    sizes = [np.abs(e.value) * np.sqrt(2.0 * diagonal[e.cls, e.i] * diagonal[e.cls, e.j]) for e in infeasible]
     largest = max((float(gap.max(initial=0.0)) for gap in gaps), default=0.0)
     gaps = [gap.copy() for gap in gaps]
     for k, weight in enumerate(problem.weights):
-        norm = math.fsum(float(size[e.cls == k].sum()) for size, e in zip(sizes, leaks, strict=True))
+        norm = math.fsum(float(size[e.cls == k].sum()) for size, e in zip(sizes, infeasible, strict=True))
         if norm == 0.0:
             continue
         _, s = gap_radii(np.array([largest]), np.array([weight]))
-        room = 1.0 - float(s[0]) - norm
-        more = weight * 0.5 * (norm / room) ** 2 * (1.0 + 1e-9) if room > 0.0 else np.inf
-        for gap, size, e in zip(gaps, sizes, leaks, strict=True):
-            here = e.cls == k
-            np.add.at(gap, e.group[here], more * (size[here] / norm))
+        slack = 1.0 - float(s[0]) - norm
+        increase = weight * 0.5 * (norm / slack) ** 2 * (1.0 + 1e-9) if slack > 0.0 else np.inf
+        for gap, size, e in zip(gaps, sizes, infeasible, strict=True):
+            of_class = e.cls == k
+            np.add.at(gap, e.group[of_class], increase * (size[of_class] / norm))
     return gaps
 
 
@@ -163,7 +163,7 @@ def _with_radius(
     dual: FloatArray,
     radius: float,
 ) -> Outcome:
-    """An outcome with the gap of each of its groups, and what a gap of the whole proves about its entries."""
+    """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
     if isinstance(opened, OpenedBig):
         return opened.with_radius(outcome, gap, radius)
     system, theta = opened.system, opened.theta
@@ -182,16 +182,16 @@ def _with_radius(
 
 
 def _bounds_with_cuts(problem: JointProblem, opened: AnyOpened) -> tuple[Bounds, Leaks]:
-    """Bounds of the groups by the part of a dual point over all classes that lies in them, and the rest: its leaks."""
+    """Bounds of the groups from a dual point over all classes, and its infeasibility at screened-out entries."""
     if isinstance(opened, OpenedBig):
         return opened.with_cuts()
     system, theta, bounds = opened.system, opened.theta, opened.bounds
     if opened.cuts is None:
         return bounds, NO_LEAKS
-    entries, values, leaks = opened.cuts.subgradient(theta, bounds)
-    if not len(leaks.value) and opened.cuts.holds_already(bounds, entries, values):
-        return bounds, leaks
+    entries, values, infeasible = opened.cuts.subgradient(theta, bounds)
+    if not len(infeasible.value) and opened.cuts.holds_already(bounds, entries, values):
+        return bounds, infeasible
     bounds = bound_groups(
         system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, instead=(entries, values)
     )
-    return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), leaks
+    return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), infeasible

@@ -1,4 +1,4 @@
-"""How much memory pieces of work take, and what that leaves."""
+"""Memory estimates of tasks, and the memory budget of a solve."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ from jointglasso.solvers import ADMM, GroupSolver
 
 @dataclass(frozen=True)
 class Room:
-    """What a solve may do with the memory there is."""
+    """Concurrency and storage that the available memory permits."""
 
     n_jobs: int | None = None
-    """Pieces of work at a time."""
+    """Number of concurrent tasks."""
     kept_entries: float = tuning.KEPT_ENTRIES
-    """Entries of solved blocks that may be kept at hand."""
+    """Number of entries of solved blocks that may stay in memory."""
     for_admm: bool = True
-    """Whether a big group that Newton's method finds hard may be handed to ADMM, which takes twice the memory."""
+    """Whether a large group on which Newton's method is slow may be solved by ADMM, which takes twice the memory."""
     for_blocks: bool = True
     """Whether the blocks of every group fit in double precision."""
 
 
-#: More than anybody needs.
+#: No memory limit.
 AMPLE = Room()
 
 
 def group_memory(
     blocks: ClassBlocks, method: GroupSolver, dense: BoolArray | bool, big: BoolArray | bool = False
 ) -> FloatArray:
-    """Bytes needed while each group is solved.
+    """(G,): bytes needed to solve each group.
 
-    `dense` ones are left to ADMM where the method does so, `big` ones are solved without their blocks.
+    `dense` groups are solved by ADMM if the method is "auto", `big` groups out of core.
     """
-    own = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # a method of somebody else may not know
-    per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, own)
+    bytes_per_entry = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # absent in user-defined solvers
+    per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, bytes_per_entry)
     return np.asarray(np.where(big, tuning.BIG_BYTES, per_entry) * blocks.group_area)
 
 
 def work_memory(blocks: ClassBlocks, method: GroupSolver, memory: FloatArray) -> FloatArray:
-    """Bytes needed for each piece of work, largest first, from those of its groups."""
+    """Bytes needed by each task, in decreasing order, from the `memory` (G,) of its groups."""
     if blocks.n_groups == 0:
         return np.zeros(1)
     pieces = work_items(blocks, together=method.lockstep)
     return np.sort([float(memory[groups].sum()) for groups in pieces])[::-1]
 
 
-def share_out(pieces: FloatArray, n_jobs: int, room: float) -> tuple[int, float]:
-    """How many pieces of work, one at least, fit side by side, and the bytes that are left over."""
+def share_out(pieces: FloatArray, n_jobs: int, available: float) -> tuple[int, float]:
+    """Number of tasks, at least one, that fit into memory concurrently, and the remaining bytes."""
     needed = np.cumsum(pieces)[: max(1, n_jobs)]
-    jobs = max(1, int((needed <= room).sum()))
-    return jobs, room - float(needed[jobs - 1])
+    jobs = max(1, int((needed <= available).sum()))
+    return jobs, available - float(needed[jobs - 1])
 
 
-def kept_entries(left: float) -> float:
-    """Entries of solved blocks for which so many bytes are enough."""
-    return min(tuning.KEPT_ENTRIES, max(0.0, left) / tuning.KEPT_BYTES)
+def kept_entries(free_bytes: float) -> float:
+    """Number of entries of solved blocks that fit into `free_bytes`."""
+    return min(tuning.KEPT_ENTRIES, max(0.0, free_bytes) / tuning.KEPT_BYTES)
 
 
 def dense_groups(blocks: ClassBlocks, pairs: PairTable | None) -> BoolArray:
-    """Groups most of whose pairs are strong, so that they may be left to ADMM; all, where nothing was scanned."""
+    """(G,): groups with most pairs outside the dual ball, which may be solved by ADMM; all groups without a scan."""
     if pairs is None:
         return np.ones(blocks.n_groups, dtype=bool)
     shape = int(blocks.block_class.max(initial=0)) + 1, pairs.n_variables
@@ -77,5 +77,5 @@ def dense_groups(blocks: ClassBlocks, pairs: PairTable | None) -> BoolArray:
         group[together] = blocks.group[of_class[i[together]]]
     n_strong = np.bincount(group[group >= 0], minlength=blocks.n_groups)
     largest = blocks.group_largest
-    n_pairs = np.maximum(largest * (largest - 1) // 2, 1)  # there are more where classes have different blocks
+    n_pairs = np.maximum(largest * (largest - 1) // 2, 1)  # a lower bound if blocks differ between classes
     return np.asarray((n_strong > tuning.DENSE_SHARE * n_pairs) & (largest >= tuning.DENSE_BLOCK))

@@ -1,4 +1,4 @@
-"""Solving all groups of one partition, piece of work by piece, until their gaps add up; and how that ended."""
+"""Solution of all groups of one partition, task by task, to a total gap within the tolerance; and the solve status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from jointglasso.solvers import GroupSolver
 
 @dataclass(frozen=True)
 class Options:
-    """How to solve: everything that does not change the problem."""
+    """Options of a solve that do not change the problem."""
 
     method: GroupSolver
     tol: float
@@ -38,38 +38,38 @@ class Options:
     max_memory: float | None = None
     checkpoint: Checkpoint | None = None
     executor: Executor | None = None
-    """Who does the pieces of work; None for threads."""
+    """Executor of the tasks; None for threads."""
 
 
 class GroupRunner:
-    """Solves the groups of one partition; `settled` is the objective of what is solved in closed form outside them."""
+    """Solves the groups of one partition; `isolated_objective` is the closed-form objective of the singletons."""
 
     def __init__(
         self,
         problem: JointProblem,
         blocks: ClassBlocks,
-        settled: float,
+        isolated_objective: float,
         options: Options,
-        waiting: WaitingPairs | None,
+        deferred: WaitingPairs | None,
         warm_start: WarmStart | None,
-        room: Room = AMPLE,
+        memory: Room = AMPLE,
     ) -> None:
-        self.room, self.blocks, self.settled, self.options = room, blocks, settled, options
+        self.room, self.blocks, self.settled, self.options = memory, blocks, isolated_objective, options
         self.covariance_seconds, self.n_iter = 0.0, 0
         self.shared = Shared(
-            problem, options.method, options.tol, waiting, warm_start, options.checkpoint,
-            room_for_admm=room.for_admm, room_for_blocks=room.for_blocks,
+            problem, options.method, options.tol, deferred, warm_start, options.checkpoint,
+            room_for_admm=memory.for_admm, room_for_blocks=memory.for_blocks,
         )  # fmt: skip
         self.groups = work_items(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
-        self.start_objective = settled + float(starts.sum())
+        self.start_objective = isolated_objective + float(starts.sum())
         item_starts = [float(starts[groups].sum()) for groups in self.groups]
         self.items = self._items(item_starts)
         costs = [float(blocks.group_cost[groups].sum()) for groups in self.groups]
-        self.progress = Progress(options.control, settled, item_starts, [len(g) for g in self.groups], costs)
+        self.progress = Progress(options.control, isolated_objective, item_starts, [len(g) for g in self.groups], costs)
 
     def _items(self, starts: Sequence[float]) -> list[Item]:
-        shares, area, kept = gap_shares(self.blocks), self.blocks.group_area, 0.0
+        shares, area, cached_entries = gap_shares(self.blocks), self.blocks.group_area, 0.0
         items = []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             blocks = self.blocks.select(groups)
@@ -81,13 +81,13 @@ class GroupRunner:
                 max_iter=self.options.max_iter,
                 saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
             )
-            kept += float(area[groups].sum()) * (tuning.KEPT_OF_BIG if is_big(item, self.shared) else 1.0)
-            stays_open = kept <= self.room.kept_entries and self.options.executor is None
+            cached_entries += float(area[groups].sum()) * (tuning.KEPT_OF_BIG if is_big(item, self.shared) else 1.0)
+            stays_open = cached_entries <= self.room.kept_entries and self.options.executor is None
             items.append(replace(item, stays_open=stays_open))
         return items
 
     def run(self) -> list[Outcome]:
-        """Solve all groups until their gaps add up to no more than the whole problem allows."""
+        """Solve all groups until the sum of their gaps is within the tolerance of the full problem."""
         outcomes = self._run_items()
         while len(outcomes) > 1 and self.n_iter < self.options.max_iter:
             objectives = [float(o.objective.sum()) for o in outcomes]
@@ -97,22 +97,22 @@ class GroupRunner:
             unfinished = any(o.stopped_by != "tolerance" for o in outcomes)
             if gap <= allowed or unfinished or allowed >= self._allowed_gap(self.start_objective):
                 break
-            # The objective at the start, which set the limits, was larger than the optimum turned out to be.
+            # The limits were based on the objective at the start, which was larger than the optimum.
             self.start_objective = objective
-            left = self.options.max_iter - self.n_iter
+            remaining = self.options.max_iter - self.n_iter
             self.items = [
-                replace(item, rest=objective - own, start=outcome.nonzeros, saved=None, max_iter=left)
-                for item, own, outcome in zip(self.items, objectives, outcomes, strict=True)
+                replace(item, rest=objective - value, start=outcome.nonzeros, saved=None, max_iter=remaining)
+                for item, value, outcome in zip(self.items, objectives, outcomes, strict=True)
             ]
             outcomes = self._run_items()
         return outcomes
 
     def _allowed_gap(self, objective: float) -> float:
-        """Gap allowed to the whole problem: `tol` is relative to its objective."""
+        """Gap allowed to the full problem: `tol` is relative to its objective."""
         return self.options.tol * max(self.shared.problem.unit, abs(objective))
 
     def reopen(self, outcomes: Sequence[Outcome]) -> Iterator[AnyOpened]:
-        """The blocks of finished pieces of work, one after another, built again where they were given back."""
+        """The blocks of finished tasks, one after another, rebuilt if they were freed."""
         for outcome in outcomes:
             yield reopen(outcome, self.items[outcome.number], self.shared)
 
@@ -135,7 +135,7 @@ class GroupRunner:
         return outcomes
 
     def _finish(self, number: int, outcome: Outcome) -> Outcome:
-        """Write a result down as soon as it is there, and count it as done."""
+        """Write a result to the checkpoint and count its task as done."""
         if self.options.checkpoint is not None:
             self.options.checkpoint.keep(self.items[number].blocks, outcome)
         self.progress.finish(number)
@@ -158,7 +158,7 @@ def _remedies() -> dict[str, str]:
 
 
 def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], options: Options) -> Status:
-    """The status of a solve, given what ended its pieces of work."""
+    """The status of a solve, from the stopping reasons of its tasks."""
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
     if certificate.relative_gap <= options.tol:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.", code="converged")
@@ -166,6 +166,6 @@ def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], opt
     why = options.control.stopped_by or next(reason for reason in remedies if reason in ended)
     computed = 0.0 if np.isinf(certificate.rounding) else certificate.gap - certificate.rounding
     if why == "tolerance" and certificate.relative(computed) <= options.tol:
-        why = "rounding"  # the solver was content with a gap that rounding makes worthless
+        why = "rounding"  # the solver reached the tolerance, but rounding errors exceed it
     code = "paper_rule" if why == "paper's rule" else why
     return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", remedies[why], code)

@@ -1,4 +1,4 @@
-"""What the gap proves about the same edge in two classes: that its values are equal, or that they differ."""
+"""Certified equalities and differences between the values of an edge in two classes, from the duality gap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jointglasso.solution import Sameness
 
 @dataclass(frozen=True)
 class TieProofs:
-    """Pairs i < j of variables, and which comparisons (m, T) of tied classes are proved as they came out."""
+    """Pairs i < j of variables, and (m, T) which comparisons of neighbouring classes are certified."""
 
     rows: IntArray
     columns: IntArray
@@ -37,13 +37,13 @@ def certain_ties(
     *,
     cuts_proved: bool = True,
 ) -> TieProofs:
-    """Comparisons of tied classes that the gap of their group proves, of the pairs that are not zero.
+    """Comparisons of neighbouring classes that the gap of their group certifies, for the non-zero pairs.
 
-    Values that are equal are proved so already; others differ for certain where their distance is more than how far
-    both may be off. Unless the cuts of a dynamic screen are proved, only pairs that all classes hold count.
+    Equalities are certified in `edges`; two values are certified to differ if their distance exceeds the sum of their
+    radii. Unless the screening is certified, only pairs inside blocks in all classes are considered.
     """
-    tied = penalty.tied_classes
-    if not len(tied):
+    class_pairs = penalty.tied_classes
+    if not len(class_pairs):
         return NO_PROOFS
     nonzero = system.gather(theta) != 0.0
     pairs = np.flatnonzero(np.logical_or.reduceat(nonzero, system.pair_start[:-1])) if len(nonzero) else NO_PROOFS.rows
@@ -51,32 +51,32 @@ def certain_ties(
         pairs = pairs[np.diff(system.pair_start)[pairs] == system.n_classes]
     if not len(pairs):
         return NO_PROOFS
-    at, start = system.entries_of(pairs)
-    row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[at]
-    values, reach, equal = theta[system.upper[at]], edges.reach[at], edges.equal[pairs]
-    # Where a class does not hold a pair its value is zero, for certain; unless it holds it in another group.
-    whole, far, held = (np.zeros((len(pairs), system.n_classes)) for _ in range(3))
-    whole[row, cls], far[row, cls], held[row, cls] = values, reach, 1.0
-    one, two = tied.T
-    distance, reaches = np.abs(whole[:, one] - whole[:, two]), far[:, one] + far[:, two]
-    proved = np.where(distance == 0.0, equal, distance > (1.0 + 1e-12) * reaches)
+    entries, start = system.entries_of(pairs)
+    row, cls = np.repeat(np.arange(len(pairs)), np.diff(start)), system.entry_class[entries]
+    values, radius, equal = theta[system.upper[entries]], edges.reach[entries], edges.equal[pairs]
+    # A screened-out entry is a certified zero, unless the class has the pair in a block of another group.
+    by_class, radii, in_block = (np.zeros((len(pairs), system.n_classes)) for _ in range(3))
+    by_class[row, cls], radii[row, cls], in_block[row, cls] = values, radius, 1.0
+    one, two = class_pairs.T
+    distance, limit = np.abs(by_class[:, one] - by_class[:, two]), radii[:, one] + radii[:, two]
+    proved = np.where(distance == 0.0, equal, distance > (1.0 + 1e-12) * limit)
     if system.same_variables is not None:
         others = np.zeros((system.same_variables[-1] + 1, system.n_classes))
         every = np.repeat(system.same_variables, np.diff(system.pair_start))
         others[every, system.entry_class] = 1.0
-        elsewhere = others[system.same_variables[pairs]] > held
-        proved &= ~(elsewhere[:, one] | elsewhere[:, two])
+        in_other_group = others[system.same_variables[pairs]] > in_block
+        proved &= ~(in_other_group[:, one] | in_other_group[:, two])
     i, j = (ends[pairs] for ends in system.pair_variables)
     return TieProofs(np.minimum(i, j), np.maximum(i, j), proved)
 
 
 def sameness_of(problem: JointProblem, precision: Sequence[Any], proofs: Sequence[TieProofs]) -> Sameness | None:
-    """In which classes each edge of a solution is the same, with what its pieces prove; None unless values can be."""
-    tied = problem.penalty.tied_classes
-    if not len(tied):
+    """Clusters of classes with equal values of each edge, with certified comparisons; None without a fused penalty."""
+    class_pairs = problem.penalty.tied_classes
+    if not len(class_pairs):
         return None
-    found = Sameness.of(precision, tied, absent_of(problem.source))
+    result = Sameness.of(precision, class_pairs, absent_of(problem.source))
     for piece in proofs:
         if len(piece.rows):
-            found = found.with_proofs(piece.rows, piece.columns, piece.proved)
-    return found
+            result = result.with_proofs(piece.rows, piece.columns, piece.proved)
+    return result

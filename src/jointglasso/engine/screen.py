@@ -1,4 +1,4 @@
-"""The screen of one solve: a static partition, or a dynamic one that grows until the solution passes the check."""
+"""The partition of one solve: static, or dynamic and merged until the solution satisfies the KKT conditions."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _EPS = float(np.finfo(np.float64).eps)
 def scan_on(
     executor: Executor | None, problem: JointProblem, penalty: PairPenalty, *, strong_only: bool = False
 ) -> PairTable:
-    """Scan the covariances of a problem here, or on workers that keep the samples while the pieces come and go."""
+    """Scan the covariances of a problem in this process, or on remote workers to which the samples are broadcast."""
 
     def share(function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
         return map_work(Work(function, items, shared), executor)
 
-    given = problem.source, penalty, problem.weights, problem.pair_weights
-    return scan_pairs(*given, strong_only=strong_only, share=share if hasattr(executor, "hold") else None)
+    arguments = problem.source, penalty, problem.weights, problem.pair_weights
+    return scan_pairs(*arguments, strong_only=strong_only, share=share if hasattr(executor, "hold") else None)
 
 
 class Screen:
-    """The current partition of a problem; `pairs` is the scan of its covariances, where that was done before."""
+    """The current partition of a problem; `pairs` is the scan of its covariances, if already done."""
 
     def __init__(
         self, problem: JointProblem, rule: str, pairs: PairTable | None = None, executor: Executor | None = None
@@ -65,11 +65,11 @@ class Screen:
 
     @property
     def waiting(self) -> WaitingPairs | None:
-        """Pairs above the threshold of a class that has cut them; None unless the screen is dynamic."""
+        """Deferred pairs: above the threshold of a class in which they are screened out; None if static."""
         return None if self.dynamic is None else self.dynamic.waiting
 
     def merge(self, violated: Sequence[Violated]) -> bool:
-        """Merge the pairs that failed the check, each in the classes that it names; whether there were any."""
+        """Merge pairs that violate the optimality conditions, each in its classes; returns whether there were any."""
         if self.dynamic is None or not violated:
             return False
         i, j, classes = (np.concatenate(part) for part in zip(*violated, strict=True))
@@ -78,22 +78,23 @@ class Screen:
         return bool(len(i))
 
     def doubtful_cuts(self) -> int:
-        """Entries cut by the dynamic screen but not by a rule whose cuts need no check."""
+        """Number of entries that dynamic screening removed, but a static rule would not."""
         if self.dynamic is None:
             return 0
         return _n_inside(self.safe_partition(), self.pair_weights) - _n_inside(self.partition, self.pair_weights)
 
     def safe_partition(self) -> Partition:
-        """Partition of a rule whose cuts need no check."""
+        """Partition of a static rule, which needs no recheck."""
         if self.dynamic is None:
             return self.partition
         rule = "global" if self.penalty.by_class else "hybrid"
         return partition_of_pairs(rule, self.dynamic.pairs, self.penalty).isolating(self.absent)
 
     def ties(self) -> int:
-        """Entries that were cut although rounding alone kept their pair inside the dual ball: not proved to be zero.
+        """Number of borderline entries: screened out, but within a rounding error of the boundary of the dual ball.
 
-        Scaling the covariances of a pair up by a few units of the last place is more than rounding can do to them.
+        They are not certified to be zero. Scaling the covariances by a few units in the last place bounds the rounding
+        error.
         """
         pairs, penalty = self.pairs, self.penalty
         if pairs is None:
@@ -101,13 +102,13 @@ class Screen:
         weak = np.flatnonzero(~pairs.strong)
         raised = pairs.weighted[weak] * (1.0 + (8.0 + self.partition.n_classes) * _EPS)
         factor = pairs.factor[weak] if len(pairs.factor) else pairs.factor
-        tied = penalty.strong(raised, factor)
-        factor = factor[tied] if len(factor) else factor
-        i, j, labels = pairs.rows[weak[tied]], pairs.columns[weak[tied]], self.partition.labels
-        return int((penalty.above(raised[tied], factor) & (labels[:, i] != labels[:, j]).T).sum())
+        borderline = penalty.strong(raised, factor)
+        factor = factor[borderline] if len(factor) else factor
+        i, j, labels = pairs.rows[weak[borderline]], pairs.columns[weak[borderline]], self.partition.labels
+        return int((penalty.above(raised[borderline], factor) & (labels[:, i] != labels[:, j]).T).sum())
 
     def first_partition_at(self, penalty: PairPenalty) -> Partition | None:
-        """Partition with which a solve at a larger penalty would begin; None where nothing is screened."""
+        """First partition of a solve at a larger penalty; None without screening."""
         if self.pairs is None:
             return None
         rule = "strong" if self.rule == "dynamic" else self.rule

@@ -1,7 +1,7 @@
-"""One piece of work as a value: some independent groups, checked and solved by a function that can be called anywhere.
+"""Solution of one task: some independent groups, built, validated, solved and rechecked by a top-level function.
 
-`solve_item` needs nothing but its two arguments, and what it returns is light. Both ways can be pickled, so that a
-thread, another process or another machine may do it; `narrow.py` leaves of what all pieces share only what one needs.
+`solve_item` depends on its arguments only, and its result is small. Both can be pickled, so that a thread, another
+process or another machine can run it; `narrow.py` reduces the shared data to what one task needs.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from jointglasso.solvers.base import diagonal_start
 from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
 
 
-def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
-    """Build the blocks of a piece of work, solve them, see what that proves, and let the blocks go.
+def solve_item(item: Item, shared: Shared, progress: Tell = unheard) -> Outcome:
+    """Build the blocks of a task, solve them, certify the result, and free the blocks.
 
-    `tell(objective, gap)` hears of every iteration; if it answers with true, now or when asked with no news, the solve
-    ends with what it has.
+    `progress(objective, gap)` is called after every iteration, and `progress()` at other times; if it returns True, the
+    solve ends with the current iterate.
     """
     began = time.perf_counter()
     if is_big(item, shared):
-        outcome = solve_big_item(item, shared, tell)
+        outcome = solve_big_item(item, shared, progress)
         if outcome.stopped_by != "rounding" or not shared.room_for_blocks:
             return outcome
         item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, item.max_iter - outcome.n_iter))
-    system, cuts = build(item, shared)
+    system, check = build(item, shared)
     built = time.perf_counter()
     require_solvable(shared.problem, system)
-    task, result = _resumed(_task(item, shared, system, tell), item.saved)
+    task, result = _resumed(_task(item, shared, system, progress), item.saved)
     if result is None:
-        result = _unsolved(task) if tell() else shared.method.solve(task)
-    result, bounds, violated, proved = prove_cuts(task, shared.method, result, cuts, tell)
+        result = _unsolved(task) if progress() else shared.method.solve(task)
+    result, bounds, violated, proved = prove_cuts(task, shared.method, result, check, progress)
     present = absent = np.zeros(len(system.upper), dtype=bool)
-    ties = NO_PROOFS
-    if proved:  # otherwise nothing can be said before the gap of the whole is known
+    equalities = NO_PROOFS
+    if proved:  # otherwise single entries can be certified only by the total gap
         edges = certain_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
         present, absent = edges.present, edges.absent
-        ties = certain_ties(system, result.theta, edges, shared.problem.penalty)
+        equalities = certain_ties(system, result.theta, edges, shared.problem.penalty)
     return Outcome(
         number=item.number,
         objective=bounds.objective,
@@ -69,47 +69,47 @@ def solve_item(item: Item, shared: Shared, tell: Tell = unheard) -> Outcome:
         n_entries=len(system.upper),
         n_present=int(present.sum()),
         n_absent=int(absent.sum()),
-        ties=ties,
+        ties=equalities,
         violated=violated,
         proved=proved,
-        opened=Opened(system, result.theta, bounds, cuts) if item.stays_open else None,
+        opened=Opened(system, result.theta, bounds, check) if item.stays_open else None,
         build_seconds=built - began,
         seconds=time.perf_counter() - began,
     )
 
 
 def reopen(outcome: Outcome, item: Item, shared: Shared) -> AnyOpened:
-    """The blocks of a solved piece of work, built again where they were given back."""
+    """The blocks of a solved task, rebuilt if they were freed."""
     if outcome.opened is not None:
         return outcome.opened
     if outcome.is_big:
         return reopen_big(outcome, item, shared)
-    problem, (system, cuts) = shared.problem, build(item, shared)
+    problem, (system, check) = shared.problem, build(item, shared)
     theta = outcome.nonzeros.flat(len(system.S))
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
     bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
-    return Opened(system, theta, bounds, cuts)
+    return Opened(system, theta, bounds, check)
 
 
 def build(item: Item, shared: Shared) -> tuple[BlockSystem, Cuts | None]:
-    """Blocks of a piece of work, and what a dynamic screen has cut of their pairs."""
-    problem, waiting = shared.problem, shared.waiting
+    """Blocks of a task, and the check of their screened-out entries (None for static screening)."""
+    problem, deferred = shared.problem, shared.waiting
     system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, cores_here())
-    if waiting is None:
+    if deferred is None:
         return system, None
     if problem.penalty.by_class:  # the classes of a pair may belong to several groups
         i, j = system.pair_variables
         p = problem.source.n_variables
-        keys, wanted = i * p + j, waiting.rows.astype(np.int64) * p + waiting.columns
+        keys, wanted = i * p + j, deferred.rows.astype(np.int64) * p + deferred.columns
         first, last = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
         marks = np.bincount(first, minlength=len(keys) + 1) - np.bincount(last, minlength=len(keys) + 1)
         return system, Cuts(problem, system, np.flatnonzero(np.cumsum(marks)))
-    near = waiting_among(waiting, system.members, problem.source.n_variables)
-    pair = system.find_pairs(waiting.rows[near], waiting.columns[near])
+    candidates = waiting_among(deferred, system.members, problem.source.n_variables)
+    pair = system.find_pairs(deferred.rows[candidates], deferred.columns[candidates])
     return system, Cuts(problem, system, np.unique(pair[pair >= 0]))
 
 
-def _task(item: Item, shared: Shared, system: BlockSystem, tell: Tell) -> SolverTask:
+def _task(item: Item, shared: Shared, system: BlockSystem, progress: Tell) -> SolverTask:
     problem, warm_start = shared.problem, shared.warm_start
     if item.start is not None:
         theta = item.start.flat(len(system.S))
@@ -132,20 +132,20 @@ def _task(item: Item, shared: Shared, system: BlockSystem, tell: Tell) -> Solver
         start=theta,
         warm=item.start is not None or warm_start is not None,
         n_threads=cores_here(),
-        report=tell,
+        report=progress,
         room_for_admm=shared.room_for_admm,
     )
     if shared.checkpoint is None:
         return task
-    nobody = np.zeros(len(system.upper), dtype=bool)
-    pick = partial(Nonzeros.of, system, present=nobody)
+    none_present = np.zeros(len(system.upper), dtype=bool)
+    pick = partial(Nonzeros.of, system, present=none_present)
     return replace(task, keep=shared.checkpoint.snapshots(item.blocks, pick))
 
 
 def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverResult | None]:
-    """Take up what an earlier run has left: its result if that is good enough, else as a start.
+    """Resume from a checkpoint: use it as the result if its gap is within the limit, else as the start.
 
-    What was saved is believed only as far as its gap, computed anew, shows.
+    The gap is recomputed, so that the checkpoint need not be trusted.
     """
     theta = None if saved is None else saved.theta(task.system)
     if saved is None or theta is None:
@@ -159,7 +159,7 @@ def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverR
 
 
 def _unsolved(task: SolverTask) -> SolverResult:
-    """What is left of a piece of work that is not begun any more: its start, with an honest bound."""
+    """Result of a task that is not started because of a stop request: its start, with its duality gap."""
     bounds = bound_groups(task.system, task.start, task.penalty, task.diagonal_penalty, rescue=True)
     return SolverResult(task.start, bounds, 0, "interrupt", ["unsolved"] * task.system.n_groups)
 
@@ -176,16 +176,16 @@ def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
 def require_definite_start(problem: JointProblem, system: BlockSystem, start: FloatArray) -> None:
     """Refuse a warm start that is not symmetric and positive definite."""
     names = problem.source.class_names
-    wild = np.flatnonzero(~np.isfinite(start))
-    if len(wild):
-        block = np.searchsorted(system.offset, wild[0], side="right") - 1
+    nonfinite = np.flatnonzero(~np.isfinite(start))
+    if len(nonfinite):
+        block = np.searchsorted(system.offset, nonfinite[0], side="right") - 1
         raise indefinite_start(names[system.block_class[block]], "finite")
     row, column = system.entry_members()
     root = np.sqrt(np.abs(start[system.diagonal]))
-    apart = np.abs(start[system.upper] - start[system.lower])
-    crooked = np.flatnonzero(apart > 1e-6 * root[row] * root[column])
-    if len(crooked):
-        raise indefinite_start(names[system.block_class[system.entry_block[crooked[0]]]], "symmetric")
+    asymmetry = np.abs(start[system.upper] - start[system.lower])
+    asymmetric = np.flatnonzero(asymmetry > 1e-6 * root[row] * root[column])
+    if len(asymmetric):
+        raise indefinite_start(names[system.block_class[system.entry_block[asymmetric[0]]]], "symmetric")
     start[system.lower] = start[system.upper]
     bad = np.flatnonzero(~factorize(system, start).definite)
     if len(bad):
@@ -195,9 +195,8 @@ def require_definite_start(problem: JointProblem, system: BlockSystem, start: Fl
 def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     """Refuse a class whose S is singular on variables of which neither a pair nor the diagonal is penalised.
 
-    Precision could be piled up there for nothing. Sets of variables with all their pairs unpenalised are looked at, and
-    single pairs; if some pairs of a set are penalised or forbidden, the minimum may or may not exist, and the solver
-    will find out.
+    The objective would be unbounded below. Single pairs are checked, and sets of variables with all pairs unpenalised;
+    if some pairs of a set are penalised or forbidden, the minimum may or may not exist, which the solver detects.
     """
     entries = unpenalised_entries(system, problem.penalty)
     if problem.diagonal_penalty > 0 or not len(entries):
@@ -224,6 +223,6 @@ def _require_definite(problem: JointProblem, system: BlockSystem, members: IntAr
     b = system.size[block]
     S = system.S[system.offset[block] : system.offset[block + 1]].reshape(b, b)[np.ix_(slots, slots)]
     deviation = np.sqrt(np.diagonal(S))
-    # The rank of the correlations: that of the covariances, computed, depends on the units.
+    # Rank of the correlation matrix: the numerical rank of the covariance matrix depends on the units.
     if np.linalg.matrix_rank(S / deviation / deviation[:, None], hermitian=True) < len(members):
         raise no_minimum(problem.source.class_names[system.block_class[block]])

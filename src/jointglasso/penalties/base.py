@@ -1,20 +1,19 @@
-"""What solvers, screening and the certificate ask of a penalty.
+"""The penalty interface used by solvers, screening and the certificate.
 
-A penalty acts on one pair of variables (i, j) at a time, on the vector of its entries over the classes. Two forms of
-argument occur:
+A penalty phi acts on one pair of variables (i, j) at a time, on the K-vector of its entries over the classes. There are
+two forms of argument:
 
-* *entries*: a flat vector, the entries of the classes that hold a pair side by side, with an `Entries` that says where
-  each pair begins and which class an entry belongs to (solvers, certificate). A class that does not hold a pair has a
-  zero there, and may still pull at the others;
-* *rows*: an array (m, K) with a number of every class for each of m pairs (screening, recheck).
+* *entries*: a flat vector of the entries inside blocks, grouped by pair. An `Entries` holds the offset of each pair and
+  the class of each entry (solvers, certificate). A class that has both variables, but in different blocks, has a zero
+  entry there that still enters the coupling term;
+* *rows*: an array (m, K) with one value per class for each of m pairs (screening, recheck).
 
-The paper counts every pair twice (2 sum_{i<j}); so does the objective, not the penalty.
+The factor 2 of the paper's 2 sum_{i<j} belongs to the objective, not to the penalty.
 
-Each pair may have a weight of its own: `factor` holds a finite number v >= 0 for every pair, whose penalty is then
-``v phi``, or is empty (`UNIFORM`) where all weights are 1. Pairs of infinite weight are no unknowns and get no penalty:
-whoever lists pairs leaves them out.
+Pair weights: `factor` holds a finite v >= 0 for every pair, whose penalty is then ``v phi``, or is empty (`UNIFORM`)
+where all weights are 1. Pairs of infinite weight are fixed at zero; callers exclude them from the pair lists.
 
-A penalty is added by a class derived from `PairPenalty`, a module of compiled functions of one pair
+To add a penalty, write a subclass of `PairPenalty`, a module of compiled functions of one pair
 (`kernels/group_pair.py` shows which) and a line in `kernels/pair.py`.
 """
 
@@ -33,18 +32,21 @@ from jointglasso.kernels.pair_types import Entries, Work
 
 Result = TypeVar("Result")
 
-#: Parts into which many pairs are cut, for as many threads as there are.
+#: Number of parts into which long lists of pairs are split for the threads.
 _PARTS = 16
 
-#: No weights: every pair has the penalty as it is.
+#: Empty array: all pair weights are 1.
 UNIFORM: FloatArray = np.empty(0)
 
-#: Classes of the entries, for penalties that treat all classes alike.
+#: Empty array in place of `Entries.cls`, for penalties that are symmetric in the classes.
 ANY_CLASS: IntArray = np.empty(0, dtype=np.int64)
 
 
 def on_cores(function: Callable[[slice, Entries], Result], entries: Entries) -> list[Result]:
-    """Apply a function that releases the interpreter lock to parts of the pairs, on all cores: places, and entries."""
+    """Apply ``function(slice of the flat entries, their Entries)`` to parts of the pairs, on threads.
+
+    `function` must release the interpreter lock.
+    """
     start, cls, factor, n_classes = entries
     if start[-1] < tuning.WORTH_SHARING:
         return [function(slice(0, int(start[-1])), entries)]
@@ -52,40 +54,41 @@ def on_cores(function: Callable[[slice, Entries], Result], entries: Entries) -> 
 
     def one(number: int) -> Result:
         first, last = bounds[number], bounds[number + 1]
-        at = slice(int(start[first]), int(start[last]))
-        labels, weights = cls[at] if len(cls) else cls, factor[first:last] if len(factor) else factor
-        return function(at, Entries(start[first : last + 1] - at.start, labels, weights, n_classes))
+        span = slice(int(start[first]), int(start[last]))
+        labels, weights = cls[span] if len(cls) else cls, factor[first:last] if len(factor) else factor
+        return function(span, Entries(start[first : last + 1] - span.start, labels, weights, n_classes))
 
     return map_on_cores(one, range(_PARTS))
 
 
 class Coupling(NamedTuple):
-    """Between which classes a penalty acts."""
+    """Pairs of classes that a penalty couples."""
 
     ties: BoolArray
-    """(K, K): classes that are compared with one another."""
+    """(K, K): adjacency of the class graph."""
     parts: BoolArray
-    """(K, K): those, and others that a path of them connects."""
+    """(K, K): whether two classes lie in one connected component of the class graph."""
     diagonal: bool = False
-    """Whether their diagonals are compared, too."""
+    """Whether diagonal entries are coupled as well."""
 
 
 class PairPenalty(ABC):
-    """A penalty ``phi`` on the vector of one pair, convex, with its minimum phi(0) = 0."""
+    """A convex penalty ``phi`` on the K-vector of one pair, with its minimum phi(0) = 0."""
 
     name: ClassVar[str]
-    """As `solve` knows it."""
+    """Value of the `penalty` argument of `solve`."""
     offers: ClassVar[frozenset[str]]
-    """What methods can do with it: "prox", "columns", "forest", "newton"; solvers say what they require."""
+    """Operations that the compiled functions support: "prox", "columns", "forest", "newton". A solver lists those that
+    it requires."""
     by_class: ClassVar[bool] = True
-    """Whether it matters which of the classes hold a pair."""
+    """Whether phi depends on which classes the entries belong to; False if it is symmetric in the classes."""
 
     lambda1: float
     """Weight of the L1 part; also the penalty of the diagonal, where it is penalised."""
     lambda2: float
-    """Weight of the part that ties the classes together."""
+    """Weight of the term that couples the classes."""
 
-    # What it is
+    # Properties
 
     @property
     @abstractmethod
@@ -95,78 +98,81 @@ class PairPenalty(ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """Size of the subgradients; zero only if nothing is penalised."""
+        """Magnitude of the subgradients; zero only if nothing is penalised."""
 
     @property
     @abstractmethod
     def ties(self) -> BoolArray | None:
-        """(K, K): classes that are compared with one another; None: all of them."""
+        """(K, K): adjacency of the class graph; None: all classes are coupled."""
 
     @property
     def coupling(self) -> Coupling | None:
-        """Between which classes it acts; None: between all of them, pair by pair."""
+        """Pairs of classes that are coupled; None: all of them, through each pair of variables."""
         if self.ties is None:
             return None
         from jointglasso.kernels.components import components
 
-        part = components(len(self.ties), *(ends.copy() for ends in np.nonzero(self.ties)))
-        return Coupling(self.ties, np.asarray(part[:, None] == part), self.of_diagonal is not None)
+        component = components(len(self.ties), *(ends.copy() for ends in np.nonzero(self.ties)))
+        return Coupling(self.ties, np.asarray(component[:, None] == component), self.of_diagonal is not None)
 
     @property
     def tied_classes(self) -> IntArray:
-        """(T, 2): classes k < l between which values are drawn to be exactly equal; for a group penalty none."""
+        """(T, 2): classes k < l with a non-smooth term in theta_k - theta_l, which makes values exactly equal."""
         return np.empty((0, 2), dtype=np.int64)
 
     def proves(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> tuple[BoolArray, BoolArray]:
-        """Entries that are zero, and `tied_classes` (P, T) that are equal, at every solution within reach."""
-        zero = self.certain_zeros(theta, u, u_reach, theta_reach, entries)
+        """Entries certified to be zero, and (P, T) which of `tied_classes` are certified to be equal.
+
+        The solution lies within `theta_radius` of `theta`, its subgradient within `u_radius` of `u`, entry by entry.
+        """
+        zero = self.certain_zeros(theta, u, u_radius, theta_radius, entries)
         return zero, np.empty((len(entries.start) - 1, 0), dtype=bool)
 
     @property
     def of_diagonal(self) -> PairPenalty | None:
-        """What acts on the K-vector of a diagonal entry, once; None where the diagonals of classes are not compared."""
+        """Penalty on the K-vector of a diagonal entry, counted once; None if diagonal entries are not coupled."""
         return None
 
     @property
     def homogeneous(self) -> bool:
-        """Whether twice the argument costs twice as much."""
+        """Whether phi is positively homogeneous of degree one."""
         from jointglasso.kernels.pair import module_of
 
         return bool(module_of(self.pair).HOMOGENEOUS)
 
-    # Classes that lack a variable (`penalties/panels.py`)
+    # Variables missing from some classes (`penalties/panels.py`)
 
     lacking: ClassVar[bool] = False
-    """Whether classes may lack a pair and that matters to the penalty: it must then be told of each entry."""
+    """Whether the penalty of a pair depends on which classes have both variables; `labels` then encodes that."""
 
     def labels(self, cls: IntArray, i: IntArray, j: IntArray) -> IntArray:
-        """What `Entries.cls` holds of the entries of pairs (i, j) in the classes `cls`."""
+        """Value of `Entries.cls` for entries of pairs (i, j) in the classes `cls`."""
         return cls
 
     def marked(self, rows: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
-        """Rows (m, K) of pairs (i, j), not a number where a class lacks the pair and that matters."""
+        """Rows (m, K) of pairs (i, j), with NaN in classes without both variables if the penalty depends on that."""
         return rows
 
     @abstractmethod
     def threshold(self, k: int) -> float:
-        """A pair that is no larger than this in any class lies in the dual ball."""
+        """Threshold of class k: a pair with ``w |S| <= threshold`` in every class lies in the dual ball."""
 
     @abstractmethod
     def reach(self, n_classes: int) -> float:
-        """Entries no larger than this, in all of `n_classes` classes, are inside the dual ball."""
+        """Largest r with the box ``{|u_k| <= r for all k}`` of `n_classes` classes inside the dual ball."""
 
     @abstractmethod
     def times(self, factor: float) -> PairPenalty:
-        """All coefficients multiplied."""
+        """The penalty ``factor * phi``."""
 
     def parameters(self) -> dict[str, Any]:
-        """What a solution keeps of it."""
+        """Arguments that define the penalty, as stored in `Solution.parameters`."""
         return {"lambda1": self.lambda1, "lambda2": self.lambda2, "penalty": self.name}
 
     def room(self, n_classes: int) -> int:
-        """Numbers that the functions of one pair need as room to work in."""
+        """Length of the scratch arrays that the compiled functions of one pair need."""
         from jointglasso.kernels.pair import module_of
 
         size: int = module_of(self.pair).room(n_classes)
@@ -196,26 +202,28 @@ class PairPenalty(ABC):
 
         out = np.empty_like(linear)
 
-        def one(at: slice, part: Entries) -> None:
-            kernels.update(self.pair, curvature[at], linear[at], part, self._work(part.n_classes), out[at])
+        def one(span: slice, part: Entries) -> None:
+            kernels.update(self.pair, curvature[span], linear[span], part, self._work(part.n_classes), out[span])
 
         on_cores(one, entries)
         return out
 
     def nearest_subgradient(self, theta: FloatArray, wanted: FloatArray, entries: Entries) -> FloatArray:
-        """Subgradient of ``phi`` at `theta` nearest to `wanted`."""
+        """Projection of `wanted` onto the subdifferential of ``phi`` at `theta`."""
         from jointglasso.kernels import entries as kernels
 
         out = np.empty_like(wanted)
 
-        def one(at: slice, part: Entries) -> None:
-            kernels.nearest_subgradient(self.pair, theta[at], wanted[at], part, self._work(part.n_classes), out[at])
+        def one(span: slice, part: Entries) -> None:
+            kernels.nearest_subgradient(
+                self.pair, theta[span], wanted[span], part, self._work(part.n_classes), out[span]
+            )
 
         on_cores(one, entries)
         return out
 
     def inside(self, u: FloatArray, entries: Entries) -> BoolArray:
-        """Pairs in their dual ball, the subdifferential of ``phi`` at zero."""
+        """(P,) whether the values of each pair lie in its dual ball, the subdifferential of ``phi`` at zero."""
         from jointglasso.kernels import entries as kernels
 
         out = np.empty(len(entries.start) - 1, dtype=bool)
@@ -223,7 +231,7 @@ class PairPenalty(ABC):
         return out
 
     def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
-        """Smallest g with the values of each pair in g times its dual ball; infinite if there is none."""
+        """Gauge of the dual ball: smallest g with the values of a pair in g times the ball; infinite if none exists."""
         from jointglasso.kernels import entries as kernels
 
         out = np.empty(len(entries.start) - 1)
@@ -231,9 +239,10 @@ class PairPenalty(ABC):
         return out
 
     def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
-        """Number of the free variable of each entry, -1 at zeros, and the slope of the penalty at each entry.
+        """Face of phi at `theta`: index of the free variable of each entry (-1 at zeros), and the gradient of phi.
 
-        Zeros stay zero, and equal values of tied classes equal: one variable a cluster, numbered through all pairs.
+        On the face zeros stay zero and equal values of neighbouring classes stay equal: one free variable per cluster
+        of equal values, numbered through all pairs.
         """
         from jointglasso.kernels import entries as kernels
 
@@ -242,48 +251,54 @@ class PairPenalty(ABC):
         return variable, slope
 
     def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
-        """By how much the slope changes along a step on the face: not at all, unless a penalty says otherwise."""
+        """Hessian-vector product of phi on the face; zero for penalties that are linear there."""
         return np.zeros_like(step)
 
     @abstractmethod
     def certain_zeros(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
-        """Entries that are zero at every solution within reach of `theta` and of its dual point `u`."""
+        """Entries certified to be zero at the solution.
+
+        The solution lies within `theta_radius` of `theta`, its subgradient within `u_radius` of `u`, entry by entry.
+        """
 
     # Rows
 
     def above(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """(m, K) weighted covariances above the threshold of their class."""
+        """(m, K) whether ``w |S|`` exceeds the threshold of its class."""
         limit = np.array([self.threshold(k) for k in range(rows.shape[1])])
         above: BoolArray = np.abs(rows) > (limit if len(factor) == 0 else factor[:, None] * limit)
         return above
 
     def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """(m,) pairs that are not zero in all classes at once when isolated: outside the dual ball."""
+        """(m,) pairs outside the dual ball: the problem of these two variables alone has an edge in some class."""
         return ~self.inside(*self.as_entries(rows, factor))
 
     def lambda_max(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> float:
-        """Largest factor on the penalty at which one of the pairs is still strong.
+        """Largest multiple of the penalty at which one of the pairs is outside the dual ball.
 
-        Infinite if an unpenalised pair has a covariance: it never vanishes.
+        Infinite if an unpenalised pair has a non-zero covariance.
         """
         return float(self.gauge(*self.as_entries(rows, factor)).max(initial=0.0))
 
     def wants(self, theta: FloatArray, u: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """(m, K) classes of which ``prox(theta + u)`` is not zero: u is no subgradient where one of them was cut."""
+        """(m, K) where ``prox(theta + u)`` is not zero.
+
+        At an entry that was screened out this violates the optimality conditions: u is not a subgradient at theta.
+        """
         values, entries = self.as_entries(theta + u, factor)
         return (self.prox(values, np.ones(len(theta)), entries) != 0.0).reshape(theta.shape)
 
     @abstractmethod
     def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
-        """(m, K) signs of theta, were each pair of variables alone; zero in all classes unless the pair is strong."""
+        """(m, K) signs of theta in the problem of the two variables by themselves; zero for pairs in the dual ball."""
 
     @abstractmethod
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        """(m, K) classes that may not be cut, whatever the data of those in `joined`, which are among them.
+        """(m, K) classes in which a pair must not be screened out, for any values in the classes `joined` (a subset).
 
-        Where nothing is joined: the classes of strong pairs.
+        With an empty `joined`: the classes of pairs outside the dual ball.
         """
 
     @abstractmethod
@@ -291,14 +306,15 @@ class PairPenalty(ABC):
         self,
         theta: FloatArray,
         u: FloatArray,
-        u_reach: FloatArray,
-        theta_reach: FloatArray,
-        held: BoolArray,
+        u_radius: FloatArray,
+        theta_radius: FloatArray,
+        in_block: BoolArray,
         factor: FloatArray = UNIFORM,
     ) -> BoolArray:
-        """(m,) pairs that may be cut where they are not held, whatever the exact solution within reach.
+        """(m,) pairs certified to be zero in the classes outside `in_block`.
 
-        Where a pair is cut, theta is zero, u is exactly minus the weighted covariance, and the reaches are zero.
+        The solution lies within `theta_radius` of `theta`, its subgradient within `u_radius` of `u`, entry by entry.
+        At screened-out entries theta is zero, u is exactly minus the weighted covariance, and the radii are zero.
         """
 
     def _work(self, n_classes: int) -> Work:
@@ -306,7 +322,7 @@ class PairPenalty(ABC):
         return Work(np.empty(size), np.empty(size, dtype=np.int64))
 
     def as_entries(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> tuple[FloatArray, Entries]:
-        """Rows as entries of pairs that all classes hold."""
+        """Rows (m, K) as a flat vector of entries, all K classes of every pair included."""
         m, n_classes = rows.shape
         cls = np.tile(np.arange(n_classes), m) if self.by_class else ANY_CLASS
         entries = Entries(np.arange(0, m * n_classes + 1, n_classes), cls, factor, n_classes)

@@ -1,4 +1,4 @@
-"""From the words a user gives to a penalty."""
+"""The penalty object from the arguments `penalty`, `lambda1`, `lambda2` and `class_graph`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jointglasso.penalties.laplacian import LaplacianPenalty
 from jointglasso.penalties.panels import PanelPenalty, Panels
 from jointglasso.validation import InputError, check_choice, check_nonnegative
 
-#: Ways to tie the classes together.
+#: Values of the `penalty` argument.
 PENALTIES = ("group", "fused", "chain", "graph", "laplacian")
 
 
@@ -29,7 +29,7 @@ def make_penalty(
     *,
     fuse_diagonal: bool = False,
 ) -> PairPenalty:
-    """The penalty that `jointglasso.solve` is asked for; `absent` (K, p) are the variables that a class lacks."""
+    """The penalty from the arguments of `jointglasso.solve`; `absent` (K, p) marks variables missing from a class."""
     check_choice("penalty", penalty, PENALTIES)
     l1, l2 = check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2)
     if fuse_diagonal and penalty in ("group", "laplacian"):
@@ -46,7 +46,7 @@ def make_penalty(
     if penalty == "fused":
         if not (class_graph is None or (isinstance(class_graph, str) and class_graph in ("complete", "sample_size"))):
             raise InputError(
-                'penalty="fused" ties all classes; for a class_graph of your own use penalty="graph".', "class_graph"
+                'penalty="fused" couples all classes; for another class_graph use penalty="graph".', "class_graph"
             )
         graph = complete_of(len(class_names)) if class_graph is None else class_graph
     elif penalty == "graph" and class_graph is None:

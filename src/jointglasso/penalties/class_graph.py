@@ -1,4 +1,4 @@
-"""The graph of the classes: which classes are compared, how strongly, and what shape that has."""
+"""The class graph: symmetric weights b_kl >= 0 of the differences between classes, from user input; its shape."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _FORMS = (
 )
 
 
-def read_class_graph(given: Any, class_names: Sequence[str], sample_sizes: IntArray | None = None) -> FloatArray:
+def read_class_graph(graph: Any, class_names: Sequence[str], sample_sizes: IntArray | None = None) -> FloatArray:
     """Symmetric weights (K, K) of the differences between classes, from any form that `jointglasso.solve` takes."""
     names = [str(name) for name in class_names]
-    if isinstance(given, str):
-        return _named(given, names, sample_sizes)
-    if hasattr(given, "columns") and hasattr(given, "index"):
-        return _from_frame(given, names)
-    if hasattr(given, "nodes") and callable(getattr(given, "edges", None)):
-        return _from_edges(given.edges(data="weight", default=1.0), names)
-    if isinstance(given, Mapping):
-        return _from_edges(_edges_of(given), names)
-    if sparse.issparse(given):
-        return _from_matrix(given.toarray(), names)
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        return _from_matrix(given, names)
-    if not isinstance(given, Iterable):
-        raise InputTypeError(f"class_graph must be {_FORMS}, not {type(given).__name__} {given!r}.", "class_graph")
-    items = list(given)
+    if isinstance(graph, str):
+        return _named(graph, names, sample_sizes)
+    if hasattr(graph, "columns") and hasattr(graph, "index"):
+        return _from_frame(graph, names)
+    if hasattr(graph, "nodes") and callable(getattr(graph, "edges", None)):
+        return _from_edges(graph.edges(data="weight", default=1.0), names)
+    if isinstance(graph, Mapping):
+        return _from_edges(_edges_of(graph), names)
+    if sparse.issparse(graph):
+        return _from_matrix(graph.toarray(), names)
+    if isinstance(graph, np.ndarray) and graph.ndim == 2:
+        return _from_matrix(graph, names)
+    if not isinstance(graph, Iterable):
+        raise InputTypeError(f"class_graph must be {_FORMS}, not {type(graph).__name__} {graph!r}.", "class_graph")
+    items = list(graph)
     if all(isinstance(item, list | np.ndarray) for item in items) and len(items) == len(names):
         return _from_matrix(items, names)
     if all(isinstance(item, str | Integral) for item in items):
@@ -52,7 +52,7 @@ def read_class_graph(given: Any, class_names: Sequence[str], sample_sizes: IntAr
 
 
 def chain_of(order: Sequence[int]) -> FloatArray:
-    """Each class tied to the next one of an order."""
+    """Path graph: each class of `order` is a neighbour of the next."""
     graph = np.zeros((len(order), len(order)))
     for one, two in pairwise(order):
         graph[one, two] = graph[two, one] = 1.0
@@ -60,16 +60,16 @@ def chain_of(order: Sequence[int]) -> FloatArray:
 
 
 def complete_of(n_classes: int) -> FloatArray:
-    """Every class tied to every other."""
+    """Complete graph with unit weights."""
     return np.ones((n_classes, n_classes)) - np.eye(n_classes)
 
 
-def _named(word: str, names: list[str], sample_sizes: IntArray | None) -> FloatArray:
-    if word not in _NAMED:
-        raise wrong(f"class_graph={word!r} is not known: give {_FORMS}.")
-    if word == "chain":
+def _named(name: str, names: list[str], sample_sizes: IntArray | None) -> FloatArray:
+    if name not in _NAMED:
+        raise wrong(f"class_graph={name!r} is not known: give {_FORMS}.")
+    if name == "chain":
         return chain_of(range(len(names)))
-    if word == "complete":
+    if name == "complete":
         return complete_of(len(names))
     if sample_sizes is None:
         raise wrong(
@@ -82,17 +82,17 @@ def _named(word: str, names: list[str], sample_sizes: IntArray | None) -> FloatA
 
 def _order(items: list[Any], names: list[str]) -> list[int]:
     order = _numbers(items, names)
-    missing = [name for at, name in enumerate(names) if at not in order]
-    twice = next((names[at] for at in order if order.count(at) > 1), None)
+    missing = [name for index, name in enumerate(names) if index not in order]
+    twice = next((names[index] for index in order if order.count(index) > 1), None)
     if missing or twice is not None:
         fault = f"leaves out {missing[0]!r}" if missing else f"names {twice!r} twice"
         raise wrong(f"class_graph gives the classes in order, but {fault}: name each of the {len(names)} once.")
     return order
 
 
-def _numbers(given: Iterable[Any], names: list[str]) -> list[int]:
-    """Numbers of classes given by name, or counted from 0 unless all of them are names."""
-    classes = list(given)
+def _numbers(labels: Iterable[Any], names: list[str]) -> list[int]:
+    """Indices of classes given by name, or by index from 0 unless all labels are names."""
+    classes = list(labels)
     named = all(str(item) in names for item in classes)
     out = []
     for item in classes:
@@ -109,9 +109,9 @@ def _numbers(given: Iterable[Any], names: list[str]) -> list[int]:
     return out
 
 
-def _edges_of(given: Mapping[Any, Any]) -> Iterable[tuple[Any, Any, Any]]:
+def _edges_of(mapping: Mapping[Any, Any]) -> Iterable[tuple[Any, Any, Any]]:
     """Edges of a dict of pairs, or of the neighbours of each class."""
-    for key, value in given.items():
+    for key, value in mapping.items():
         if isinstance(key, tuple) and len(key) == 2:
             yield *key, value
         elif isinstance(value, Mapping):
@@ -125,14 +125,14 @@ def _edges_of(given: Mapping[Any, Any]) -> Iterable[tuple[Any, Any, Any]]:
 def _from_edges(edges: Iterable[Any], names: list[str]) -> FloatArray:
     graph = np.zeros((len(names), len(names)))
     seen: dict[tuple[int, int], float] = {}
-    given = list(edges)
-    for edge in given:
+    edge_list = list(edges)
+    for edge in edge_list:
         if not isinstance(edge, tuple | list) or len(edge) not in (2, 3):
             raise InputTypeError(
                 f"class_graph must be {_FORMS}; {edge!r} is no edge (class, class[, weight]).", "class_graph"
             )
-    ends = np.reshape(_numbers([end for edge in given for end in edge[:2]], names), (-1, 2)).tolist()
-    for edge, (one, two) in zip(given, ends, strict=True):
+    ends = np.reshape(_numbers([end for edge in edge_list for end in edge[:2]], names), (-1, 2)).tolist()
+    for edge, (one, two) in zip(edge_list, ends, strict=True):
         weight = _weight(edge[2] if len(edge) == 3 else 1.0, names[one], names[two])
         if one == two:
             raise InputError(
@@ -150,28 +150,28 @@ def _from_edges(edges: Iterable[Any], names: list[str]) -> FloatArray:
     return graph
 
 
-def _weight(given: Any, one: str, two: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, Real):
+def _weight(value: Any, one: str, two: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise InputTypeError(
-            f"The class_graph weight of {one!r}, {two!r} must be a number >= 0, not {given!r}.", "class_graph"
+            f"The class_graph weight of {one!r}, {two!r} must be a number >= 0, not {value!r}.", "class_graph"
         )
-    weight = float(given)
+    weight = float(value)
     if not np.isfinite(weight) or weight < 0:
         raise wrong(f"The class_graph weight of {one!r}, {two!r} is {weight:g}; it must be a finite number >= 0.")
     return weight
 
 
-def _from_frame(given: Any, names: list[str]) -> FloatArray:
-    rows, columns = [str(name) for name in given.index], [str(name) for name in given.columns]
+def _from_frame(frame: Any, names: list[str]) -> FloatArray:
+    rows, columns = [str(name) for name in frame.index], [str(name) for name in frame.columns]
     if sorted(rows) != sorted(names) or sorted(columns) != sorted(names):
         raise wrong(f"The rows and columns of class_graph must be named by the classes {names}, each once.")
-    values = given.to_numpy()
+    values = frame.to_numpy()
     return _from_matrix(values[np.ix_([rows.index(n) for n in names], [columns.index(n) for n in names])], names)
 
 
-def _from_matrix(given: Any, names: list[str]) -> FloatArray:
+def _from_matrix(matrix: Any, names: list[str]) -> FloatArray:
     try:
-        graph = np.array(given, dtype=np.float64)
+        graph = np.array(matrix, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputTypeError(f"class_graph must be {_FORMS}.", "class_graph") from None
     if graph.shape != (len(names), len(names)):
@@ -192,10 +192,10 @@ def _from_matrix(given: Any, names: list[str]) -> FloatArray:
 # Shape
 
 
-def forest_of(ties: FloatArray) -> tuple[IntArray, IntArray] | None:
-    """Parent of each class, -1 for roots, and an order with parents first, if the ties form no cycle."""
-    n_classes = len(ties)
-    neighbours = [np.flatnonzero(row).tolist() for row in ties > 0]
+def forest_of(coefficients: FloatArray) -> tuple[IntArray, IntArray] | None:
+    """Parent of each class (-1 for roots) and a topological order, parents first; None if the graph has a cycle."""
+    n_classes = len(coefficients)
+    neighbours = [np.flatnonzero(row).tolist() for row in coefficients > 0]
     parent = np.full(n_classes, -1, dtype=np.int64)
     order: list[int] = []
     seen = [False] * n_classes
@@ -210,25 +210,25 @@ def forest_of(ties: FloatArray) -> tuple[IntArray, IntArray] | None:
                 if not seen[other]:
                     parent[other], seen[other] = node, True
                     order.append(other)
-    n_edges = sum(len(tied) for tied in neighbours) // 2
+    n_edges = sum(len(adjacent) for adjacent in neighbours) // 2
     return (parent, np.array(order, dtype=np.int64)) if n_edges == (parent >= 0).sum() else None
 
 
-def masses_of(ties: FloatArray) -> FloatArray | None:
-    """Masses m > 0 with ties ``m_k m_l`` between all classes, if there are any; three classes or more."""
-    n_classes = len(ties)
+def masses_of(coefficients: FloatArray) -> FloatArray | None:
+    """Masses m > 0 with ``b_kl = m_k m_l`` for all k != l, for three classes or more; None if there are none."""
+    n_classes = len(coefficients)
     off = ~np.eye(n_classes, dtype=bool)
-    if n_classes < 3 or not (ties[off] > 0).all():
+    if n_classes < 3 or not (coefficients[off] > 0).all():
         return None
     masses = np.empty(n_classes)
     for k in range(n_classes):
         one, two = [other for other in range(3) if other != k][:2]
-        masses[k] = np.sqrt(ties[k, one] * ties[k, two] / ties[one, two])
+        masses[k] = np.sqrt(coefficients[k, one] * coefficients[k, two] / coefficients[one, two])
     product = np.outer(masses, masses)
-    return masses if np.allclose(product[off], ties[off], rtol=1e-14, atol=0.0) else None
+    return masses if np.allclose(product[off], coefficients[off], rtol=1e-14, atol=0.0) else None
 
 
 def edges_of(graph: FloatArray) -> list[tuple[int, int, float]]:
-    """The ties k < l and their weights."""
+    """Edges k < l of the class graph with their weights."""
     one, two = np.nonzero(np.triu(graph, 1))
     return [(int(k), int(other), float(graph[k, other])) for k, other in zip(one, two, strict=True)]

@@ -1,6 +1,6 @@
-"""The fused penalty: ``phi(t) = lambda1 |t|_1 + lambda2 sum_{k<l} b_kl |t_k - t_l|`` over a graph b of the classes.
+"""The fused penalty: ``phi(t) = lambda1 |t|_1 + lambda2 sum_{k<l} b_kl |t_k - t_l|`` over a class graph b.
 
-Neighbours in the graph are drawn to the same value, exactly: an edge is then the same in a *cluster* of classes.
+Values of neighbouring classes become exactly equal: an edge then has one value in a *cluster* of classes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FusedPenalty(TiedPenalty):
         forest = forest_of(coefficients)
         none = np.zeros(self.n_classes, dtype=np.int64)
         parent, order = (none, none) if forest is None else forest
-        # A forest is cheaper than a sort where it is both, as with two classes or none tied.
+        # Where both apply, the algorithm for forests is cheaper than the sort of complete graphs.
         shape = FOREST if forest is not None else GENERAL if masses is None else COMPLETE
         return FusedPair(
             self.l1, coefficients, shape, np.ones(self.n_classes) if masses is None else masses, parent, order
@@ -43,11 +43,11 @@ class FusedPenalty(TiedPenalty):
 
     @cached_property
     def tied_classes(self) -> IntArray:
-        """(T, 2): neighbours k < l in the graph of classes."""
+        """(T, 2): edges k < l of the class graph."""
         return np.argwhere(np.triu(self.ties)).astype(np.int64, order="C")
 
     def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        # With the pattern's slack, so that a pair that is joined somewhere is strong.
+        # By `pattern`, with its slack, so that a pair with a non-zero sign counts as outside the dual ball.
         return np.asarray(self.pattern(rows, factor).any(axis=1))
 
     def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
@@ -62,23 +62,23 @@ class FusedPenalty(TiedPenalty):
         return fused_rows.closure(self.pair, weighted, start, factor, self._work(self.n_classes))
 
     def certain_zeros(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
-        return self._prove(theta, u, u_reach, entries, self.tied_classes[:0])[0]
+        return self._prove(theta, u, u_radius, entries, self.tied_classes[:0])[0]
 
     def proves(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> tuple[BoolArray, BoolArray]:
-        return self._prove(theta, u, u_reach, entries, self.tied_classes)
+        return self._prove(theta, u, u_radius, entries, self.tied_classes)
 
     def _prove(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, entries: Entries, tied: IntArray
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, entries: Entries, class_pairs: IntArray
     ) -> tuple[BoolArray, BoolArray]:
         from jointglasso.kernels import fused_rows
 
-        def one(at: slice, part: Entries) -> tuple[BoolArray, BoolArray]:
+        def one(span: slice, part: Entries) -> tuple[BoolArray, BoolArray]:
             work = self._work(self.n_classes)
-            return fused_rows.proves(self.pair, theta[at], u[at], u_reach[at], part, tied, work)
+            return fused_rows.proves(self.pair, theta[span], u[span], u_radius[span], part, class_pairs, work)
 
         zero, equal = zip(*on_cores(one, entries), strict=True)
         return np.concatenate(zero), np.concatenate(equal)

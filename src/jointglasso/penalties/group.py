@@ -11,7 +11,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries, GroupPair
 from jointglasso.penalties.base import UNIFORM, PairPenalty
 
-#: What rounding may add to a sum of a few squares, relative to it.
+#: Relative rounding error of a sum of a few squares.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
@@ -20,7 +20,7 @@ class GroupPenalty(PairPenalty):
     """Sparse-group penalty on the entries of a pair over the classes.
 
     Its subdifferential at zero, the dual ball, is ``{u : sum_k (|u_k| - lambda1)_+^2 <= lambda2^2}``: the
-    global rule (8a). A class may be cut alone where ``|u_k| <= lambda1``: the class rule (8b).
+    global rule (8a). A single class may be screened out where ``|u_k| <= lambda1``: the class rule (8b).
     """
 
     lambda1: float
@@ -52,12 +52,12 @@ class GroupPenalty(PairPenalty):
         return GroupPenalty(factor * self.lambda1, factor * self.lambda2)
 
     def certain_zeros(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
-        """An entry is zero if it stays below lambda1, and so are all entries of a pair that stays in its dual ball."""
+        """Entries with ``|u| + u_radius < lambda1``, and all entries of pairs that stay inside the dual ball."""
         counts = np.diff(entries.start)
         factor = np.repeat(entries.factor, counts) if len(entries.factor) else 1.0
-        largest = np.abs(u) + u_reach
+        largest = np.abs(u) + u_radius
         over = np.maximum(largest - factor * self.lambda1, 0.0)
         used = np.add.reduceat(over * over, entries.start[:-1]) if len(over) else over
         budget = (self.lambda2 * entries.factor) ** 2 if len(entries.factor) else self.lambda2**2
@@ -65,7 +65,7 @@ class GroupPenalty(PairPenalty):
         return np.asarray((largest < factor * self.lambda1) | np.repeat(ball, counts))
 
     def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        # One canonical expression, summed in class order, so that ties fall the same way everywhere.
+        # One expression, summed in class order, so that borderline pairs are decided consistently everywhere.
         used = np.zeros(rows.shape[0])
         for k in range(rows.shape[1]):
             over = np.maximum(np.abs(rows[:, k]) - self._of_pairs(self.lambda1, factor), 0.0)
@@ -85,24 +85,25 @@ class GroupPenalty(PairPenalty):
         self,
         theta: FloatArray,
         u: FloatArray,
-        u_reach: FloatArray,
-        theta_reach: FloatArray,
-        held: BoolArray,
+        u_radius: FloatArray,
+        theta_radius: FloatArray,
+        in_block: BoolArray,
         factor: FloatArray = UNIFORM,
     ) -> BoolArray:
-        """The pair is zero where it is held, for certain, and all classes together fit into the dual ball.
+        """Pairs certified to be zero in the classes outside `in_block`.
 
-        Where every cut class is below lambda1, nothing is asked of the others.
+        Either each of these classes has ``|u_k| <= lambda1``, or the entries inside blocks are certified zeros and u
+        over all classes lies in the dual ball.
         """
         lambda1, lambda2 = (np.reshape(self._of_pairs(x, factor), (-1, 1)) for x in (self.lambda1, self.lambda2))
-        largest = np.abs(u) + u_reach
+        largest = np.abs(u) + u_radius
         over = np.maximum(largest - lambda1, 0.0) ** 2
         rounding = 1.0 + (1.0 + u.shape[1]) * _ROUNDING
         budget = (lambda2 * lambda2).ravel()
-        small = ((largest < lambda1) | ~held).all(axis=1)
-        zero = small | ((over * held).sum(axis=1) * rounding < budget)
+        small = ((largest < lambda1) | ~in_block).all(axis=1)
+        zero = small | ((over * in_block).sum(axis=1) * rounding < budget)
         fits = over.sum(axis=1) * rounding <= budget
-        free = ((largest <= lambda1) | held).all(axis=1)
+        free = ((largest <= lambda1) | in_block).all(axis=1)
         return np.asarray(free | (zero & fits))
 
     def _of_pairs(self, penalty: float, factor: FloatArray) -> FloatArray | float:

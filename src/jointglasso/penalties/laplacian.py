@@ -1,6 +1,6 @@
-"""The Laplacian penalty: ``phi(t) = lambda1 |t|_1 + lambda2 sum_{k<l} b_kl (t_k - t_l)^2``, b a graph of the classes.
+"""The Laplacian penalty: ``phi(t) = lambda1 |t|_1 + lambda2 sum_{k<l} b_kl (t_k - t_l)^2`` over a class graph b.
 
-Neighbours in the graph are drawn towards one another, but stay different: networks that drift.
+Values of neighbouring classes become similar, but not equal: networks that change gradually.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jointglasso.penalties.tied import TiedPenalty
 class LaplacianPenalty(TiedPenalty):
     """Laplacian penalty on the entries of a pair over the classes.
 
-    Its subdifferential at zero is ``{u : |u_k| <= lambda1}``. Where one class holds a pair its pull on a neighbour has
-    no bound, so that only what is known of the solution lets a class be cut alone.
+    Its subdifferential at zero is ``{u : |u_k| <= lambda1}``. Where theta_l is not zero, the gradient of the coupling
+    term in a neighbour k is unbounded a priori, so that screening out a single class needs bounds on the solution.
     """
 
     name: ClassVar[str] = "laplacian"
@@ -31,46 +31,51 @@ class LaplacianPenalty(TiedPenalty):
     @cached_property
     def pair(self) -> FusedPair:
         """The penalty of one pair, for compiled code."""
-        ties, nothing = np.ascontiguousarray(self.lambda2 * self.graph, dtype=np.float64), np.empty(0, dtype=np.int64)
-        return FusedPair(self.l1, ties, LAPLACIAN, np.empty(0), nothing, nothing)
+        coefficients, unused = (
+            np.ascontiguousarray(self.lambda2 * self.graph, dtype=np.float64),
+            np.empty(0, dtype=np.int64),
+        )
+        return FusedPair(self.l1, coefficients, LAPLACIAN, np.empty(0), unused, unused)
 
     def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
-        """Signs for unit variances and weights; others may have another support, which the recheck finds."""
+        """Signs for unit variances and weights; for others the support may differ, which the recheck detects."""
         linear, entries = self.as_entries(-rows, factor)
-        found = self.update(np.ones_like(linear), linear, entries)
-        # Ties in units far from these leave no number, and to join a class is always right.
-        signs = np.where(np.isnan(found), 1.0, np.sign(found)).astype(np.int64)
+        minimiser = self.update(np.ones_like(linear), linear, entries)
+        # Badly scaled coefficients overflow to NaN; joining a class is always valid.
+        signs = np.where(np.isnan(minimiser), 1.0, np.sign(minimiser)).astype(np.int64)
         return np.asarray(signs.reshape(rows.shape))
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
         out: BoolArray = joined | (np.abs(rows) >= _per_row(self.l1, factor) * (1.0 - 1e-12)) & (rows != 0)
-        _, part = sparse.csgraph.connected_components(sparse.csr_array(self.ties), directed=False)
-        for number in range(part.max() + 1):
-            members = part == number
+        _, component = sparse.csgraph.connected_components(sparse.csr_array(self.ties), directed=False)
+        for number in range(component.max() + 1):
+            members = component == number
             out[:, members] = out[:, members].any(axis=1, keepdims=True)
         return out
 
     def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
-        at, out = np.flatnonzero(step), np.zeros_like(step)
-        pairs, row = np.unique(np.searchsorted(entries.start, at, side="right") - 1, return_inverse=True)
+        nonzero, out = np.flatnonzero(step), np.zeros_like(step)
+        pairs, row = np.unique(np.searchsorted(entries.start, nonzero, side="right") - 1, return_inverse=True)
         laplacian = 2.0 * self.lambda2 * (np.diag(self.graph.sum(axis=1)) - self.graph)
-        bent = (_spread(step[at], row, entries.cls[at], self.n_classes) @ laplacian)[row, entries.cls[at]]
-        out[at] = bent if len(entries.factor) == 0 else bent * entries.factor[pairs][row]
+        product = (_spread(step[nonzero], row, entries.cls[nonzero], self.n_classes) @ laplacian)[
+            row, entries.cls[nonzero]
+        ]
+        out[nonzero] = product if len(entries.factor) == 0 else product * entries.factor[pairs][row]
         return out
 
     def certain_zeros(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
         pair = np.repeat(np.arange(len(entries.start) - 1), np.diff(entries.start))
         scale = 1.0 if len(entries.factor) == 0 else entries.factor[pair]
         pull = 2.0 * self.lambda2 * self.graph
-        rows, reaches = (_spread(part, pair, entries.cls, self.n_classes) for part in (theta, theta_reach))
-        at = pair, entries.cls
-        # No bound on a neighbour is no bound here; infinity times no tie is nothing.
-        boundless = ~np.isfinite(reaches)
-        far = np.where(boundless @ (pull > 0.0), np.inf, np.where(boundless, 0.0, reaches) @ pull)
-        pulled = scale * np.where(scale == 0.0, 0.0, far[at])
-        largest = np.abs(u + scale * (rows @ pull)[at]) + u_reach + pulled
+        rows, radii = (_spread(part, pair, entries.cls, self.n_classes) for part in (theta, theta_radius))
+        index = pair, entries.cls
+        # An unbounded neighbour makes the entry unbounded; infinity times a zero coefficient counts as zero.
+        unbounded = ~np.isfinite(radii)
+        neighbour_radius = np.where(unbounded @ (pull > 0.0), np.inf, np.where(unbounded, 0.0, radii) @ pull)
+        coupling_radius = scale * np.where(scale == 0.0, 0.0, neighbour_radius[index])
+        largest = np.abs(u + scale * (rows @ pull)[index]) + u_radius + coupling_radius
         zero: BoolArray = largest < scale * self.lambda1 * (1.0 - 1e-12)
         return zero
 
@@ -80,7 +85,7 @@ def _per_row(l1: FloatArray, factor: FloatArray) -> FloatArray:
 
 
 def _spread(values: FloatArray, pair: IntArray, cls: IntArray, n_classes: int) -> FloatArray:
-    """Rows (P, K) of entries, zero where a class does not hold the pair."""
+    """Entries as rows (P, K), zero where a pair has no entry in a class."""
     rows = np.zeros((int(pair.max(initial=-1)) + 1, n_classes))
     rows[pair, cls] = values
     return rows

@@ -1,4 +1,4 @@
-"""Weights of single pairs in the penalty: prior knowledge, and edges that are forbidden."""
+"""Pair weights v_ij of the penalty, for prior knowledge about single edges and for forbidden edges."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PairWeights:
 
     @classmethod
     def _of(cls, exceptions: Exceptions, n_variables: int) -> PairWeights:
-        """Take over a list that is checked and sorted already."""
+        """Build from a list that has been checked and sorted."""
         weights = cls.__new__(cls)
         weights._key, weights._value = exceptions
         weights.n_variables = n_variables
@@ -64,43 +64,43 @@ class PairWeights:
 
     def factors(self, i: IntArray, j: IntArray) -> FloatArray:
         """Weights of pairs i < j."""
-        found = np.ones(len(i))
+        out = np.ones(len(i))
         if len(self._key):
             key = i.astype(np.int64) * self.n_variables + j
             place = np.minimum(np.searchsorted(self._key, key), len(self._key) - 1)
             hit = self._key[place] == key
-            found[hit] = self._value[place[hit]]
-        return found
+            out[hit] = self._value[place[hit]]
+        return out
 
     def among(self, variables: IntArray) -> PairWeights:
-        """Weights with only the exceptions between the given variables; the numbering stays."""
-        here = np.zeros(self.n_variables, dtype=bool)
-        here[variables] = True
+        """Weights restricted to pairs of `variables`; the variable indices do not change."""
+        selected = np.zeros(self.n_variables, dtype=bool)
+        selected[variables] = True
         rows, columns = np.divmod(self._key, self.n_variables)
-        kept = here[rows] & here[columns]
-        return PairWeights._of((self._key[kept], self._value[kept]), self.n_variables)
+        both = selected[rows] & selected[columns]
+        return PairWeights._of((self._key[both], self._value[both]), self.n_variables)
 
     def exceptions_in(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
-        """Exceptions within a tile, numbered from its corner, and their weights."""
-        # The keys of one row of the tile follow one another.
-        left = np.arange(rows.start, rows.stop, dtype=np.int64) * self.n_variables + columns.start
-        first = np.searchsorted(self._key, left)
-        count = np.searchsorted(self._key, left + (columns.stop - columns.start)) - first
-        at = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
-        i = np.repeat(np.arange(len(left)), count)
-        return i, self._key[at] - left[i], self._value[at]
+        """Exceptions within a tile: row and column relative to its corner, and weights."""
+        # The sorted keys of one row of the tile are contiguous.
+        first_key = np.arange(rows.start, rows.stop, dtype=np.int64) * self.n_variables + columns.start
+        first = np.searchsorted(self._key, first_key)
+        count = np.searchsorted(self._key, first_key + (columns.stop - columns.start)) - first
+        index = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+        i = np.repeat(np.arange(len(first_key)), count)
+        return i, self._key[index] - first_key[i], self._value[index]
 
     def __repr__(self) -> str:
         n_forbidden = int(np.isinf(self._value).sum())
         return f"PairWeights(n_variables={self.n_variables}, exceptions={len(self)}, forbidden={n_forbidden})"
 
 
-def as_pair_weights(given: Any, variable_names: tuple[str, ...]) -> PairWeights | None:
-    """Weights from any form that `jointglasso.solve` takes; None where every pair has weight 1."""
-    if given is None:
+def as_pair_weights(value: Any, variable_names: tuple[str, ...]) -> PairWeights | None:
+    """`PairWeights` from any form that `jointglasso.solve` takes; None if every pair has weight 1."""
+    if value is None:
         return None
     p = len(variable_names)
-    weights = given if isinstance(given, PairWeights) else PairWeights._of(read_pair_weights(given, variable_names), p)
+    weights = value if isinstance(value, PairWeights) else PairWeights._of(read_pair_weights(value, variable_names), p)
     if weights.n_variables != p:
         raise InputError(
             f"pair_weights is of {weights.n_variables} variables, the data of {p}: give weights of the same variables.",

@@ -1,12 +1,12 @@
-"""Classes that do not have all variables: a pair exists in the classes that hold both of them, and nowhere else.
+"""Variables missing from some classes: the penalty of a pair covers only the classes that have both variables.
 
-A class that has *cut* a pair has a zero there and pulls at its neighbours towards it. A class that *lacks* one of the
-variables has nothing there: its ties are dropped, and the penalty of the pair is that of the other classes alone. To
-the group penalty this makes no difference, since a zero pulls at nobody; penalties that compare classes are taken
-apart by the classes that a pair exists in, each part with the class graph among these.
+A pair that is *screened out* in a class has theta = 0 there, which enters the coupling term. A pair with a variable
+*missing* from a class has no entry there: the edges of this class are removed from the class graph of the pair. For the
+group penalty the two are equivalent, since a zero adds nothing to either norm. For penalties over a class graph, pairs
+are grouped by the set of classes that have them, and each set has its own penalty, on the induced subgraph.
 
-Entries tell which classes there are by their labels, ``number of the set of classes * K + class``, -1 for a class that
-lacks the pair; rows (m, K) by a number that is none (NaN) in a class that lacks it.
+The set of classes of a pair is encoded in `Entries.cls` as ``index of the set * K + class``, -1 for a class without the
+pair; rows (m, K) have NaN in classes without the pair.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from jointglasso.penalties.tied import TiedPenalty
 
 _Array = TypeVar("_Array", bound=NDArray[Any])
 
-#: Pairs of some rows or entries to which one penalty applies: it, the pairs, the chosen places and them as entries.
+#: One set of classes: its penalty, the indices of its pairs, the indices of their entries, and these as `Entries`.
 _Part = tuple[TiedPenalty, IntArray, IntArray, Entries]
 
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """Which classes lack which variables, (K, p)."""
+    """Mask (K, p) of variables missing from a class, and the distinct sets of classes that have a pair."""
 
     absent: BoolArray
 
     @cached_property
     def _kinds(self) -> tuple[BoolArray, IntArray]:
-        """The sets (n, K) of classes that have a variable, and the number of the set of each variable."""
+        """Distinct sets (n, K) of classes that have a variable, and (p,) the index of the set of each variable."""
         sets, of = np.unique(~self.absent.T, axis=0, return_inverse=True)
         return sets, of.ravel()
 
     @cached_property
     def _intersections(self) -> tuple[BoolArray, IntArray]:
-        """The sets (m, K) of classes that have both variables of some pair, and their number by two kinds (n, n)."""
+        """Distinct intersections (m, K) of two of these sets, and (n, n) the index of each intersection."""
         kinds = self._kinds[0]
         both = (kinds[:, None, :] & kinds[None, :, :]).reshape(-1, kinds.shape[1])
         sets, of = np.unique(both, axis=0, return_inverse=True)
@@ -52,90 +52,90 @@ class Panels:
 
     @property
     def sets(self) -> BoolArray:
-        """(m, K): classes that have both variables of a pair, for all pairs."""
+        """(m, K): distinct sets of classes that have both variables of a pair."""
         return self._intersections[0]
 
     def set_of(self, i: IntArray, j: IntArray) -> IntArray:
-        """Number of the set of classes in which each pair exists."""
+        """Index in `sets` of the classes that have both variables of each pair (i, j)."""
         kind = self._kinds[1]
         return self._intersections[1][kind[i], kind[j]]
 
     def number(self, present: BoolArray) -> IntArray:
-        """Number of given sets (m, K)."""
-        known = {row.tobytes(): at for at, row in enumerate(self.sets)}
+        """Indices in `sets` of the sets given as masks (m, K)."""
+        known = {row.tobytes(): index for index, row in enumerate(self.sets)}
         rows, which = np.unique(present, axis=0, return_inverse=True)
         return np.array([known[row.tobytes()] for row in rows], dtype=np.int64)[which.ravel()]
 
 
 @dataclass(frozen=True, eq=False)
 class PanelPenalty(PairPenalty):
-    """A penalty that compares classes, on pairs that some classes lack."""
+    """A penalty over a class graph, restricted for each pair to the classes that have both variables."""
 
     offers: ClassVar[frozenset[str]] = frozenset({"prox"})
     lacking: ClassVar[bool] = True
 
-    whole: TiedPenalty
-    """The penalty of a pair that all classes have."""
+    full: TiedPenalty
+    """The penalty of a pair that is present in all classes."""
     panels: Panels
     _restricted: dict[int, TiedPenalty] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return self.whole.name
+        return self.full.name
 
     @property
     def lambda1(self) -> float:  # type: ignore[override]
-        return self.whole.lambda1
+        return self.full.lambda1
 
     @property
     def lambda2(self) -> float:  # type: ignore[override]
-        return self.whole.lambda2
+        return self.full.lambda2
 
     @property
     def pair(self) -> Any:
-        return self.whole.pair
+        return self.full.pair
 
     @property
     def scale(self) -> float:
-        return self.whole.scale
+        return self.full.scale
 
     @property
     def ties(self) -> BoolArray:
-        return self.whole.ties
+        return self.full.ties
 
     @property
     def tied_classes(self) -> IntArray:
-        return self.whole.tied_classes
+        return self.full.tied_classes
 
     @property
     def of_diagonal(self) -> PanelPenalty | None:
-        whole = self.whole.of_diagonal
-        return None if whole is None else PanelPenalty(whole, self.panels)
+        full = self.full.of_diagonal
+        return None if full is None else PanelPenalty(full, self.panels)
 
     def threshold(self, k: int) -> float:
-        return self.whole.threshold(k)
+        return self.full.threshold(k)
 
     def reach(self, n_classes: int) -> float:
-        return self.whole.reach(n_classes)
+        return self.full.reach(n_classes)
 
     def times(self, factor: float) -> PanelPenalty:
-        return PanelPenalty(self.whole.times(factor), self.panels)
+        return PanelPenalty(self.full.times(factor), self.panels)
 
     def parameters(self) -> dict[str, Any]:
-        return self.whole.parameters()
+        return self.full.parameters()
 
-    # Which classes a pair exists in
+    # Classes that have a pair
 
     def labels(self, cls: IntArray, i: IntArray, j: IntArray) -> IntArray:
-        return self.panels.set_of(i, j) * self.whole.n_classes + cls
+        return self.panels.set_of(i, j) * self.full.n_classes + cls
 
     def marked(self, rows: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
         return np.where(self.panels.sets[self.panels.set_of(i, j)], rows, np.nan)
 
     def among(self, number: int) -> TiedPenalty:
-        """The penalty of the pairs that one set of classes has."""
+        """The penalty of the pairs that are present in the classes of set `number`."""
         if number not in self._restricted:
-            self._restricted[number] = self.whole.among(np.flatnonzero(self.panels.sets[number]))
+            self._restricted[number] = self.full.among(np.flatnonzero(self.panels.sets[number]))
         return self._restricted[number]
 
     def as_entries(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> tuple[FloatArray, Entries]:
@@ -146,15 +146,15 @@ class PanelPenalty(PairPenalty):
         return np.where(present.ravel(), values, 0.0), entries._replace(cls=cls)
 
     def _parts(self, entries: Entries) -> Iterator[_Part]:
-        """The pairs by the classes that have them, those classes numbered anew."""
-        K, size = self.whole.n_classes, np.diff(entries.start)
+        """Split the pairs by their set of classes; the classes of each set are renumbered 0, 1, ..."""
+        K, size = self.full.n_classes, np.diff(entries.start)
         pair = np.repeat(np.arange(len(size)), size)
         number = np.full(len(size), -1, dtype=np.int64)
-        there = entries.cls >= 0
-        number[pair[there]] = entries.cls[there] // K
+        present = entries.cls >= 0
+        number[pair[present]] = entries.cls[present] // K
         for which in np.unique(number[number >= 0]):
-            mine = number == which
-            pairs, chosen = np.flatnonzero(mine), np.flatnonzero(there & mine[pair])
+            selected = number == which
+            pairs, chosen = np.flatnonzero(selected), np.flatnonzero(present & selected[pair])
             place = np.cumsum(self.panels.sets[which]) - 1
             start = np.concatenate([[0], np.cumsum(np.bincount(pair[chosen], minlength=len(size))[pairs])])
             factor = entries.factor[pairs] if len(entries.factor) else UNIFORM
@@ -178,15 +178,15 @@ class PanelPenalty(PairPenalty):
 
     def value(self, theta: FloatArray, entries: Entries) -> FloatArray:
         out = np.zeros(len(entries.start) - 1)
-        return self._of_pairs(lambda penalty, at, part: penalty.value(theta[at], part), entries, out)
+        return self._of_pairs(lambda penalty, chosen, part: penalty.value(theta[chosen], part), entries, out)
 
     def inside(self, u: FloatArray, entries: Entries) -> BoolArray:
         out = np.ones(len(entries.start) - 1, dtype=bool)
-        return self._of_pairs(lambda penalty, at, part: penalty.inside(u[at], part), entries, out)
+        return self._of_pairs(lambda penalty, chosen, part: penalty.inside(u[chosen], part), entries, out)
 
     def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
         out = np.zeros(len(entries.start) - 1)
-        return self._of_pairs(lambda penalty, at, part: penalty.gauge(u[at], part), entries, out)
+        return self._of_pairs(lambda penalty, chosen, part: penalty.gauge(u[chosen], part), entries, out)
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         out = np.zeros_like(values)
@@ -196,31 +196,33 @@ class PanelPenalty(PairPenalty):
 
     def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
         return self._of_entries(
-            lambda penalty, at, part: penalty.update(curvature[at], linear[at], part), entries, np.zeros_like(linear)
+            lambda penalty, chosen, part: penalty.update(curvature[chosen], linear[chosen], part),
+            entries,
+            np.zeros_like(linear),
         )
 
     def nearest_subgradient(self, theta: FloatArray, wanted: FloatArray, entries: Entries) -> FloatArray:
         return self._of_entries(
-            lambda penalty, at, part: penalty.nearest_subgradient(theta[at], wanted[at], part),
+            lambda penalty, chosen, part: penalty.nearest_subgradient(theta[chosen], wanted[chosen], part),
             entries,
             np.zeros_like(wanted),
         )
 
     def certain_zeros(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
-        return self.proves(theta, u, u_reach, theta_reach, entries)[0]
+        return self.proves(theta, u, u_radius, theta_radius, entries)[0]
 
     def proves(
-        self, theta: FloatArray, u: FloatArray, u_reach: FloatArray, theta_reach: FloatArray, entries: Entries
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> tuple[BoolArray, BoolArray]:
-        tied = self.tied_classes
-        zero, equal = np.zeros(len(theta), dtype=bool), np.zeros((len(entries.start) - 1, len(tied)), dtype=bool)
-        for penalty, pairs, at, part in self._parts(entries):
-            zero[at], found = penalty.proves(theta[at], u[at], u_reach[at], theta_reach[at], part)
-            number = entries.cls[at[0]] // self.whole.n_classes
-            there = self.panels.sets[number][tied].all(axis=1) if len(tied) else np.empty(0, dtype=bool)
-            equal[np.ix_(pairs, np.flatnonzero(there))] = found
+        class_pairs = self.tied_classes
+        zero, equal = np.zeros(len(theta), dtype=bool), np.zeros((len(entries.start) - 1, len(class_pairs)), dtype=bool)
+        for penalty, pairs, index, part in self._parts(entries):
+            zero[index], certified = penalty.proves(theta[index], u[index], u_radius[index], theta_radius[index], part)
+            number = entries.cls[index[0]] // self.full.n_classes
+            present = self.panels.sets[number][class_pairs].all(axis=1) if len(class_pairs) else np.empty(0, dtype=bool)
+            equal[np.ix_(pairs, np.flatnonzero(present))] = certified
         return zero, equal
 
     # Rows
@@ -232,11 +234,11 @@ class PanelPenalty(PairPenalty):
         """Apply a function of penalty, rows, their classes and weights to the rows of each set of classes."""
         number = self.panels.number(~np.isnan(rows)) if len(rows) else np.empty(0, dtype=np.int64)
         for which in np.unique(number):
-            mine, classes = np.flatnonzero(number == which), np.flatnonzero(self.panels.sets[which])
+            pairs, classes = np.flatnonzero(number == which), np.flatnonzero(self.panels.sets[which])
             if len(classes):
-                weight = factor[mine] if len(factor) else UNIFORM
-                at = np.ix_(mine, classes) if out.ndim == 2 else mine
-                out[at] = what(self.among(int(which)), mine, classes, weight)
+                weight = factor[pairs] if len(factor) else UNIFORM
+                index = np.ix_(pairs, classes) if out.ndim == 2 else pairs
+                out[index] = what(self.among(int(which)), pairs, classes, weight)
         return out
 
     def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
@@ -248,16 +250,16 @@ class PanelPenalty(PairPenalty):
         return self._rows(lambda p, m, c, v: p.pattern(rows[np.ix_(m, c)], v), rows, factor, out)
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        def part(penalty: TiedPenalty, mine: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
-            at = np.ix_(mine, classes)
-            return penalty.closure(rows[at], joined[at], weight)
+        def part(penalty: TiedPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
+            index = np.ix_(pairs, classes)
+            return penalty.closure(rows[index], joined[index], weight)
 
         return self._rows(part, rows, factor, np.zeros(rows.shape, dtype=bool))
 
     def wants(self, theta: FloatArray, u: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        def part(penalty: TiedPenalty, mine: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
-            at = np.ix_(mine, classes)
-            return penalty.wants(theta[at], u[at], weight)
+        def part(penalty: TiedPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
+            index = np.ix_(pairs, classes)
+            return penalty.wants(theta[index], u[index], weight)
 
         return self._rows(part, u, factor, np.zeros(u.shape, dtype=bool))
 
@@ -265,13 +267,15 @@ class PanelPenalty(PairPenalty):
         self,
         theta: FloatArray,
         u: FloatArray,
-        u_reach: FloatArray,
-        theta_reach: FloatArray,
-        held: BoolArray,
+        u_radius: FloatArray,
+        theta_radius: FloatArray,
+        in_block: BoolArray,
         factor: FloatArray = UNIFORM,
     ) -> BoolArray:
-        def part(penalty: TiedPenalty, mine: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
-            at = np.ix_(mine, classes)
-            return penalty.cuts_hold(theta[at], u[at], u_reach[at], theta_reach[at], held[at], weight)
+        def part(penalty: TiedPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
+            index = np.ix_(pairs, classes)
+            return penalty.cuts_hold(
+                theta[index], u[index], u_radius[index], theta_radius[index], in_block[index], weight
+            )
 
         return self._rows(part, u, factor, np.ones(len(u), dtype=bool))

@@ -1,4 +1,4 @@
-"""Penalties that compare the classes along a graph: what the fused and the Laplacian penalty share."""
+"""Base class of penalties over a class graph: the common part of the fused and the Laplacian penalty."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from jointglasso.penalties.class_graph import edges_of
 
 @dataclass(frozen=True, eq=False)
 class TiedPenalty(PairPenalty):
-    """``lambda1 |t|_1`` and lambda2 times a price for the differences between neighbours in a graph of the classes."""
+    """``lambda1 |t|_1 + lambda2 sum_{k<l} b_kl psi(t_k - t_l)`` over a class graph b, for a convex function psi."""
 
     offers: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
 
     lambda1: float
     lambda2: float
     graph: FloatArray
-    """(K, K) symmetric weights b >= 0 of the differences between classes; zero where classes are not neighbours."""
+    """(K, K) symmetric weights b >= 0 of the class graph; zero where classes are not neighbours."""
     word: str = ""
-    """What the user called it, if not by its name: "chain", "graph"."""
+    """Value of the `penalty` argument if it differs from `name`: "chain", "graph"."""
     fuse_diagonal: bool = False
-    """Whether the diagonals of neighbours are compared, too."""
+    """Whether diagonal entries of neighbours are coupled as well."""
 
     @property
     def n_classes(self) -> int:
@@ -35,13 +35,13 @@ class TiedPenalty(PairPenalty):
 
     @cached_property
     def l1(self) -> FloatArray:
-        """Weight of each class's absolute value."""
+        """(K,): weight of the absolute value in each class."""
         return np.full(self.n_classes, float(self.lambda1))
 
     @cached_property
     def ties(self) -> BoolArray:
-        tied: BoolArray = self.lambda2 * self.graph > 0
-        return tied
+        compared: BoolArray = self.lambda2 * self.graph > 0
+        return compared
 
     @cached_property
     def coupling(self) -> Coupling:
@@ -66,7 +66,7 @@ class TiedPenalty(PairPenalty):
         return replace(self, lambda1=factor * self.lambda1, lambda2=factor * self.lambda2)
 
     def among(self, classes: IntArray) -> Self:
-        """The penalty of pairs that only these classes have."""
+        """The penalty on the subgraph induced by `classes`, for pairs that are missing in all others."""
         return replace(self, graph=self.graph[np.ix_(classes, classes)])
 
     def parameters(self) -> dict[str, Any]:
@@ -78,14 +78,14 @@ class TiedPenalty(PairPenalty):
         self,
         theta: FloatArray,
         u: FloatArray,
-        u_reach: FloatArray,
-        theta_reach: FloatArray,
-        held: BoolArray,
+        u_radius: FloatArray,
+        theta_radius: FloatArray,
+        in_block: BoolArray,
         factor: FloatArray = UNIFORM,
     ) -> BoolArray:
-        # What a certain zero of the whole problem is, a class that was cut has to be.
-        (t, entries), (dual, _), (near, _), (far, _) = (
-            self.as_entries(part, factor) for part in (theta, u, u_reach, theta_reach)
+        # A screened-out entry must be a certified zero of the full problem.
+        (t, entries), (dual, _), (u_bound, _), (theta_bound, _) = (
+            self.as_entries(part, factor) for part in (theta, u, u_radius, theta_radius)
         )
-        zero = self.certain_zeros(t, dual, near, far, entries).reshape(theta.shape)
-        return np.asarray((zero | held).all(axis=1))
+        zero = self.certain_zeros(t, dual, u_bound, theta_bound, entries).reshape(theta.shape)
+        return np.asarray((zero | in_block).all(axis=1))

@@ -1,4 +1,4 @@
-"""Which entries must be zero, class by class, before anything is solved."""
+"""Screening: entries that are zero in the solution, found class by class from the covariances before solving."""
 
 from jointglasso.screening.curve import ComponentCurve, component_curve
 from jointglasso.screening.partition import Partition

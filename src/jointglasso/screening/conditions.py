@@ -1,7 +1,7 @@
-"""The paper's conditions (7) and (8), read off pair by pair, tile by tile.
+"""The paper's conditions (7) and (8), evaluated for every pair, in tiles.
 
-They are written straight from the formulas; of the rules that build partitions they share only the test of a single
-pair, so that they can be used to check them.
+The code follows the formulas and shares with the screening rules only the test of a single pair, so that it can serve
+as an independent check of the partitions that they build.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def sufficient_condition_holds(
 
     def holds(rows: slice, columns: slice, weighted: FloatArray, factor: FloatArray, joined: BoolArray) -> bool:
         cut_everywhere = ~joined.any(axis=0)
-        cut_here_only = ~joined & joined.any(axis=0)
+        cut_in_class = ~joined & joined.any(axis=0)
         return (
             _ball_holds(penalty, weighted, factor, cut_everywhere)
-            and not (np.abs(weighted) > factor * penalty.lambda1)[cut_here_only].any()
+            and not (np.abs(weighted) > factor * penalty.lambda1)[cut_in_class].any()
         )
 
     return _every_tile(labels, as_source(S), weights, pair_weights, holds)
@@ -49,13 +49,11 @@ def necessary_condition_holds(
 
     def holds(rows: slice, columns: slice, weighted: FloatArray, factor: FloatArray, joined: BoolArray) -> bool:
         nonzero = np.stack([Theta[rows, columns].toarray() != 0 for Theta in matrices])
-        elsewhere = (nonzero.sum(axis=0) - nonzero) > 0
-        Z = factor * (penalty.lambda1 + penalty.lambda2 * ~elsewhere)
+        nonzero_in_others = (nonzero.sum(axis=0) - nonzero) > 0
+        Z = factor * (penalty.lambda1 + penalty.lambda2 * ~nonzero_in_others)
         cut_everywhere = ~joined.any(axis=0)
-        cut_here_only = ~joined & joined.any(axis=0)
-        return (
-            _ball_holds(penalty, weighted, factor, cut_everywhere) and not (np.abs(weighted) > Z)[cut_here_only].any()
-        )
+        cut_in_class = ~joined & joined.any(axis=0)
+        return _ball_holds(penalty, weighted, factor, cut_everywhere) and not (np.abs(weighted) > Z)[cut_in_class].any()
 
     return _every_tile(labels, as_source(S), weights, pair_weights, holds)
 
@@ -78,15 +76,15 @@ def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, pair_w
         )
     w = check_weights(weights, source.class_names, source.sample_sizes)
     factors = as_pair_weights(pair_weights, source.variable_names)
-    for top in range(0, p, _SIDE):
-        for left in range(top, p, _SIDE):
-            rows, columns = slice(top, min(top + _SIDE, p)), slice(left, min(left + _SIDE, p))
+    for top_edge in range(0, p, _SIDE):
+        for left_edge in range(top_edge, p, _SIDE):
+            rows, columns = slice(top_edge, min(top_edge + _SIDE, p)), slice(left_edge, min(left_edge + _SIDE, p))
             i, j = np.mgrid[rows, columns]
             # Entry by entry, because a source may round its tiles; the rules too decide by entries.
             exact = [source.entries(k, i.ravel(), j.ravel()).reshape(i.shape) for k in range(n_classes)]
             weighted = w[:, None, None] * np.stack(exact)
             joined = labels[:, rows, None] == labels[:, None, columns]
-            if top == left:  # the diagonal is no pair
+            if top_edge == left_edge:  # exclude the diagonal
                 np.einsum("kii->ki", weighted)[:] = 0.0
             factor = _tile_factors(factors, i, j, weighted)
             if not holds(rows, columns, weighted, factor, joined):
@@ -95,7 +93,7 @@ def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, pair_w
 
 
 def _tile_factors(factors: PairWeights | None, i: IntArray, j: IntArray, weighted: FloatArray) -> FloatArray:
-    """Weights of the pairs of a tile; forbidden pairs, of which nothing is asked, lose their covariances."""
+    """Pair weights of a tile; forbidden pairs always satisfy the conditions: their covariances are set to zero."""
     if factors is None:
         return np.ones(i.shape)
     factor = factors.factors(np.minimum(i, j).ravel(), np.maximum(i, j).ravel()).reshape(i.shape)

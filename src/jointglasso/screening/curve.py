@@ -1,4 +1,4 @@
-"""Choosing lambda before paying for it: how blocks and cost grow as lambda falls, from one pass over the data."""
+"""The component curve: block sizes and cost of a solve as functions of lambda1, from one pass over the covariances."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from jointglasso.screening.partition import Partition
 from jointglasso.screening.rules import RULES, partition_of_pairs
 from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_weights
 
-#: Relative width to which lambdas are told apart, far above the rounding of the tests.
+#: Relative resolution of lambda1, far above the rounding errors of the pair tests.
 _RESOLUTION = 1e-9
 
-#: Pairs that should lie above the lowest lambda among those drawn at random to find it.
+#: Expected number of randomly drawn pairs above the smallest lambda1.
 _DRAWN_ABOVE = 400
 
-#: Pairs above lambda1 that a scan may list for each one it keeps: with few samples most of those are weak.
+#: Pairs above lambda1 in some class that a scan may list per pair kept: with few samples most are in the dual ball.
 _LISTED = 4
 
-#: Rules that look at strong pairs only.
+#: Rules that use only pairs outside the dual ball.
 _STRONG_ONLY = ("strong", "global")
 
 
@@ -52,19 +52,19 @@ class ComponentCurve(Shown):
     largest: IntArray
     """Size of the largest block."""
     n_blocks: IntArray
-    """Number of blocks, added up over the classes."""
+    """Number of blocks, summed over the classes."""
     n_edges: IntArray
-    """Entries i < j above their thresholds, added up over the classes; solutions have about as many edges."""
+    """Number of entries i < j above their thresholds, summed over the classes; close to the edges of the solution."""
     cost: FloatArray
     """Sum of cubed block sizes, the paper's measure of work."""
     lambda_max: float
     """Smallest lambda1 at which the solution has no edge."""
     percolation: float | None
-    """Lambda1 below which pure noise would tie most variables together; None where the sample sizes are unknown."""
+    """Lambda1 below which pure noise has a giant component; None if the sample sizes are unknown."""
     floor: float
-    """Smallest lambda1 the curve can tell about."""
+    """Smallest lambda1 that the curve covers."""
     penalty: str
-    """How the classes are tied together, as in `jointglasso.solve`."""
+    """Penalty that couples the classes, as in `jointglasso.solve`."""
     _unit: PairPenalty
     """The penalty at lambda1 = 1."""
     _pairs: PairTable
@@ -104,7 +104,7 @@ class ComponentCurve(Shown):
         inside = np.flatnonzero(self.largest <= limit)
         if len(inside) == len(self.lambda1):
             return self.floor, self.ratio * self.floor
-        # At the first point nothing is joined but by rounding.
+        # At the first point pairs are joined through rounding only.
         last_inside = inside[-1] if len(inside) else 0
         levels = self._levels(self.lambda1[last_inside + 1], self.lambda1[last_inside])
         first, last = 0, len(levels) - 1  # invariant: the limit holds at levels[last]
@@ -121,11 +121,11 @@ class ComponentCurve(Shown):
         return bool(self.largest[-1] > check_count("largest_block", largest_block)) or self.floor == 0.0
 
     def _levels(self, lower: float, upper: float) -> FloatArray:
-        """Lambdas in an interval just above which nothing changes until the next one; the upper end comes last."""
+        """Sorted lambda1 in [lower, upper) at which the partition may change, and upper, raised by the resolution."""
         table = self._table(lower)
-        found = np.concatenate([np.abs(table.weighted).ravel(), _gauges(table.weighted, self._unit)])
-        found = found[(found >= lower) & (found < upper)]
-        return np.append(np.unique(found) * (1.0 + _RESOLUTION), upper * (1.0 + _RESOLUTION))
+        levels = np.concatenate([np.abs(table.weighted).ravel(), _gauges(table.weighted, self._unit)])
+        levels = levels[(levels >= lower) & (levels < upper)]
+        return np.append(np.unique(levels) * (1.0 + _RESOLUTION), upper * (1.0 + _RESOLUTION))
 
     def _table(self, lambda1: float) -> PairTable:
         return _thresholded(self._pairs, self._peak, lambda1, self._unit)
@@ -134,7 +134,7 @@ class ComponentCurve(Shown):
         few = np.unique(np.linspace(0, len(self.lambda1) - 1, SHOWN).round().astype(int))
         columns = {"lambda1": self.lambda1, "lambda2": self.lambda2, "blocks": self.n_blocks, "largest": self.largest}
         columns |= {"pairs": self.n_edges, "cost": self.cost}
-        noise = f" Below {self.percolation:.4g} noise alone ties most variables together." if self.percolation else ""
+        noise = f" Below {self.percolation:.4g} noise alone connects most variables." if self.percolation else ""
         return [
             f"Blocks as lambda1 falls from {self.lambda_max:.4g}, where the last edge goes, to {self.lambda1[-1]:.4g}, "
             f"lambda2 = {self.ratio:g} lambda1, by the rule {self.rule!r}.{noise}",
@@ -154,7 +154,7 @@ def component_curve(
     lambda_min: float | None = None,
     max_pairs: int = 5_000_000,
 ) -> ComponentCurve:
-    """Tell, from one pass over the data, how blocks and cost grow as lambda falls.
+    """Block sizes and cost of a solve along a path of decreasing lambda1, from one pass over the covariances.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def component_curve(
         Screening rule. The default solve starts from "strong" and ends at or between "strong" and "hybrid". Penalties
         that compare values have "strong" and "global".
     penalty, class_graph
-        How the classes are tied together, as in `jointglasso.solve`.
+        Penalty that couples the classes, as in `jointglasso.solve`.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Weight of each class in the likelihood.
     n_lambdas : int, default 50
@@ -175,7 +175,7 @@ def component_curve(
         Where the curve ends. By default as low as `max_pairs` allows, and at 2 % of lambda_max at the lowest.
     max_pairs : int, default 5,000,000
         Limit, in expectation, on the pairs kept in memory, at about ``40 + 8 K`` bytes each; it sets the smallest
-        lambda that the curve can reach. If there are no more pairs than that, all are kept.
+        lambda that the curve can reach. With at most that many pairs in total, all are kept.
 
     Returns
     -------
@@ -205,7 +205,7 @@ def component_curve(
     pairs = scan_pairs(source, lowest, w, strong_only=strong_only)
     pairs, peak = _by_peak(pairs)
     no_edge_from = float(_gauges(pairs.weighted, unit).max(initial=0.0))
-    # A pair that was not kept is at most at the floor: as a threshold where only strong ones are, else in each class.
+    # Bound on the gauge of the pairs that the scan dropped: the floor itself, or the floor in each class.
     unknown = floor if strong_only else floor / (1.0 + ratio / np.sqrt(source.n_classes))
     if no_edge_from < unknown:
         no_edge_from = float(lambda_max(source, [(1.0, ratio)], weights=w, penalty=penalty, class_graph=class_graph)[0])
@@ -218,28 +218,29 @@ def component_curve(
     return ComponentCurve(
         rule=rule, ratio=ratio, lambda1=grid,
         largest=np.array(largest), n_blocks=np.array(n_blocks), n_edges=np.array(n_edges), cost=np.array(cost),
-        lambda_max=no_edge_from, percolation=noise_percolation(source, w, _alone(unit, source.n_classes) - 1.0, rule),
+        lambda_max=no_edge_from,
+        percolation=noise_percolation(source, w, _single_class(unit, source.n_classes) - 1.0, rule),
         floor=floor, penalty=penalty, _unit=unit, _pairs=pairs, _peak=peak,
     )  # fmt: skip
 
 
-def _alone(unit: PairPenalty, n_classes: int) -> float:
-    """Size from which on a pair that stands out in one class only is kept, whichever class it is, at lambda1 = 1."""
+def _single_class(unit: PairPenalty, n_classes: int) -> float:
+    """Smallest covariance at which a pair that is non-zero in one class only leaves the dual ball, at lambda1 = 1."""
     gauges = unit.gauge(*unit.as_entries(np.eye(n_classes)))
     return float(1.0 / gauges.max())
 
 
 def _measure(rule: str, table: PairTable, penalty: PairPenalty) -> tuple[int, int, int, float]:
     partition = partition_of_pairs(rule, table, penalty)
-    kept = table.above if rule == "class" else table.above & table.strong[:, None]
-    return partition.largest, partition.n_blocks, int(kept.sum()), float(partition.cost)
+    edges = table.above if rule == "class" else table.above & table.strong[:, None]
+    return partition.largest, partition.n_blocks, int(edges.sum()), float(partition.cost)
 
 
 def reachable_floor(source: CovarianceSource, weights: FloatArray, unit: PairPenalty | None, max_pairs: int) -> float:
-    """Lambda1 above which about half of `max_pairs` pairs lie, found from pairs drawn at random.
+    """Lambda1 above which about half of `max_pairs` pairs lie, estimated from a random sample of pairs.
 
-    With a penalty, that at lambda1 = 1, only strong pairs count, those with an edge when they are alone, as long as the
-    pairs above lambda1 in some class, which a scan has to list, are not many times as many.
+    With `unit`, the penalty at lambda1 = 1, only pairs outside the dual ball count, unless the pairs above lambda1 in
+    some class, which a scan has to list, outnumber them many times.
     """
     p = source.n_variables
     n_pairs = p * (p - 1) // 2
@@ -253,7 +254,7 @@ def reachable_floor(source: CovarianceSource, weights: FloatArray, unit: PairPen
 
 
 def drawn_covariances(source: CovarianceSource, weights: FloatArray, number: int) -> FloatArray:
-    """Weighted covariances (number, K) of pairs drawn at random, always the same ones."""
+    """Weighted covariances (number, K) of randomly drawn pairs; the seed is fixed."""
     draw, p = np.random.default_rng(0), source.n_variables
     i, j = draw.integers(0, p, number), draw.integers(0, p - 1, number)
     j += j >= i
@@ -261,26 +262,26 @@ def drawn_covariances(source: CovarianceSource, weights: FloatArray, number: int
 
 
 def _exceeded_by(values: FloatArray, count: int) -> float:
-    """Value that so many others reach."""
+    """The `count`-th largest value."""
     place = max(len(values) - count, 0)
     return float(np.partition(values, place)[place])
 
 
 def _by_peak(pairs: PairTable) -> tuple[PairTable, FloatArray]:
-    """The same pairs with the largest covariances first, so that those above a lambda are a prefix."""
+    """Pairs sorted by decreasing largest covariance, so that those above a given lambda1 are a prefix."""
     peak = np.abs(pairs.weighted).max(axis=1, initial=0.0)
     order = np.argsort(-peak, kind="stable")
     return pairs.take(order), peak[order]
 
 
 def _thresholded(pairs: PairTable, peak: FloatArray, lambda1: float, unit: PairPenalty) -> PairTable:
-    """Table of (lambda1, ratio * lambda1), from pairs in the order of their peaks."""
+    """Pair table at (lambda1, ratio * lambda1), from pairs sorted by `_by_peak`."""
     first_below = int(np.searchsorted(-peak, -lambda1))
     return pairs.take(slice(first_below)).at(unit.times(lambda1))
 
 
 def _gauges(weighted: FloatArray, unit: PairPenalty) -> FloatArray:
-    """Lambda1 of each pair from which on it is zero in all classes when isolated."""
+    """Smallest lambda1 at which each pair lies in the dual ball."""
     return unit.gauge(*unit.as_entries(weighted))
 
 
@@ -311,8 +312,8 @@ def noise_percolation(source: CovarianceSource, weights: FloatArray, ratio: floa
     average, ``p P(|r| > threshold) = 1``; where variables differ in scale, once the largest eigenvalue of the matrix of
     edge probabilities is one. Divide and conquer works above that penalty.
 
-    A pair that stands out in one class only is kept from ``w |S| = lambda1 + lambda2`` on by the rules that look at
-    all classes, and from lambda1 on by the class rule. The global rule ties the variables where any class does.
+    A pair that is non-zero in one class only is joined above ``w |S| = lambda1 + lambda2`` by the rules that use all
+    classes, and above lambda1 by the class rule. The global rule joins two variables if any class does.
     """
     sizes = source.sample_sizes
     if sizes is None:
@@ -342,7 +343,7 @@ def _critical_threshold(scales: list[FloatArray], sizes: IntArray, n_variables: 
         expected = sum(_edge_probability(threshold, s, int(n)) for s, n in zip(scales, sizes, strict=True))
         return float(np.linalg.eigvalsh(expected)[-1]) * n_variables / _QUANTILES - 1.0
 
-    if excess(largest) >= 0:  # too few samples: noise reaches even the largest possible covariance
+    if excess(largest) >= 0:  # too few samples: noise attains even the largest possible covariance
         return largest
     return float(brentq(excess, 0.0, largest, xtol=1e-9 * largest))
 

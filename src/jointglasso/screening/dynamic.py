@@ -1,10 +1,10 @@
-"""Dynamic screening: cut boldly, solve, check what was cut, merge only what the check asks for.
+"""Dynamic screening: start from a partition finer than Algorithm 1's, solve, and merge only where KKT is violated.
 
-Algorithm 1 merges a waiting pair as soon as its ends meet in another class, because the pair *might* be non-zero there;
-one merge can set off an avalanche of others. Here the search starts from the strong pairs alone, each joined in the
-classes in which it would be non-zero if its two variables were alone. After the groups are solved, the optimality
-conditions of what was cut can be read off the solution (`engine/recheck.py`). Only what violates them is merged, and
-every one of these merges Algorithm 1 would have made as well: the result is exact and never coarser than the hybrid
+Algorithm 1 merges a pair above lambda1 in a class as soon as its two variables are joined in another class, because the
+entry *might* be non-zero; one merge can trigger many others. Dynamic screening starts from the pairs outside the dual
+ball, each joined in the classes in which it is non-zero in the problem of its two variables. After the groups are
+solved, the optimality conditions of the screened-out entries are checked (`engine/recheck.py`), and only violations are
+merged. Algorithm 1 would make each of these merges too: the result is exact and never coarser than the hybrid
 partition.
 """
 
@@ -22,14 +22,17 @@ from jointglasso.screening.partition import Partition
 
 @dataclass(frozen=True)
 class WaitingPairs:
-    """Pairs i < j that some class joins while others, in which they are above the threshold, keep them cut."""
+    """Pairs i < j joined in some class and screened out in another one in which they exceed the threshold.
+
+    Algorithm 1 would merge them; dynamic screening defers that until their optimality conditions are violated.
+    """
 
     rows: IntArray
     columns: IntArray
 
 
 class DynamicScreen:
-    """The current partition, the pairs waiting outside it, and the merges made so far."""
+    """The current partition, the deferred pairs, and the edges joined so far."""
 
     def __init__(self, pairs: PairTable, penalty: PairPenalty, absent: BoolArray | None = None) -> None:
         self.pairs, self.penalty, self.absent = pairs, penalty, absent
@@ -39,7 +42,7 @@ class DynamicScreen:
         self._update()
 
     def _update(self) -> None:
-        """Components of the edges so far, and the pairs that wait in a class while another class joins them."""
+        """Recompute the connected components of the joined edges, and the deferred pairs."""
         from jointglasso.kernels.components import class_components
 
         rows, columns = self.pairs.rows, self.pairs.columns
@@ -50,14 +53,14 @@ class DynamicScreen:
         self.waiting = WaitingPairs(rows[waits], columns[waits])
 
     def merge(self, i: IntArray, j: IntArray, classes: BoolArray) -> None:
-        """Join the given pairs, each in the classes (m, K) that are marked."""
+        """Join the pairs (i, j), each in the classes of its row of the mask `classes` (m, K)."""
         rows, columns, joined = self._edges
         self._edges = np.concatenate([rows, i]), np.concatenate([columns, j]), np.concatenate([joined, classes])
         self._update()
 
 
 def start_edges(pairs: PairTable, penalty: PairPenalty) -> BoolArray:
-    """(m, K) classes in which each strong pair would be non-zero if its two variables were alone."""
+    """(m, K) classes in which each pair outside the dual ball is non-zero in the problem of its two variables."""
     joined = np.zeros(pairs.above.shape, dtype=bool)
     strong = np.flatnonzero(pairs.strong)
     factor = pairs.factor[strong] if len(pairs.factor) else pairs.factor

@@ -1,4 +1,4 @@
-"""Independent groups: class blocks tied only where they share a pair of variables."""
+"""Independent groups: connected components of class blocks that share a pair of variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Group:
-    """Class blocks that must be solved together, and together with nothing else."""
+    """Class blocks that are coupled by the penalty: one independent subproblem."""
 
     blocks: tuple[tuple[int, IntArray], ...]
     """(class, sorted variables) of each block."""
@@ -29,13 +29,13 @@ class Group:
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """Classes that own a block of the group."""
+        """Classes that have a block in the group."""
         return tuple(sorted({k for k, _ in self.blocks}))
 
 
 @dataclass(frozen=True)
 class ClassBlocks:
-    """All blocks of two or more variables, flat: block b holds ``members[start[b]:start[b + 1]]``."""
+    """All blocks of two or more variables in flat arrays: block b is ``members[start[b]:start[b + 1]]``."""
 
     block_class: IntArray
     start: IntArray
@@ -43,8 +43,10 @@ class ClassBlocks:
     group: IntArray
     """Independent group of each block."""
     bundle: IntArray | None = None
-    """(G,): groups of one bundle hold pairs of the same variables, in classes between which others have cut them: they
-    are solved apart and looked at together when the cuts are checked. None: every group is a bundle."""
+    """(G,): label of the set of groups that are checked together after solving. Groups with one label share pairs of
+    variables in classes that are connected in the class graph only through classes that screened these pairs out. They
+    are solved independently, but the optimality conditions of the pairs involve all of them. None: each group is
+    checked on its own."""
 
     @property
     def n_blocks(self) -> int:
@@ -60,17 +62,17 @@ class ClassBlocks:
 
     @property
     def group_members(self) -> IntArray:
-        """Number of variables, added up over the blocks, of each group."""
+        """(G,): number of variables, summed over the blocks of each group."""
         return np.bincount(self.group, self.sizes, minlength=self.n_groups).astype(np.int64)
 
     @cached_property
     def group_area(self) -> FloatArray:
-        """Entries, the sum of squared block sizes, of each group."""
+        """(G,): number of matrix entries, the sum of squared block sizes."""
         return self._group_sums(2)
 
     @cached_property
     def group_cost(self) -> FloatArray:
-        """Work, in cubed block sizes, of each group."""
+        """(G,): work estimate, the sum of cubed block sizes."""
         return self._group_sums(3)
 
     def _group_sums(self, power: int) -> FloatArray:
@@ -78,55 +80,55 @@ class ClassBlocks:
 
     @cached_property
     def group_largest(self) -> IntArray:
-        """Size of the biggest block of each group."""
+        """(G,): size of the largest block."""
         largest = np.zeros(self.n_groups, dtype=np.int64)
         np.maximum.at(largest, self.group, self.sizes)
         return largest
 
     def select(self, groups: IntArray) -> ClassBlocks:
-        """Only the blocks of the given groups, which are renumbered in their order."""
+        """Blocks of the groups with these indices, which are renumbered 0, 1, ... in the order of `groups`."""
         number = np.full(self.n_groups, -1, dtype=np.int64)
         number[groups] = np.arange(len(groups))
-        kept = np.flatnonzero(number[self.group] >= 0)
-        size = self.sizes[kept]
+        selected = np.flatnonzero(number[self.group] >= 0)
+        size = self.sizes[selected]
         slot = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
         return ClassBlocks(
-            self.block_class[kept],
+            self.block_class[selected],
             np.concatenate([[0], np.cumsum(size)]),
-            self.members[np.repeat(self.start[kept], size) + slot],
-            number[self.group[kept]],
+            self.members[np.repeat(self.start[selected], size) + slot],
+            number[self.group[selected]],
         )
 
     @property
     def by_cost(self) -> IntArray:
-        """Numbers of the groups, the most expensive first."""
+        """Indices of the groups by decreasing `group_cost`."""
         return np.argsort(-self.group_cost, kind="stable")
 
     def groups(self) -> list[Group]:
-        """List the groups as objects, the most expensive first."""
+        """The groups as `Group` objects, by decreasing cost."""
         by_group = np.argsort(self.group, kind="stable")
         bounds = np.searchsorted(self.group[by_group], np.arange(self.n_groups + 1))
-        found = []
+        groups = []
         for g in self.by_cost:
             blocks = by_group[bounds[g] : bounds[g + 1]]
-            found.append(
+            groups.append(
                 Group(
                     tuple((int(self.block_class[b]), self.members[self.start[b] : self.start[b + 1]]) for b in blocks)
                 )
             )
-        return found
+        return groups
 
 
 def class_blocks(
     labels: IntArray, *, smallest: int = 2, coupled: Coupling | None = None, absent: BoolArray | None = None
 ) -> ClassBlocks:
-    """List the blocks of at least `smallest` variables and tie them into groups.
+    """Blocks of at least `smallest` variables, and their independent groups.
 
-    The penalty couples classes pair by pair and the diagonal is penalised per class, so two blocks of different classes
-    that share at most one variable have nothing in common in the objective. Nor have blocks of classes that are not
-    compared: a pair that a class between them has cut is zero there, whatever they do. Where the diagonals are compared
-    (`Coupling.diagonal`), one variable in common is enough, and those that are alone are blocks, too. Variables that a
-    class lacks, `absent`, are not.
+    The penalty couples classes through pairs of variables, and the diagonal is penalised per class. Two blocks of
+    different classes that share at most one variable are therefore not coupled; neither are blocks of classes that are
+    not neighbours in the class graph, since an entry screened out in a class between them is fixed at zero. If the
+    diagonals are coupled (`Coupling.diagonal`), one common variable is enough, and singletons are blocks as well.
+    Variables missing from a class, `absent` (K, p), belong to no block.
     """
     from jointglasso.kernels.components import couple_blocks
 
@@ -138,9 +140,9 @@ def class_blocks(
     for k, row in enumerate(labels):
         size = np.bincount(row)
         order = np.argsort(row, kind="stable")
-        kept = order[size[row[order]] >= smallest]
+        variables = order[size[row[order]] >= smallest]
         if absent is not None:
-            kept = kept[~absent[k, kept]]
+            variables = variables[~absent[k, variables]]
             size[row[absent[k]]] = 0
         big = np.flatnonzero(size >= smallest)
         number = np.full(len(size), -1, dtype=np.int64)
@@ -149,7 +151,7 @@ def class_blocks(
         count += len(big)
         classes.append(np.full(len(big), k))
         sizes.append(size[big])
-        members.append(kept)
+        members.append(variables)
     block_class = np.concatenate(classes)
     start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     flat = np.concatenate(members)
@@ -160,16 +162,16 @@ def class_blocks(
     group = couple_blocks(block_of, start, flat, block_class, everywhere if coupled is None else coupled.ties)
     if coupled is None or np.array_equal(coupled.ties, coupled.parts):
         return ClassBlocks(block_class, start, flat, group)
-    beside = couple_blocks(block_of, start, flat, block_class, coupled.parts)
+    recheck_group = couple_blocks(block_of, start, flat, block_class, coupled.parts)
     bundle = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
-    bundle[group] = beside
+    bundle[group] = recheck_group
     return ClassBlocks(block_class, start, flat, group, bundle)
 
 
 def places_in_blocks(
     block_class: IntArray, size: IntArray, members: IntArray, shape: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """(K, p): block of each variable in each class and its place there, -1: in none."""
+    """Two arrays (K, p): block of each variable in each class, and its position in the block; -1 if in none."""
     block = np.repeat(np.arange(len(size)), size)
     block_of = np.full(shape, -1, dtype=np.int64)
     slot_of = np.full_like(block_of, -1)
@@ -178,9 +180,12 @@ def places_in_blocks(
     return block_of, slot_of
 
 
-def _with_a_common_variable(block_of: IntArray, tied: IntArray, n_blocks: int) -> IntArray:
-    """Label the groups of blocks of tied classes that have a variable in common; `block_of` (K, p) is -1 outside."""
-    one, two = (block_of[tied[:, end]].ravel() for end in (0, 1))
+def _with_a_common_variable(block_of: IntArray, class_pairs: IntArray, n_blocks: int) -> IntArray:
+    """Group of each block if blocks of neighbouring classes are coupled by a common variable.
+
+    `block_of` (K, p) is the block of each variable, -1 if in none; `class_pairs` (T, 2) the edges of the class graph.
+    """
+    one, two = (block_of[class_pairs[:, end]].ravel() for end in (0, 1))
     one, two = (ends[(one >= 0) & (two >= 0)] for ends in (one, two))
     graph = sparse.coo_array((np.ones(len(one), dtype=bool), (one, two)), shape=(n_blocks, n_blocks))
     return sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int64)

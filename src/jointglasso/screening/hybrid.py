@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1, hybrid covariance thresholding, and its counterpart for penalties that compare classes."""
+"""The paper's Algorithm 1, hybrid covariance thresholding, and its counterpart for penalties over a class graph."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.screening.pairs import PairTable
 from jointglasso.screening.partition import Partition
 
-#: Gives the weighted covariances (m, K) of pairs i < j, and their weights in the penalty, infinite where forbidden.
+#: Function that returns the weighted covariances (m, K) of pairs i < j and their pair weights, infinite if forbidden.
 Covariances = Callable[[IntArray, IntArray], tuple[FloatArray, FloatArray]]
 
 
 def hybrid_partition(pairs: PairTable) -> Partition:
     """Finest partition satisfying condition (8) (Theorem 4).
 
-    1. In each class, join i and j where the pair is strong, ``sum_k (|S_k,ij| - lambda1)_+^2 > lambda2^2``, and above,
-       ``|S_x,ij| > lambda1``.
-    2. Search for a triple (x, i, j): above in class x, not joined there, but joined in some other class s. Merge
-       the two blocks of class x that hold i and j.
-    3. Repeat step 2 until there is no such triple.
+    1. In class x, join i and j if the pair violates the global condition, ``sum_k (|S_k,ij| - lambda1)_+^2 >
+       lambda2^2``, and ``|S_x,ij| > lambda1``.
+    2. Search for a triple (x, i, j): ``|S_x,ij| > lambda1``, i and j not joined in class x, but joined in another class
+       s. Merge the two blocks of class x that contain i and j.
+    3. Repeat step 2 while such a triple exists.
 
-    The merges are forced and the result does not depend on their order, so the kernel may take them as they
-    come: it keeps the weak pairs waiting and wakes them when a union brings their ends together, instead of
-    searching all K p^2 triples after each merge. `tests/reference.py` has the same in eight lines.
+    Each merge is forced and the result does not depend on their order. The kernel therefore processes merges as they
+    arise: a pair inside the dual ball is deferred, and handled when a union joins its two variables in some class. This
+    avoids a search over all K p^2 triples after each merge. `tests/reference.py` has the same in eight lines.
     """
     from jointglasso.kernels.components import hybrid_closure
 
@@ -36,11 +36,12 @@ def hybrid_partition(pairs: PairTable) -> Partition:
 
 
 def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covariances) -> Partition:
-    """Finest partition whose cuts are right whatever the data of the classes that are joined.
+    """Finest partition whose screened-out entries are zero for any values in the joined classes.
 
-    A class that is joined pulls at those tied to it, however small their covariances, so that every pair inside a block
-    is looked at, not only those that the scan has kept: `closure` names the classes that may not be cut beside those
-    that are joined. It grows with them, so that the result does not depend on the order.
+    A non-zero entry changes the subgradients of neighbouring classes, however small their covariances. Every pair
+    inside a block is therefore tested, not only those that the scan kept: `closure` returns the classes in which a pair
+    must not be screened out, given those in which it is joined. It is monotone in them, so that the result does not
+    depend on the order.
     """
     from jointglasso.kernels.components import class_components
 
@@ -61,7 +62,7 @@ def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covaria
 
 
 def _partly_joined(labels: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
-    """Pairs i < j that some classes join and others do not, and which (m, K)."""
+    """Pairs i < j joined in some classes but not in all, and the mask (m, K) of classes that join them."""
     p = labels.shape[1]
     keys = [np.empty(0, dtype=np.int64)]
     for row in labels:
@@ -80,7 +81,7 @@ def _partly_joined(labels: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
 def weighted_covariances(
     source: CovarianceSource, weights: FloatArray, pair_weights: PairWeights | None, penalty: PairPenalty
 ) -> Covariances:
-    """Read the weighted covariances of single pairs from a source."""
+    """Function that reads the weighted covariances and the pair weights of given pairs from a source."""
 
     def read(i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray]:
         rows = np.column_stack([weights[k] * source.entries(k, i, j) for k in range(source.n_classes)])

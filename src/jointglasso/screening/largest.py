@@ -1,4 +1,4 @@
-"""The largest penalties that leave an edge: exact, from one pass over the covariances."""
+"""lambda_max: the smallest penalties without an edge, exact, from one pass over the covariances."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lambda_max(
     penalty: str = "group",
     class_graph: Any = None,
 ) -> FloatArray:
-    """Exact factor on each direction (lambda1, lambda2) from which on the solution has no edge.
+    """Smallest multiple of each direction (lambda1, lambda2) at which the solution has no edge, exact.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def lambda_max(
     directions : array (m, 2)
         Pairs (lambda1, lambda2), not both zero.
     weights, pair_weights, penalty, class_graph
-        As in `jointglasso.solve`; unpenalised pairs are left out of account.
+        As in `jointglasso.solve`; unpenalised pairs are ignored.
 
     Returns
     -------
@@ -60,8 +60,8 @@ def lambda_max(
             weighted = penalties[0].marked(weighted, *_pairs_of(*tile))
         return np.array([_largest_gauge(penalty, weighted) for penalty in penalties])
 
-    found: FloatArray = np.max(map_on_threads(largest_of, list(tiles(source.n_variables))), axis=0)
-    return found
+    result: FloatArray = np.max(map_on_threads(largest_of, list(tiles(source.n_variables))), axis=0)
+    return result
 
 
 def _weighted_pairs(
@@ -71,9 +71,9 @@ def _weighted_pairs(
     pieces = [weights[k] * source.tile(k, rows, columns) for k in range(source.n_classes)]
     if pair_weights is not None:
         i, j, factor = pair_weights.exceptions_in(rows, columns)
-        share = np.divide(1.0, factor, out=np.zeros_like(factor), where=factor > 0)
+        inverse = np.divide(1.0, factor, out=np.zeros_like(factor), where=factor > 0)
         for piece in pieces:
-            piece[i, j] *= share
+            piece[i, j] *= inverse
     i, j = _pairs_of(rows, columns)
     return np.column_stack([piece[i - rows.start, j - columns.start] for piece in pieces])
 
@@ -88,15 +88,15 @@ def _pairs_of(rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
 
 
 def _largest_gauge(penalty: PairPenalty, weighted: FloatArray) -> float:
-    """Largest gauge of the pairs; only those that can hold it are computed.
+    """Largest gauge of the pairs, computed only for pairs whose upper bound exceeds the current maximum.
 
-    A multiple t of s inside the box and the rest inside the ball of a group penalty shows
-    ``gauge(s) <= 1 / (lambda1 / max|s| + lambda2 / |s|_2)``, which is cheap and close. Where classes are compared the
-    box alone bounds it.
+    Splitting s into a part in the l_inf ball and a part in the l_2 ball of the group penalty gives the cheap and tight
+    bound ``gauge(s) <= 1 / (lambda1 / max|s| + lambda2 / |s|_2)``. For penalties over a class graph the l_inf part
+    alone is the bound.
     """
     if not len(weighted):
         return 0.0
-    peak = np.nan_to_num(np.abs(weighted)).max(axis=1)  # a class that lacks a pair has no number there
+    peak = np.nan_to_num(np.abs(weighted)).max(axis=1)  # NaN in a class without the pair
     norm = np.sqrt(np.einsum("ij,ij->i", weighted, weighted)) if penalty.name == "group" else np.inf
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(peak > 0, 1.0 / (penalty.lambda1 / peak + penalty.lambda2 / norm), 0.0)

@@ -1,4 +1,4 @@
-"""One pass over the covariance tiles keeps the few pairs that some rule could keep."""
+"""The scan: one pass over the covariance tiles that collects the pairs above the threshold of some class."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from jointglasso.covariance import CovarianceSource, StreamedSource
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.validation import impossible_pair
 
-#: Columns of a part of a `PairTable`.
+#: Columns of a `PairTable`, for some of its pairs.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
 
-#: Does ``function(item, shared, tell)`` for every item on workers that are given what is shared once.
+#: Maps ``function(item, shared, progress)`` over items on remote workers; `shared` is sent once to each.
 Share = Callable[[Callable[..., Any], Sequence[Any], Any], list[Any]]
 
 
 @dataclass(frozen=True)
 class PairTable:
-    """Pairs i < j with some class above lambda1, times the weight of the pair, in the order of the tiles."""
+    """Pairs i < j with ``w_k |S_k,ij| > v_ij lambda1`` in some class k, in the order of the tiles."""
 
     n_variables: int
     rows: IntArray
@@ -37,26 +37,28 @@ class PairTable:
     weighted: FloatArray
     """(m, K): covariance of the pair in each class, times the weight of the class."""
     above: BoolArray
-    """(m, K): the pair may not be cut in this class while another class keeps it (condition 8b)."""
+    """(m, K): the pair exceeds lambda1 in the class: it violates condition (8b) if it is joined in another class."""
     strong: BoolArray
-    """(m,): the pair may not be cut in all classes at once (condition 8a)."""
+    """(m,): the pair is outside the dual ball: it violates condition (8a) if it is screened out in all classes."""
     factor: FloatArray = field(default_factory=lambda: UNIFORM)
-    """(m,): weight of the pair in the penalty; empty where all are 1."""
+    """(m,): pair weights v_ij; empty if all are 1."""
 
     def at(self, penalty: PairPenalty) -> PairTable:
-        """Table of a larger penalty, without another look at the covariances.
+        """The table at a larger penalty, without another scan of the covariances.
 
-        Partitions are nested along lambda: a pair that matters at a larger lambda1 matters at a smaller one.
+        The tables are nested: a pair that exceeds a larger lambda1 exceeds the smaller one.
         """
         above = penalty.above(self.weighted, self.factor)
-        kept = np.flatnonzero(above.any(axis=1))
-        weighted = self.weighted[kept]
-        factor = self.factor[kept] if len(self.factor) else self.factor
+        index = np.flatnonzero(above.any(axis=1))
+        weighted = self.weighted[index]
+        factor = self.factor[index] if len(self.factor) else self.factor
         strong = penalty.strong(weighted, factor)
-        return PairTable(self.n_variables, self.rows[kept], self.columns[kept], weighted, above[kept], strong, factor)
+        return PairTable(
+            self.n_variables, self.rows[index], self.columns[index], weighted, above[index], strong, factor
+        )
 
     def take(self, which: Any) -> PairTable:
-        """Some of the pairs."""
+        """The pairs selected by an index array, mask or slice."""
         return PairTable(
             self.n_variables,
             self.rows[which],
@@ -77,16 +79,16 @@ def scan_pairs(
     strong_only: bool = False,
     share: Share | None = None,
 ) -> PairTable:
-    """Read every tile of S once and keep the pairs that are above lambda1 in some class; forbidden ones never are.
+    """Read every tile of S once and keep the pairs above lambda1 in some class; forbidden pairs are excluded.
 
-    With `strong_only` the weak ones among them, which only Algorithm 1's merge step and the class rule ask
-    for, are dropped at once. `share` has workers elsewhere do a long scan of samples: of it only the pairs come back.
+    With `strong_only`, pairs inside the dual ball are dropped during the scan; only Algorithm 1's merge step and the
+    class rule need them. `share` runs a long scan of samples on remote workers, which return the pairs.
     """
     p = source.n_variables
-    known = _known.get(id(source))
-    if known is not None and pair_weights is None and known.covers(penalty, weights):
-        table = known.table.at(penalty)
-        return table.take(_maybe_strong(penalty, table.weighted, table.factor)) if strong_only else table
+    cached = _cached_scans.get(id(source))
+    if cached is not None and pair_weights is None and cached.covers(penalty, weights):
+        table = cached.table.at(penalty)
+        return table.take(_possibly_outside_ball(penalty, table.weighted, table.factor)) if strong_only else table
     scan = TileScan(source, penalty, weights, pair_weights, strong_only)
     if isinstance(source, StreamedSource) and share is not None and (pieces := stretches(source)):
         parts = share(scan_stretch, pieces, scan)
@@ -99,40 +101,40 @@ def scan_pairs(
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What a scan found, and what it asked for."""
+class _CachedScan:
+    """The result of a scan, with the penalty and class weights that it used."""
 
     penalty: PairPenalty
     weights: FloatArray
     table: PairTable
 
     def covers(self, penalty: PairPenalty, weights: FloatArray) -> bool:
-        """Whether the pairs of another scan are among those of this one."""
+        """Whether the pairs of a scan with these arguments are a subset of the pairs of this one."""
         alike = type(penalty) is type(self.penalty) and np.array_equal(weights, self.weights)
         return alike and all(self.penalty.threshold(k) <= penalty.threshold(k) for k in range(len(weights)))
 
 
-#: Scans that need not be repeated, by the identity of their source, while `known_pairs` holds them.
-_known: dict[int, _Known] = {}
+#: Cached scans by the identity of their source, inside `known_pairs`.
+_cached_scans: dict[int, _CachedScan] = {}
 
 
 @contextmanager
 def known_pairs(source: CovarianceSource, penalty: PairPenalty, weights: FloatArray) -> Iterator[None]:
-    """Scan a source once: inside, scans with the same weights and a lambda1 no smaller are answered from that one."""
-    _known[id(source)] = _Known(penalty, weights, scan_pairs(source, penalty, weights))
+    """Cache one scan of `source`, for scans with the same class weights and a lambda1 that is not smaller."""
+    _cached_scans[id(source)] = _CachedScan(penalty, weights, scan_pairs(source, penalty, weights))
     try:
         yield
     finally:
-        del _known[id(source)]
+        del _cached_scans[id(source)]
 
 
-def _maybe_strong(penalty: PairPenalty, weighted: FloatArray, factor: FloatArray) -> BoolArray:
-    """Pairs that may not be cut in all classes at once, and those that rounding alone may have kept from that."""
+def _possibly_outside_ball(penalty: PairPenalty, weighted: FloatArray, factor: FloatArray) -> BoolArray:
+    """Pairs outside the dual ball, and pairs within a rounding error of its boundary."""
     return penalty.strong(weighted * (1.0 + 1e-14), factor)
 
 
 def tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
-    """Tiles covering the upper triangle row by row, or a stretch of them."""
+    """Tiles that cover the upper triangle, row by row, or those numbered `first` to `last` - 1."""
     edges = np.append(np.arange(0, p, tuning.TILE), p).tolist()
     n = len(edges) - 1
     number = 0
@@ -143,7 +145,7 @@ def tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[sli
 
 
 def stretches(source: Any) -> list[tuple[int, int]]:
-    """Stretches of tiles that are worth a journey; none where the scan is short or a device does it."""
+    """Ranges of tiles for remote workers; empty if the scan is short or runs on a GPU."""
     n_rows = -(-source.n_variables // tuning.TILE)
     n_tiles = n_rows * (n_rows + 1) // 2
     each = float(tuning.TILE) ** 2 * sum(source.unit_vectors(k).shape[1] for k in range(source.n_classes))
@@ -153,37 +155,37 @@ def stretches(source: Any) -> list[tuple[int, int]]:
     return [(first, min(first + step, n_tiles)) for first in range(0, n_tiles, step)]
 
 
-def scan_stretch(stretch: tuple[int, int], scan: TileScan, tell: Any = None) -> _Columns:
-    """Pairs that matter in a stretch of tiles; done by a worker elsewhere."""
+def scan_stretch(tile_range: tuple[int, int], scan: TileScan, progress: Any = None) -> _Columns:
+    """Pairs to keep from a range of tiles; the task of a remote worker."""
     source: Any = scan.source
-    found = [scan.possible(source, *tile) for tile in tiles(source.n_variables, *stretch)]
-    i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
+    candidates = [scan.possible(source, *tile) for tile in tiles(source.n_variables, *tile_range)]
+    i, j = (np.concatenate(ends) for ends in zip(*candidates, strict=True))
     parts = [scan.judge(i[piece], j[piece]) for piece in _pieces(len(i))]
     columns: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
     return columns
 
 
 def _pieces(n_candidates: int, n_threads: int = 1) -> list[slice]:
-    """Candidates that are judged together: at least one piece, and one for each thread where they are many."""
+    """Slices of the candidates that are evaluated together: at least one, and one per thread for long lists."""
     step = min(tuning.CANDIDATES, max(tuning.CANDIDATES // 20, -(-n_candidates // n_threads)))
     return [slice(first, first + step) for first in range(0, max(1, n_candidates), step)]
 
 
 def _bands(p: int) -> Iterator[tuple[slice, slice]]:
-    """Rows of the upper triangle, as many at a time as a tile has room for.
+    """Bands of rows of the upper triangle with as many entries as a tile.
 
-    A stored matrix is read three times as fast along its rows as in squares.
+    A stored matrix is read three times as fast along its rows as in square tiles.
     """
-    top = 0
-    while top < p:
-        below = min(p, top + max(1, tuning.TILE * tuning.TILE // (p - top)))
-        for left in range(top, p, tuning.TILE * tuning.TILE):
-            yield slice(top, below), slice(left, min(left + tuning.TILE * tuning.TILE, p))
-        top = below
+    first_row = 0
+    while first_row < p:
+        end_row = min(p, first_row + max(1, tuning.TILE * tuning.TILE // (p - first_row)))
+        for first_column in range(first_row, p, tuning.TILE * tuning.TILE):
+            yield slice(first_row, end_row), slice(first_column, min(first_column + tuning.TILE * tuning.TILE, p))
+        first_row = end_row
 
 
 class TileScan:
-    """Scan of one tile in all classes; each thread owns its scratch arrays."""
+    """Scan of one tile in all classes, with scratch arrays per thread."""
 
     def __init__(
         self,
@@ -210,14 +212,14 @@ class TileScan:
         self._local = local()
 
     def candidates(self, source: StreamedSource) -> tuple[IntArray, IntArray]:
-        """Pairs that rough covariances cannot rule out, in the order of the tiles, wherever they are computed."""
+        """Pairs that single-precision covariances cannot rule out, in the order of the tiles, from CPU or GPU."""
         if source.device in SCANNERS:
             try:
                 return self._candidates_on_device(source)
             except DeviceFailed as error:
                 warnings.warn(f"Screening runs on the processor: {error}.", RuntimeWarning, stacklevel=2)
-        found = map_on_cores(lambda tile: self.possible(source, *tile), list(tiles(self.source.n_variables)))
-        i, j = (np.concatenate(ends) for ends in zip(*found, strict=True))
+        per_tile = map_on_cores(lambda tile: self.possible(source, *tile), list(tiles(self.source.n_variables)))
+        i, j = (np.concatenate(ends) for ends in zip(*per_tile, strict=True))
         return i, j
 
     def _candidates_on_device(self, source: StreamedSource) -> tuple[IntArray, IntArray]:
@@ -226,21 +228,21 @@ class TileScan:
             rows = [1.0 / (scale * (1.0 + 1e-12)) for scale in self.weighted_deviation]
             columns = [self.penalty.lambda1 / scale for scale in self.deviation]
         i, j = scanner(source.device).possible_pairs(units, rows, columns, self.errors)
-        if self.pair_weights is not None:  # few enough to be judged without a look at their rough values
+        if self.pair_weights is not None:  # few enough to skip the single-precision test
             everything = slice(0, self.source.n_variables)
-            (easier_i, easier_j), _ = self._easier_pairs(everything, everything)
-            i, j = np.unique(np.stack([np.append(i, easier_i), np.append(j, easier_j)]), axis=1)
+            (downweighted_i, downweighted_j), _ = self._downweighted_pairs(everything, everything)
+            i, j = np.unique(np.stack([np.append(i, downweighted_i), np.append(j, downweighted_j)]), axis=1)
         order = np.lexsort((j, i, j // tuning.TILE, i // tuning.TILE))
         return i[order], j[order]
 
     def exact(self, tile: tuple[slice, slice]) -> _Columns:
-        """Pairs of a tile that matter, its covariances being exact."""
+        """Pairs to keep from a tile of double-precision covariances."""
         i, j, values = self._read(*tile)
         self._require_possible(i, j, values)
         return self._keep(i, j, values)
 
     def judge(self, i: IntArray, j: IntArray) -> _Columns:
-        """Those of the given pairs that matter, by their exact covariances."""
+        """Pairs to keep among the candidates (i, j), by their double-precision covariances."""
         return self._keep(i, j, np.column_stack([self.source.entries(k, i, j) for k in range(self.source.n_classes)]))
 
     def _keep(self, i: IntArray, j: IntArray, values: FloatArray) -> _Columns:
@@ -251,28 +253,28 @@ class TileScan:
             i, j, values, factor = i[allowed], j[allowed], values[allowed], factor[allowed]
         weighted = self.penalty.marked(values * self.weights, i, j)
         above, strong = self.penalty.above(weighted, factor), self.penalty.strong(weighted, factor)
-        keep = _maybe_strong(self.penalty, weighted, factor) if self.strong_only else above.any(axis=1)
+        keep = _possibly_outside_ball(self.penalty, weighted, factor) if self.strong_only else above.any(axis=1)
         factor = factor[keep] if len(factor) else factor
         return i[keep], j[keep], weighted[keep], above[keep], strong[keep], factor
 
     def _read(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
-        """Pairs above lambda1 in some class, and their covariances (m, K), read off the tiles."""
+        """Pairs above lambda1 in some class, and their covariances (m, K), from the tiles of all classes."""
         from jointglasso.kernels.scan import mark_above
 
         seen, hits = self._scratch()
-        pieces = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
+        tiles_by_class = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
         n_hits = 0
-        easier, threshold = self._easier_pairs(rows, columns)
-        for k, piece in enumerate(pieces):
+        downweighted, threshold = self._downweighted_pairs(rows, columns)
+        for k, tile in enumerate(tiles_by_class):
             upper_only = rows.start == columns.start
-            n_hits = mark_above(piece, self.weights[k], self.penalty.threshold(k), upper_only, seen, hits, n_hits)
-            above = self.weights[k] * np.abs(piece[easier]) > threshold
-            n_hits = self._mark(easier, above, columns, n_hits)
+            n_hits = mark_above(tile, self.weights[k], self.penalty.threshold(k), upper_only, seen, hits, n_hits)
+            above = self.weights[k] * np.abs(tile[downweighted]) > threshold
+            n_hits = self._mark(downweighted, above, columns, n_hits)
         i, j = self._collect(n_hits, columns)
-        return i + rows.start, j + columns.start, np.column_stack([piece[i, j] for piece in pieces])
+        return i + rows.start, j + columns.start, np.column_stack([tile[i, j] for tile in tiles_by_class])
 
     def possible(self, source: StreamedSource, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
-        """Pairs of a tile that its rough covariances cannot rule out."""
+        """Pairs of a tile that its single-precision correlations cannot rule out."""
         from jointglasso.kernels.scan import mark_possibly_above
 
         seen, hits = self._scratch()
@@ -285,11 +287,11 @@ class TileScan:
                 piece, scale, self.errors[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits
             )
             if self.pair_weights is not None:
-                n_hits = self._mark_easier(piece, scale, self.errors[k], rows, columns, n_hits)
+                n_hits = self._mark_downweighted(piece, scale, self.errors[k], rows, columns, n_hits)
         i, j = self._collect(n_hits, columns)
         return i + rows.start, j + columns.start
 
-    def _mark_easier(
+    def _mark_downweighted(
         self,
         piece: NDArray[np.float32],
         scale: tuple[FloatArray, FloatArray],
@@ -298,26 +300,26 @@ class TileScan:
         columns: slice,
         n_hits: int,
     ) -> int:
-        """Mark the pairs with a weight below 1 that may be above their own lambda1."""
-        easier, threshold = self._easier_pairs(rows, columns)
-        deviation = scale[0][easier[0]] * (1.0 + 1e-12) * scale[1][easier[1]]
-        possible = deviation * (np.abs(piece[easier].astype(np.float64)) + error) > threshold
-        return self._mark(easier, possible, columns, n_hits)
+        """Mark the pairs with a weight v < 1 that may exceed v lambda1."""
+        downweighted, threshold = self._downweighted_pairs(rows, columns)
+        deviation = scale[0][downweighted[0]] * (1.0 + 1e-12) * scale[1][downweighted[1]]
+        possible = deviation * (np.abs(piece[downweighted].astype(np.float64)) + error) > threshold
+        return self._mark(downweighted, possible, columns, n_hits)
 
-    def _easier_pairs(self, rows: slice, columns: slice) -> tuple[tuple[IntArray, IntArray], FloatArray]:
-        """Pairs of the tile with a weight below 1, counted from its corner, and the lambda1 of each.
+    def _downweighted_pairs(self, rows: slice, columns: slice) -> tuple[tuple[IntArray, IntArray], FloatArray]:
+        """Pairs of the tile with a weight v < 1, relative to its corner, and their thresholds v lambda1.
 
-        The kernels compare with lambda1 itself, which finds all other pairs; weights above 1 only take some away again.
+        The kernels compare with lambda1, which finds all other pairs; weights above 1 remove some of them later.
         """
         if self.pair_weights is None:
             nothing = np.empty(0, dtype=np.int64)
             return (nothing, nothing), UNIFORM
         i, j, factor = self.pair_weights.exceptions_in(rows, columns)
-        easier = factor < 1.0
-        return (i[easier], j[easier]), self.penalty.lambda1 * factor[easier]
+        downweighted = factor < 1.0
+        return (i[downweighted], j[downweighted]), self.penalty.lambda1 * factor[downweighted]
 
     def _mark(self, places: tuple[IntArray, IntArray], chosen: BoolArray, columns: slice, n_hits: int) -> int:
-        """Add the chosen places of a tile to its hits unless they are there already."""
+        """Append the chosen positions of a tile to its hits, without duplicates."""
         if not chosen.any():
             return n_hits
         seen, hits = self._scratch()
@@ -341,15 +343,15 @@ class TileScan:
         return scratch
 
     def _collect(self, n_hits: int, columns: slice) -> tuple[IntArray, IntArray]:
-        """Rows and columns of the marked entries, in order; the scratch is left clean."""
+        """Rows and columns of the marked entries, sorted; resets the scratch arrays."""
         seen, hits = self._scratch()
-        found = np.sort(hits[:n_hits])
-        seen[found] = False
-        i, j = np.divmod(found, columns.stop - columns.start)
+        marked = np.sort(hits[:n_hits])
+        seen[marked] = False
+        i, j = np.divmod(marked, columns.stop - columns.start)
         return i, j
 
     def _require_possible(self, i: IntArray, j: IntArray, values: FloatArray) -> None:
-        """Refuse covariances larger than the variances allow; those below lambda1 play no part in the problem."""
+        """Refuse covariances with ``|S_ij| > sqrt(S_ii S_jj)``; entries below lambda1 do not enter the problem."""
         bound = np.column_stack([deviation[i] * deviation[j] for deviation in self.deviation]) * (1.0 + 1e-8)
         bad = np.argwhere(np.abs(values) > bound)
         if len(bad):

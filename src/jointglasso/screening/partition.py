@@ -1,4 +1,4 @@
-"""A partition of the variables for each class, and the order among partitions."""
+"""K partitions of the variables, one per class, and their refinement order."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Partition(Shown):
     labels : int array (K, p)
         Block of each variable in each class; any numbering, stored as 0, 1, ... by smallest member.
     coupled : Coupling, optional
-        Classes between which a penalty acts; all of them by default.
+        Pairs of classes that the penalty couples; all of them by default.
     absent : bool array (K, p), optional
-        Variables that a class lacks, each of them a block by itself that nothing is known of.
+        Variables missing from a class; each of them is a singleton.
 
     Examples
     --------
@@ -38,26 +38,26 @@ class Partition(Shown):
     """
 
     def __init__(self, labels: Any, coupled: Coupling | None = None, absent: BoolArray | None = None) -> None:
-        given = np.asarray(labels)
-        if given.ndim != 2 or 0 in given.shape or not np.issubdtype(given.dtype, np.integer):
+        array = np.asarray(labels)
+        if array.ndim != 2 or 0 in array.shape or not np.issubdtype(array.dtype, np.integer):
             raise InputError(
-                f"labels must be an integer array (K, p), not {given.dtype} of shape {given.shape}.", "labels"
+                f"labels must be an integer array (K, p), not {array.dtype} of shape {array.shape}.", "labels"
             )
-        self.labels: IntArray = np.stack([_canonical(row) for row in given])
+        self.labels: IntArray = np.stack([_canonical(row) for row in array])
         self.labels.setflags(write=False)
         self.coupled, self.absent = coupled, absent
 
     @classmethod
     def single_block(cls, n_classes: int, n_variables: int) -> Partition:
-        """All variables together in every class: no screening."""
+        """One block of all variables in every class: no screening."""
         return cls(np.zeros((n_classes, n_variables), dtype=np.int64))
 
     def isolating(self, absent: BoolArray | None) -> Partition:
-        """The same with some variables (K, p) alone: those that a class lacks."""
+        """The partition with the missing variables `absent` (K, p) as singletons."""
         if absent is None or not absent.any():
             return self
-        alone = self.n_variables + np.arange(self.n_variables)
-        return Partition(np.where(absent, alone, self.labels), self.coupled, absent)
+        singleton = self.n_variables + np.arange(self.n_variables)
+        return Partition(np.where(absent, singleton, self.labels), self.coupled, absent)
 
     @property
     def n_classes(self) -> int:
@@ -79,12 +79,12 @@ class Partition(Shown):
 
     @property
     def largest(self) -> int:
-        """Size of the biggest block of all classes."""
+        """Size of the largest block over all classes."""
         return int(max(sizes.max() for sizes in self._sizes))
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks, added up over the classes."""
+        """Number of blocks, summed over the classes."""
         return int(sum(len(sizes) for sizes in self._sizes))
 
     @property
@@ -95,15 +95,15 @@ class Partition(Shown):
     def refines(self, other: Partition) -> bool:
         """Whether every block of this partition lies within one block of `other`, in every class."""
         self._require_same_shape(other)
-        for mine, theirs in zip(self.labels, other.labels, strict=True):
-            image = np.full(mine.max() + 1, -1)
-            image[mine] = theirs
-            if not np.array_equal(image[mine], theirs):
+        for fine, coarse in zip(self.labels, other.labels, strict=True):
+            image = np.full(fine.max() + 1, -1)
+            image[fine] = coarse
+            if not np.array_equal(image[fine], coarse):
                 return False
         return True
 
     def join(self) -> Partition:
-        """Finest uniform partition that every class refines, the same in all classes."""
+        """Finest partition of the variables that the partition of every class refines, used for all classes."""
         from jointglasso.kernels.components import components
 
         variables = np.arange(self.n_variables)
@@ -117,7 +117,7 @@ class Partition(Shown):
     def is_feasible(
         self, S: Any, lambda1: float, lambda2: float, *, weights: Any = None, pair_weights: Any = None
     ) -> bool:
-        """Whether condition (8) holds for every pair: cutting along this partition changes nothing (Theorem 3)."""
+        """Whether condition (8) holds for every pair: the solution is block-diagonal by this partition (Theorem 3)."""
         return conditions.sufficient_condition_holds(self.labels, S, lambda1, lambda2, weights, pair_weights)
 
     def satisfies_necessary(
@@ -137,12 +137,12 @@ class Partition(Shown):
     def class_blocks(self) -> ClassBlocks:
         """The blocks of two or more variables as flat arrays, with the independent group of each.
 
-        Where the diagonals of classes are compared, variables that are alone are blocks, too.
+        If the diagonals of the classes are coupled, singletons are blocks as well.
         """
         return self.blocks_from(2)
 
     def blocks_from(self, smallest: int) -> ClassBlocks:
-        """The blocks of so many variables or more."""
+        """Blocks of at least `smallest` variables."""
         from jointglasso.screening.groups import class_blocks
 
         return class_blocks(self.labels, smallest=smallest, coupled=self.coupled, absent=self.absent)
@@ -150,9 +150,8 @@ class Partition(Shown):
     def groups(self) -> list[Group]:
         """Independent groups of class blocks, largest first.
 
-        Blocks of different classes are tied only where they share a pair of variables, because the penalty
-        acts on pairs; groups tied by nothing are solved apart. Variables alone in their class belong
-        to no group: their precision is known in closed form.
+        Blocks of different classes are coupled only if they share a pair of variables, because the penalty acts on
+        pairs; groups are solved independently. Singletons belong to no group: their precision has a closed form.
         """
         return self.class_blocks.groups()
 

@@ -1,4 +1,4 @@
-"""The screening rules, from one scan of the pairs to K partitions."""
+"""The screening rules: K partitions from one scan of the pairs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from jointglasso.validation import InputError, check_choice, check_weights
 
 
 def class_partition(pairs: PairTable) -> Partition:
-    """Class-specific thresholding: join where ``|S_k,ij| > lambda1``, each class by itself."""
+    """Class-specific thresholding: join i and j in class k if ``|S_k,ij| > lambda1``."""
     from jointglasso.kernels.components import class_components
 
     return Partition(class_components(pairs.n_variables, pairs.rows, pairs.columns, pairs.above))
 
 
 def global_partition(pairs: PairTable) -> Partition:
-    """Global thresholding (Danaher et al.): join strong pairs, in all classes alike."""
+    """Global thresholding (Danaher et al.): join pairs outside the dual ball in all classes."""
     from jointglasso.kernels.components import components
 
     united = components(pairs.n_variables, pairs.rows[pairs.strong], pairs.columns[pairs.strong])
@@ -32,10 +32,10 @@ def global_partition(pairs: PairTable) -> Partition:
 
 
 def strong_partition(pairs: PairTable) -> Partition:
-    """Join pairs that are strong and above lambda1 in the class: Algorithm 1 without its merge step.
+    """Join pairs that are outside the dual ball and exceed lambda1 in the class: Algorithm 1 without its merge step.
 
-    Finer than the hybrid partition but not always feasible: the place to start from when the excluded
-    pairs are checked after solving.
+    Finer than the hybrid partition, but condition (8) may fail: the start of dynamic screening, which checks the
+    screened-out pairs after solving.
     """
     from jointglasso.kernels.components import class_components
 
@@ -50,7 +50,7 @@ _FROM_PAIRS = {
     "strong": strong_partition,
 }
 
-#: Names of the rules that `screen` knows.
+#: Values of the `rule` argument of `screen`.
 RULES = (*_FROM_PAIRS, "none")
 
 
@@ -75,10 +75,10 @@ def screen(
         Penalties, as in `jointglasso.solve`.
     rule : {"hybrid", "class", "global", "strong", "none"}
         ``"hybrid"`` is the paper's Algorithm 1, the finest partition satisfying condition (8). ``"class"``
-        and ``"global"`` are the two simpler rules it combines. ``"strong"`` leaves out the merge step: finer,
-        but only a candidate that must be checked after solving. ``"none"`` keeps all variables together.
+        and ``"global"`` are the two simpler rules it combines. ``"strong"`` omits the merge step: finer, but
+        only a candidate that must be checked after solving. ``"none"`` keeps all variables in one block.
     penalty, class_graph
-        How the classes are tied together, as in `jointglasso.solve`.
+        Penalty that couples the classes, as in `jointglasso.solve`.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Weight of each class in the likelihood.
     pair_weights : array (p, p), sparse matrix, dict or PairWeights, optional
@@ -110,29 +110,29 @@ def partition_by(
     weights: FloatArray,
     pair_weights: PairWeights | None = None,
 ) -> Partition:
-    """Scan the pairs and apply one rule; the arguments are taken as checked."""
+    """Scan the pairs and apply one rule; the arguments are not validated."""
     if rule == "none":
         together = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
         return Partition(together, penalty.coupling).isolating(absent_of(source))
     strong_only = rule in ("global", "strong")
     pairs = scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only)
-    found = partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights, penalty))
-    return found.isolating(absent_of(source))
+    partition = partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights, penalty))
+    return partition.isolating(absent_of(source))
 
 
 def partition_of_pairs(
     rule: str, pairs: PairTable, penalty: PairPenalty | None = None, covariances: Covariances | None = None
 ) -> Partition:
-    """Apply one rule, other than "none", to pairs that were scanned before.
+    """Apply one rule, other than "none", to a table of pairs.
 
-    Without a penalty, or with one that treats all classes alike, the table of the pairs says everything. Otherwise the
-    hybrid rule also asks for the weighted `covariances` of pairs that are not in it; without them it starts only.
+    Without a penalty, or with one that is symmetric in the classes, the table is sufficient. Otherwise the hybrid rule
+    also needs the weighted `covariances` of pairs that are not in the table; without them only its first step is done.
     """
     if penalty is None or not penalty.by_class:
         return _FROM_PAIRS[rule](pairs)
     if rule == "class":
-        word = penalty.parameters()["penalty"]
-        raise InputError(f'The rule "class" does not hold for penalty="{word}": use "hybrid" or "dynamic".', "rule")
+        name = penalty.parameters()["penalty"]
+        raise InputError(f'The rule "class" does not hold for penalty="{name}": use "hybrid" or "dynamic".', "rule")
     if rule == "global":
         return Partition(global_partition(pairs).labels, penalty.coupling)
     if rule == "hybrid" and covariances is not None:

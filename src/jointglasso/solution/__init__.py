@@ -1,4 +1,4 @@
-"""What a solve returns."""
+"""The solution object and its parts."""
 
 from jointglasso.solution.certificate import Callback, Certificate, ConvergenceWarning, History, Iteration, Status
 from jointglasso.solution.file import load

@@ -1,4 +1,4 @@
-"""The proof that comes with a solution, its iterations, and how the solve ended."""
+"""The certificate of a solution (dual bound and certified edges), its iterations, and its status."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class ConvergenceWarning(UserWarning):
 
 @dataclass(frozen=True, repr=False)
 class Certificate(Shown):
-    """Proof of optimality: a dual feasible point of the whole problem, screened pairs included.
+    """Bound on the suboptimality, from a dual feasible point of the full problem, screened pairs included.
 
-    The true optimum F* satisfies ``dual_objective <= F* <= objective``; `gap` is their difference. Both hold in exact
-    arithmetic: what rounding may have done to them is included.
+    The optimum F* satisfies ``dual_objective <= F* <= objective``; `gap` is their difference. Both bounds hold in exact
+    arithmetic: they include the rounding errors.
 
     Examples
     --------
@@ -51,18 +51,17 @@ class Certificate(Shown):
     objective: float
     gap: float
     group_gaps: FloatArray
-    """Gap of each independent group, in the order of ``partition.groups()``; they add up to `gap`, but for the
-    rounding of the sum."""
+    """Gap of each independent group, in the order of ``partition.groups()``; their sum is `gap`, up to rounding."""
     edges_present: int
-    """Entries i < j, over all classes, proved to be non-zero in the exact solution."""
+    """Number of entries i < j, over all classes, certified to be non-zero in the exact solution."""
     edges_absent: int
-    """Entries proved to be zero in the exact solution, those cut by the screen included."""
+    """Number of entries certified to be zero in the exact solution, screened-out entries included."""
     edges_undetermined: int
-    """Entries that this gap is too wide to decide."""
+    """Number of entries for which the gap is too large to certify either."""
     rounding: float = 0.0
-    """Part of `gap` that is there because objective and dual value are computed in double precision."""
+    """Part of `gap` that bounds the rounding errors of the objective and of the dual value."""
     unit: float = 1.0
-    """Mean weight of the classes; an objective smaller in size counts as this in the relative gap."""
+    """Mean weight of the classes; lower limit of the denominator of the relative gap."""
 
     @property
     def dual_objective(self) -> float:
@@ -82,7 +81,7 @@ class Certificate(Shown):
         return [within, {name: [f"{value[0]:.8g}"] for name, value in bounds.items()} | edges]
 
     def relative(self, gap: float) -> float:
-        """A gap in units of the objective."""
+        """A gap relative to ``max(unit, |objective|)``."""
         return gap / max(self.unit, abs(self.objective)) if math.isfinite(gap) else math.inf
 
 
@@ -101,11 +100,11 @@ class Status:
 
     converged: bool
     reason: str
-    """In words."""
+    """Explanation in one sentence."""
     remedy: str = ""
-    """What to do about it, in words."""
+    """Suggested action in one sentence."""
     code: str = ""
-    """The reason for programs: "converged", "max_iter", "callback", "interrupt", "rounding", "tolerance" or
+    """Machine-readable reason: "converged", "max_iter", "callback", "interrupt", "rounding", "tolerance" or
     "paper_rule"."""
 
     def __bool__(self) -> bool:
@@ -119,8 +118,8 @@ class Status:
 class Iteration:
     """State after one iteration.
 
-    `gap` is that of the problem as cut by the current screen, None where it was not computed; only the certificate of
-    the solution bounds the whole problem, the checks after a dynamic screen included.
+    `gap` is that of the problem restricted to the current partition, None if it was not computed. Only the certificate
+    of the solution bounds the full problem, which includes the recheck after dynamic screening.
 
     Examples
     --------
@@ -142,10 +141,10 @@ class Iteration:
     groups_done: int = 0
     n_groups: int = 0
     share_done: float = 0.0
-    """Estimated share of the work that is in finished groups, 0 to 1."""
+    """Estimated fraction of the work in finished groups, 0 to 1."""
 
 
-#: Called after each iteration; a true return value asks the solve to stop.
+#: Called after each iteration; a true return value stops the solve.
 Callback = Callable[[Iteration], object]
 
 

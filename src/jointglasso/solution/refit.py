@@ -1,4 +1,4 @@
-"""Maximum likelihood estimates on the edges of a solution: the penalty finds the edges, these are their values."""
+"""The refit: maximum likelihood estimates on the support of a solution, without the shrinkage of the penalties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jointglasso._wording import count, listed
 
 
 class RefitWarning(UserWarning):
-    """The likelihood has no maximum on the edges of some variables; the values there are those of a ridge.
+    """The likelihood has no maximum on the support of some components; a ridge was added there.
 
     Examples
     --------
@@ -23,7 +23,7 @@ class RefitWarning(UserWarning):
 
 @dataclass(frozen=True)
 class RefitFailure:
-    """A component of a class whose likelihood has no maximum, or none that was found."""
+    """A component of a class whose likelihood has no maximum, or whose refit did not converge."""
 
     class_name: str
     variables: tuple[str, ...]
@@ -43,14 +43,14 @@ class Refit(Shown):
     Attributes
     ----------
     precision : list of K scipy.sparse.csc_array
-        Estimates, with the zeros of the support.
+        Estimates; zero outside the support.
     residual : array (K,)
         Largest ``|W_ij - S_ij|`` on the support, on the scale of correlations, over the components that did not fail.
     failures : tuple of RefitFailure
-        Components whose likelihood has no maximum; empty if all is well.
+        Components whose likelihood has no maximum; empty if every component was refitted.
     ridge : float
-        Share of each variance that was added to it in the components listed in `failures`, so that there is a
-        maximum; 0 if their given values were kept instead.
+        Fraction of each variance added to the diagonal in the components listed in `failures`, so that a maximum
+        exists; 0 if the values of the solution were kept there.
 
     Examples
     --------
@@ -72,13 +72,13 @@ class Refit(Shown):
         return [self.describe(), table, *map(str, self.failures[:5])]
 
     def describe(self) -> str:
-        """Say in plain words what the values are."""
+        """Description of the values, as text."""
         text = "Values are those of the maximum likelihood on the edges found, without the shrinkage of the penalties."
         if not self.failures:
             return text
-        instead = f"a ridge of {self.ridge:g} of each variance was added" if self.ridge else "given values were kept"
+        remedy = f"a ridge of {self.ridge:g} of each variance was added" if self.ridge else "given values were kept"
         sizes: dict[str, int] = {}
         for failure in self.failures:
             sizes[failure.class_name] = sizes.get(failure.class_name, 0) + len(failure.variables)
         where = ", ".join(f"{name} ({size} variables)" for name, size in sizes.items())
-        return f"{text} The likelihood has no maximum in parts of {where}: there {instead}."
+        return f"{text} The likelihood has no maximum in parts of {where}: there {remedy}."

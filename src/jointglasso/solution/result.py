@@ -1,4 +1,4 @@
-"""What a solve returns: the precision matrices, the proof, and how it went."""
+"""The solution: precision matrices, certificate, partition, status and history."""
 
 from __future__ import annotations
 
@@ -27,37 +27,38 @@ class Solution:
     objective : float
         Value of the objective (see `jointglasso.problem`) at `precision`.
     certificate : Certificate
-        Bound on the suboptimality of the whole problem, and what it proves about single edges.
+        Bound on the suboptimality of the full problem, and the edges that it certifies.
     partition : Partition
-        The partition the solve ended with.
+        The final partition.
     status : Status
-        Whether the tolerance was reached, why it ended, and what to change if not.
+        Whether the tolerance was reached, the stopping reason, and a remedy if not.
     n_iter : int
         Iterations of the solver.
     timings : dict
         Seconds by stage: covariance, screening, solve, certificate, total.
     history : History
-        Objective, and gap where known, of each iteration.
+        Objective, and gap if computed, of each iteration.
     solver, screening : str
-        Names of the solver and of the screening rule asked for.
+        Names of the solver and of the screening rule.
     methods : dict
         Number of independent groups by the method that solved them.
     class_names, variable_names : tuple of str
         Names of the classes and variables, in the order of `precision` and of its rows.
     certified : list of K scipy.sparse.csc_array of bool
-        The off-diagonal entries that the gap proves to be non-zero in the exact solution.
+        Off-diagonal entries that the gap certifies to be non-zero in the exact solution.
     parameters : dict
-        What was asked for: lambda1, lambda2, penalty, weights, penalize_diagonal, tol.
+        Arguments: lambda1, lambda2, penalty, weights, penalize_diagonal, tol.
     refit : Refit or None
-        Maximum likelihood on the edges of `precision`, where it was computed: by `select`, the estimators and the
-        command line, not by `solve`.
+        Maximum likelihood on the edges of `precision`; computed by `select`, the estimators and the command line, not
+        by `solve`.
     sameness : Sameness or None
-        With a fused penalty ("fused", "chain", "graph"): in which classes each edge is the same, and what is proved.
+        With a fused penalty ("fused", "chain", "graph"): classes with equal values of each edge, and certified
+        comparisons.
     absent : bool array (K, p) or None
-        Variables that a class lacks; `precision` is that of a variable without an edge there. None where every class
-        has all variables.
+        Variables missing from a class; `precision` treats them as variables without edges. None if every class has all
+        variables.
     low_rank : LowRank or None
-        With `latent`: what latent variables explain, ``Theta = precision - low_rank``.
+        With `latent`: the low-rank part, ``Theta = precision - low_rank``.
 
     Examples
     --------
@@ -92,12 +93,12 @@ class Solution:
 
     @property
     def estimate(self) -> list[Any]:
-        """Matrices to read values from: those of `refit` where it was computed, else the penalised `precision`."""
+        """Matrices of edge values: those of `refit` if it was computed, else the penalised `precision`."""
         return self.precision if self.refit is None else self.refit.precision
 
     @property
     def has_latent(self) -> bool:
-        """Whether latent variables were found."""
+        """Whether some L_k is not zero."""
         return self.low_rank is not None and any(self.low_rank.ranks)
 
     @property
@@ -106,9 +107,9 @@ class Solution:
         return [(Theta.nnz - Theta.shape[0]) // 2 for Theta in self.precision]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the solution to one file, in one step; `jointglasso.load` reads it back.
+        """Write the solution to one file, atomically; `jointglasso.load` reads it back.
 
-        The format is open: a zip archive of NumPy arrays and one JSON text, described in `jointglasso.solution.file`.
+        The format is a zip archive of NumPy arrays and one JSON text, described in `jointglasso.solution.file`.
         """
         from jointglasso.solution.file import save
 
@@ -116,15 +117,15 @@ class Solution:
 
     def __str__(self) -> str:
         edges = ", ".join(f"{name} {count:,}" for name, count in zip(self.class_names, self.n_edges, strict=True))
-        found = self.certificate
+        certificate = self.certificate
         latent = "" if self.low_rank is None else f"latent       {self.low_rank.describe(self.class_names)}\n"
         return (
             f"Solution of {len(self.variable_names):,} variables in {len(self.class_names)} classes\n"
             f"edges        {edges}\n"
             f"{latent}"
-            f"objective    {self.objective:.8g}, proved to within {found.relative_gap:.1e} of itself\n"
-            f"proved       {found.edges_present:,} edges present, {found.edges_absent:,} absent, "
-            f"{found.edges_undetermined:,} undecided\n"
+            f"objective    {self.objective:.8g}, proved to within {certificate.relative_gap:.1e} of itself\n"
+            f"proved       {certificate.edges_present:,} edges present, {certificate.edges_absent:,} absent, "
+            f"{certificate.edges_undetermined:,} undecided\n"
             f"status       {self.status}"
         )
 
