@@ -129,13 +129,13 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
     if key not in adata.uns or "class_names" not in adata.uns[key]:
         raise InputError(f"There are no networks under uns[{key!r}]: call jointglasso.anndata.fit first.", "key")
     names = [str(name) for name in adata.uns[key]["class_names"]]
-    wanted = [_varp_key(key, k, "precision") for k in range(len(names))]
-    missing = [name for name in wanted if name not in adata.varp]
+    precision_keys = [_varp_key(key, k, "precision") for k in range(len(names))]
+    missing = [name for name in precision_keys if name not in adata.varp]
     if missing:
         raise InputError(f"varp[{missing[0]!r}] is missing although uns[{key!r}] tells of it: call fit again.", "key")
     certified = [adata.varp.get(_varp_key(key, k, "certified")) for k in range(len(names))]
     return JointNetworks(
-        [adata.varp[name] for name in wanted],
+        [adata.varp[name] for name in precision_keys],
         names,
         list(adata.var_names),
         certified=None if any(matrix is None for matrix in certified) else certified,

@@ -45,14 +45,14 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
     overlap : float, default 0
         Fraction of a window shared with the next one, below 1.
     """
-    share = check_nonnegative("overlap", overlap)
-    if share >= 1:
+    fraction = check_nonnegative("overlap", overlap)
+    if fraction >= 1:
         raise InputError(
             f"overlap={overlap:g} must be below 1: a window that shares everything with the next is it.", "overlap"
         )
     if windows is not None and width is not None:
         raise InputError("windows counts the windows and width is their length: give one of them.", "windows")
-    if windows is None and width is None and share > 0:
+    if windows is None and width is None and fraction > 0:
         raise InputError(
             "overlap needs windows= or width=: without them every time stamp is a window of its own.", "overlap"
         )
@@ -60,9 +60,9 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
     order = np.argsort(stamps, kind="stable")
     times, repeats = np.unique(stamps, return_counts=True)
     if windows is not None:
-        first, stop = _by_count(repeats, check_count("windows", windows), share)
+        first, stop = _by_count(repeats, check_count("windows", windows), fraction)
     elif width is not None:
-        first, stop = _by_width(times, width, share)
+        first, stop = _by_width(times, width, fraction)
     else:
         first, stop = np.arange(len(times)), np.arange(1, len(times) + 1)
     ends = np.concatenate([[0], np.cumsum(repeats)])

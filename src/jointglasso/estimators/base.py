@@ -102,7 +102,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     @property
     def covariance_(self) -> FloatArray:
-        """Covariances (K, p, p) of the measured variables, inverses of ``precision_ - low_rank_``; computed on access."""
+        """Covariances (K, p, p) of the measured variables, inverses of ``precision_ - low_rank_``, on access."""
         check_is_fitted(self)
         return np.stack([np.linalg.inv(Theta.toarray()) for Theta in self._marginal_precision()])
 

@@ -40,7 +40,7 @@ class NetworkBootstrap(Shown):
     rho : array (B + 1, m, K)
         Partial correlations of the m pairs that are an edge in some class: of the data, then of the resamples.
     edge : array (m, K)
-        Whether the pair is an edge of the class in the data, at the false discovery rate asked for.
+        Whether the pair is an edge of the class in the data, at the false discovery rate `fdr`.
     found : array (m, K)
         Fraction of the resamples in which it is an edge again: same sign, and a p-value (with the standard errors of
         the data) that is a discovery at the threshold of the data.
@@ -134,18 +134,18 @@ class NetworkBootstrap(Shown):
         Returns
         -------
         pandas.DataFrame
-            Columns `class`, `variable`, `share`, largest first, where it is not zero.
+            Columns `class`, `variable`, `fraction`, largest first, where it is not zero.
         """
         n = check_count("n", n)
         values = np.abs(self._centralities(measure)[1:])
         rank = (-values).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
-        share = ((rank < n) & (values > 0)).mean(axis=0)
-        variable, k = np.nonzero(share)
+        fraction = ((rank < n) & (values > 0)).mean(axis=0)
+        variable, k = np.nonzero(fraction)
         frame = require("pandas", "pandas").DataFrame(
             {
                 "class": np.array(self.class_names, dtype=object)[k],
                 "variable": np.array(self.variable_names, dtype=object)[variable],
-                "share": share[variable, k],
+                "share": fraction[variable, k],
             }
         )
         return frame.sort_values("share", ascending=False, kind="stable", ignore_index=True)

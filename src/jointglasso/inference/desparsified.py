@@ -107,10 +107,10 @@ class Residuals:
 
     def theta_of(self, rows: IntArray, columns: IntArray) -> FloatArray:
         """Off-diagonal entries of Theta at (rows, columns)."""
-        wanted = np.minimum(rows, columns) * self.n_variables + np.maximum(rows, columns)
+        requested = np.minimum(rows, columns) * self.n_variables + np.maximum(rows, columns)
         keys, values = self._entries
-        index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[index] == wanted, values[index], 0.0) if len(keys) else np.zeros(len(rows))
+        index = np.minimum(np.searchsorted(keys, requested), len(keys) - 1)
+        return np.where(keys[index] == requested, values[index], 0.0) if len(keys) else np.zeros(len(rows))
 
 
 def inside(rho: FloatArray) -> FloatArray:

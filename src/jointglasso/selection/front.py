@@ -128,7 +128,7 @@ def select(
         ProcessPoolExecutor. The result does not depend on it.
     scale, assume_centered, association, missing, constant, variables
         How covariances are computed from samples, see `jointglasso.covariance.prepare.Preparation`. In folds and
-        subsamples, variables that happen to be constant are isolated, whatever `constant` says.
+        subsamples, variables that are constant by chance are isolated, regardless of `constant`.
     weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
         Class weights of the solves. By default ``sqrt(n_k / mean n)``, since the sampling noise of a class is
         proportional to ``n_k^-1/2``.

@@ -85,7 +85,7 @@ class EdgeStability(Shown):
     complementary_pairs: bool
 
     def stable(self, threshold: float = 0.75) -> list[Any]:
-        """Edges found in at least a share `threshold` of the subsamples: K boolean csc_array."""
+        """Edges with a selection frequency of at least `threshold`: K boolean csc_array."""
         return [sparse.csc_array(matrix >= check_positive("threshold", threshold)) for matrix in self.frequencies]
 
     def _parts(self) -> list[Any]:
@@ -195,11 +195,11 @@ def edge_stability(
     warn_not_converged(converged.count(False), len(parts), "edge stability")
     upper = [counts / len(parts) for counts in counter.counts]
     return EdgeStability(
-        frequencies=[sparse.csc_array(share + share.T) for share in upper],
+        frequencies=[sparse.csc_array(frequency + frequency.T) for frequency in upper],
         class_names=samples.class_names,
         variable_names=samples.variable_names,
         n_subsamples=len(parts),
-        mean_edges=np.array([float(share.sum()) for share in upper]),
+        mean_edges=np.array([float(frequency.sum()) for frequency in upper]),
         n_failed=converged.count(False),
         fraction=float(fraction),
         complementary_pairs=complementary_pairs,

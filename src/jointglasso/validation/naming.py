@@ -157,7 +157,7 @@ def reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_
     if index == columns:
         return array
     if set(index) != set(columns):
-        if index == [str(i) for i in range(len(index))]:  # rows without names of their own
+        if index == [str(i) for i in range(len(index))]:  # default index: unnamed rows
             return array
         raise InputError(
             f"The rows and columns of the covariance matrix of class {class_name!r} name different variables: "
