@@ -1,7 +1,7 @@
 """Joint networks of the groups of cells in an AnnData object.
 
-Results are stored where other tools look for them: matrices between genes in ``varp``, what was done in ``uns``. Keys
-hold the number of a class, never its label, since a label such as "CD8+/CD45RA+" cannot be part of a key in a file.
+Results are stored in the conventional places: matrices between genes in ``varp``, parameters and certificate in
+``uns``. Keys contain the number of a class, not its label, since a label such as "CD8+/CD45RA+" is not a valid key.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def fit(
     layer : str, optional
         Layer to read instead of ``adata.X``. Either may be sparse or on disk; each class is made dense in turn.
     key_added : str, default "jgl"
-        Beginning of the keys that are added.
+        Prefix of the keys that are added.
     classes : sequence of str, optional
         Use these classes only; all by default. They are in order of appearance.
     scale : {"correlation", "covariance"}
-        Scale every gene to unit variance within each class, or take covariances.
+        Correlations (every gene scaled to unit variance within each class), or covariances.
     constant : {"refuse", "isolate", "drop"}
-        What to do with genes that are constant within a class and so have no correlation there: refuse them, leave
-        them without edges in that class, or drop them from the estimation, so that they have no edge in any class.
+        Treatment of genes that are constant within a class: refuse them, isolate them in that class, or drop them from
+        the estimation, without edges in any class.
     **options
         Further arguments of `jointglasso.solve`, such as ``weights`` or ``tol``.
 
@@ -67,11 +67,11 @@ def fit(
     -------
     Solution
         The solution over the genes used. Stored are, for class number k, ``varp["jgl_<k>_precision"]``, the maximum
-        likelihood on the edges found, with its ``varp["jgl_<k>_partial_correlation"]`` (zero diagonal; of genes left
+        likelihood on the support, with its ``varp["jgl_<k>_partial_correlation"]`` (zero diagonal; of genes left
         out the precision is 1), and ``varp["jgl_<k>_penalized_precision"]``; the column ``var["jgl_used"]``; and in
         ``uns["jgl"]`` the class labels, parameters, status and certificate. With a fused penalty
-        ``varp["jgl_comparison"]`` holds, from 1 on, the row of each pair of genes in ``uns["jgl"]["sameness"]``, which
-        tells for each two neighbouring classes whether its values are the same and whether that is proved.
+        ``varp["jgl_comparison"]`` holds the row number (from 1) of each pair of genes in ``uns["jgl"]["sameness"]``:
+        whether its values are equal in each two neighbouring classes, and whether that is certified.
 
     Examples
     --------
@@ -91,21 +91,21 @@ def fit(
     check_choice("constant", constant, ("refuse", "isolate", "drop"))
     samples = samples_by_class(adata, groupby, layer, classes)
     used = _varying(samples) if constant == "drop" else np.ones(adata.n_vars, dtype=bool)
-    at = np.flatnonzero(used)
+    index = np.flatnonzero(used)
     if not used.all():
-        samples = {name: part.restricted(at) for name, part in samples.items()}
+        samples = {name: part.restricted(index) for name, part in samples.items()}
     names = distinct_names(adata.var_names)
-    isolated = "isolate" if constant == "isolate" else "refuse"
-    names = [names[i] for i in at]
-    source = SampleCovariance(samples, scale=scale, constant=isolated, variable_names=names)
+    treatment = "isolate" if constant == "isolate" else "refuse"
+    names = [names[i] for i in index]
+    source = SampleCovariance(samples, scale=scale, constant=treatment, variable_names=names)
     solution = with_refit(source, solve(source, lambda1, lambda2, **options))
-    given = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "scale": scale}
-    _store(adata, key_added, solution, used, {**given, "constant": constant, **options})
+    parameters = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "scale": scale}
+    _store(adata, key_added, solution, used, {**parameters, "constant": constant, **options})
     return solution
 
 
 def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
-    """Read the networks that `fit` stored; genes taken out of `adata` since then are missing in them too.
+    """Read the networks stored by `fit`, restricted to the genes that are still in `adata`.
 
     Parameters
     ----------
@@ -129,22 +129,22 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
     if key not in adata.uns or "class_names" not in adata.uns[key]:
         raise InputError(f"There are no networks under uns[{key!r}]: call jointglasso.anndata.fit first.", "key")
     names = [str(name) for name in adata.uns[key]["class_names"]]
-    wanted = [_varp_key(key, k, "precision") for k in range(len(names))]
-    missing = [name for name in wanted if name not in adata.varp]
+    precision_keys = [_varp_key(key, k, "precision") for k in range(len(names))]
+    missing = [name for name in precision_keys if name not in adata.varp]
     if missing:
         raise InputError(f"varp[{missing[0]!r}] is missing although uns[{key!r}] tells of it: call fit again.", "key")
     certified = [adata.varp.get(_varp_key(key, k, "certified")) for k in range(len(names))]
     return JointNetworks(
-        [adata.varp[name] for name in wanted],
+        [adata.varp[name] for name in precision_keys],
         names,
         list(adata.var_names),
         certified=None if any(matrix is None for matrix in certified) else certified,
-        sameness=_sameness_of(adata, key, len(names)),
+        sameness=_stored_clusters(adata, key, len(names)),
     )
 
 
 def _varying(samples: dict[str, SampleRows]) -> BoolArray:
-    """Variables that vary within every class."""
+    """Mask (p,) of the variables that vary within every class."""
     tables = (part.read() for part in samples.values())
     used: BoolArray = ~np.logical_or.reduce([np.asarray((X[:1] == X).all(axis=0)) for X in tables])
     if not used.any():
@@ -157,30 +157,34 @@ def _varp_key(key: str, k: int, what: str) -> str:
 
 
 def _store(adata: Any, key: str, solution: Solution, used: BoolArray, parameters: dict[str, Any]) -> None:
-    """Write everything, in types that a file gives back as they were."""
+    """Store the results in types that survive writing and reading of the file."""
     from scipy import sparse
 
-    _forget(adata, key)
-    at = np.flatnonzero(used)
+    _remove_stored(adata, key)
+    index = np.flatnonzero(used)
     for what, matrices in (("precision", solution.estimate), ("penalized_precision", solution.precision)):
         for k, Theta in enumerate(matrices):
-            spread = _spread(Theta, at, len(used))
-            adata.varp[_varp_key(key, k, what)] = sparse.csr_matrix(spread + sparse.diags_array(1.0 - used))
+            full = _embed(Theta, index, len(used))
+            adata.varp[_varp_key(key, k, what)] = sparse.csr_matrix(full + sparse.diags_array(1.0 - used))
     for k, Theta in enumerate(solution.estimate):
-        adata.varp[_varp_key(key, k, "partial_correlation")] = _spread(_partial_correlations(Theta), at, len(used))
+        adata.varp[_varp_key(key, k, "partial_correlation")] = _embed(_partial_correlations(Theta), index, len(used))
     for k, proved in enumerate(getattr(solution, "certified", None) or []):
-        adata.varp[_varp_key(key, k, "certified")] = _spread(proved, at, len(used))
+        adata.varp[_varp_key(key, k, "certified")] = _embed(proved, index, len(used))
     adata.var[f"{key}_used"] = used
     adata.uns[key] = _summary(solution, parameters)
-    if (same := solution.sameness) is not None:
-        place = (at[same.rows], at[same.columns])
-        rows = sparse.coo_array((np.arange(1, len(same.rows) + 1), place), shape=(len(used), len(used)))
+    if (clusters := solution.sameness) is not None:
+        positions = (index[clusters.rows], index[clusters.columns])
+        rows = sparse.coo_array((np.arange(1, len(clusters.rows) + 1), positions), shape=(len(used), len(used)))
         adata.varp[f"{key}_comparison"] = sparse.csr_matrix(rows + rows.T)
-        adata.uns[key]["sameness"] = {"neighbours": same.neighbours, "same": same.same, "proved": same.proved}
+        adata.uns[key]["sameness"] = {
+            "neighbours": clusters.neighbours,
+            "same": clusters.same,
+            "proved": clusters.proved,
+        }
 
 
-def _sameness_of(adata: Any, key: str, n_classes: int) -> Sameness | None:
-    """Which values are the same, of the genes that are left; the order of the genes may have changed."""
+def _stored_clusters(adata: Any, key: str, n_classes: int) -> Sameness | None:
+    """Stored equalities between classes of the remaining genes, whose order may have changed."""
     from scipy import sparse
 
     if "sameness" not in adata.uns[key] or f"{key}_comparison" not in adata.varp:
@@ -188,13 +192,15 @@ def _sameness_of(adata: Any, key: str, n_classes: int) -> Sameness | None:
     known = {name: np.asarray(values) for name, values in adata.uns[key]["sameness"].items()}
     upper = sparse.triu(sparse.coo_array(adata.varp[f"{key}_comparison"]), 1).tocoo()
     order = np.lexsort((upper.col, upper.row))
-    at = upper.data[order].astype(np.int64) - 1
+    stored_row = upper.data[order].astype(np.int64) - 1
     rows, columns = (index[order].astype(np.int64) for index in (upper.row, upper.col))
-    return Sameness(rows, columns, known["neighbours"], known["same"][at], known["proved"][at], n_classes)
+    return Sameness(
+        rows, columns, known["neighbours"], known["same"][stored_row], known["proved"][stored_row], n_classes
+    )
 
 
 def _partial_correlations(Theta: Any) -> Any:
-    """Off the diagonal only: the diagonal of a table of weights would be read as loops."""
+    """Partial correlations with a zero diagonal, which would otherwise be interpreted as loops."""
     from scipy import sparse
 
     row, column, _, partial = upper_entries(Theta)
@@ -202,16 +208,16 @@ def _partial_correlations(Theta: Any) -> Any:
     return upper + upper.T
 
 
-def _spread(matrix: Any, at: Any, size: int) -> Any:
-    """Put a matrix over the variables `at` into one over all of them."""
+def _embed(matrix: Any, index: Any, size: int) -> Any:
+    """Embed a matrix over the variables `index` into one over all `size` variables."""
     from scipy import sparse
 
     entries = matrix.tocoo()
-    return sparse.csr_matrix((entries.data, (at[entries.row], at[entries.col])), shape=(size, size))
+    return sparse.csr_matrix((entries.data, (index[entries.row], index[entries.col])), shape=(size, size))
 
 
-def _forget(adata: Any, key: str) -> None:
-    """Take away what an earlier fit stored: it may have had more classes."""
+def _remove_stored(adata: Any, key: str) -> None:
+    """Remove the results of an earlier fit, which may have had more classes."""
     if key in adata.uns and "class_names" in adata.uns[key]:
         for k in range(len(adata.uns[key]["class_names"])):
             for what in ("precision", "penalized_precision", "partial_correlation", "certified"):
@@ -221,13 +227,13 @@ def _forget(adata: Any, key: str) -> None:
 
 def _summary(solution: Solution, parameters: dict[str, Any]) -> dict[str, Any]:
     certificate = solution.certificate
-    # Files have no word for None, and a callback or a start does not change the result.
-    told = {name: value for name, value in parameters.items() if value is not None}
-    told = {name: value for name, value in told.items() if name not in ("callback", "warm_start")}
+    # None cannot be written to a file; a callback or a warm start does not change the result.
+    stored = {name: value for name, value in parameters.items() if value is not None}
+    stored = {name: value for name, value in stored.items() if name not in ("callback", "warm_start")}
     return {
         "class_names": np.array(solution.class_names, dtype=object),
         "n_edges": np.array(solution.n_edges),
-        "params": {name: _plain(value) for name, value in told.items()},
+        "params": {name: _plain(value) for name, value in stored.items()},
         "objective": float(solution.objective),
         "certificate": {
             "gap": float(certificate.gap),

@@ -1,4 +1,4 @@
-"""Where covariances come from. Everything downstream reads S through a `CovarianceSource`."""
+"""Covariance sources: screening and solvers read S_k through the protocol `CovarianceSource`."""
 
 from jointglasso.covariance.dense import DenseCovariance
 from jointglasso.covariance.samples import SampleCovariance

@@ -18,7 +18,7 @@ def require_anndata(adata: Any) -> None:
 
 
 def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) -> dict[str, SampleRows]:
-    """Where to read the samples of each class, classes in order of appearance; nothing but labels is read yet."""
+    """Lazy rows of each class, classes in order of appearance; only the labels are read."""
     require_anndata(adata)
     if groupby not in adata.obs:
         raise InputError(f"obs has no column {groupby!r}; its columns are {listed(adata.obs.columns)}.", "groupby")
@@ -32,7 +32,7 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
             "groupby",
         )
     known = np.flatnonzero(~column.isna().to_numpy())
-    rows = {name: known[at] for name, at in label_rows(len(known), column.iloc[known]).items()}
+    rows = {name: known[members] for name, members in label_rows(len(known), column.iloc[known]).items()}
     chosen = list(rows) if classes is None else _chosen(classes, list(rows), groupby)
     values = adata.X if layer is None else adata.layers[layer]
     if values is None:
@@ -42,8 +42,8 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
 
 
 def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
-    given = [classes] if isinstance(classes, str) else list(classes)
-    chosen = {str(name) for name in given}
+    requested = [classes] if isinstance(classes, str) else list(classes)
+    chosen = {str(name) for name in requested}
     unknown = sorted(chosen.difference(present))
     if unknown:
         raise InputError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {listed(present)}.", "classes")
@@ -51,7 +51,7 @@ def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
 
 
 def distinct_names(names: Any) -> list[str]:
-    """Names as words; one that comes twice gets its position, since variables must be told apart."""
+    """Variable names as strings; duplicates get their position appended to be unique."""
     words = [str(name) for name in names]
     counts: dict[str, int] = {}
     for word in words:

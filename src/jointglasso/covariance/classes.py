@@ -1,4 +1,4 @@
-"""Samples of several classes: what every door of the package makes of the data it is given."""
+"""Samples of several classes: the common representation of all input data."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ ONE_CLASS = "all"
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of K classes, with their names and whatever else goes with them.
+    """Samples of K classes, with the names of classes and variables.
 
     Classes are in order of appearance, in the labels or in a dict; those of an ordered categorical in its order.
     """
 
     parts: Sequence[SampleRows | FloatArray]
-    """Numbers of each class (n_k, p), NaN where a value is missing; or where to read them."""
+    """Array (n_k, p) of each class with NaN at missing values, or lazy rows of a stored table."""
     class_names: tuple[str, ...]
     variable_names: tuple[str, ...]
     absent: BoolArray | None = None
-    """(K, p): variables that a class lacks, whose columns are zero there; None where every class has them all."""
+    """(K, p): variables not measured in a class, with columns of zeros there; None if all are measured."""
     share: float = 1.0
-    """What a sample counts for in each class: less than 1 where it is in several, as in windows that overlap."""
+    """Weight of a sample in each class: below 1 where it belongs to several, as in overlapping windows."""
     given_rows: list[IntArray] | None = None
-    """Rows of the table they were given in that are in each class; None where the classes were tables of their own."""
+    """Row numbers of each class in the input table; None where each class was a separate table."""
     computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    """Covariances by their `Preparation`, so that whoever is handed the same samples need not compute them again."""
+    """Cache of covariances by their `Preparation`."""
 
     @classmethod
     def by_class(
@@ -66,35 +66,38 @@ class Samples:
         if check_choice("variables", variables, VARIABLES) == "same":
             names, parts = align_variables(named, parts, variable_names, both_axes=False)
             return cls(list(parts.values()), tuple(parts), names)
-        columns, places = joined_variables({name: column_names(X) for name, X in named.items()}, variables)
-        joined = [_on(read_matrix(part, name), at) for (name, part), at in zip(parts.items(), places, strict=True)]
+        columns, column_indices = joined_variables({name: column_names(X) for name, X in named.items()}, variables)
+        joined = [
+            _take_columns(read_matrix(part, name), index)
+            for (name, part), index in zip(parts.items(), column_indices, strict=True)
+        ]
         return cls(joined, tuple(parts), tuple(columns)).with_variables(variables)
 
     @classmethod
     def from_labels(cls, X: Any, y: Any = None, variable_names: Any = None) -> Samples:
-        """Samples from one table and their labels, or the name of the column that holds them; None is one class."""
+        """Samples from one table and its labels (or the name of their column); one class if `y` is None."""
         X, y = labelled(X, y)
-        whole = deferred(X, "X")
-        rows = rows_by_class(whole.shape[0], y)
-        if isinstance(whole, SampleRows):
+        samples = deferred(X, "X")
+        rows = rows_by_class(samples.shape[0], y)
+        if isinstance(samples, SampleRows):
             table = with_rows(X)
             parts: list[Any] = [SampleRows(table, members) for members in rows.values()]
         else:
-            parts = [whole[members] for members in rows.values()]
-        names = final_names(variable_names, column_names(X), whole.shape[1])
+            parts = [samples[members] for members in rows.values()]
+        names = final_names(variable_names, column_names(X), samples.shape[1])
         return cls(parts, tuple(rows), names, given_rows=list(rows.values()))
 
     @property
     def matrices(self) -> list[FloatArray]:
-        """The samples of each class; see `loaded` for those that are asked for more than once."""
+        """Arrays (n_k, p) of the classes, read on each access; `loaded` keeps them in memory."""
         return [read_matrix(part, _matrix_of(name)) for name, part in zip(self.class_names, self.parts, strict=True)]
 
     def loaded(self) -> Samples:
-        """The same with all numbers in memory."""
+        """Copy with all arrays in memory."""
         return replace(self, parts=self.matrices)
 
     def one_by_one(self) -> Iterator[FloatArray]:
-        """The samples of one class after the other, so that only one need be in memory; each value must be there."""
+        """Iterate over the arrays of the classes, one in memory at a time; missing values raise InputError."""
         for name, part in zip(self.class_names, self.parts, strict=True):
             X = read_matrix(part, _matrix_of(name))
             require_finite(X, name, self.variable_names)
@@ -102,12 +105,12 @@ class Samples:
 
     @property
     def are_stored(self) -> bool:
-        """Whether they lie in files, where workers elsewhere can read them."""
+        """Whether all parts are stored in files that other processes can read."""
         return all(isinstance(part, SampleRows) and part.is_stored for part in self.parts)
 
     @property
     def rows(self) -> list[IntArray]:
-        """Rows of the table they were given in; tables of single classes count one after another."""
+        """Row numbers of each class in the input; separate tables are numbered consecutively."""
         if self.given_rows is not None:
             return self.given_rows
         return [np.arange(first, last) for first, last in pairwise(np.cumsum([0, *self.sizes]).tolist())]
@@ -128,30 +131,30 @@ class Samples:
         return np.array([part.shape[0] for part in self.parts], dtype=np.int64)
 
     def with_parts(self, parts: Sequence[FloatArray]) -> Samples:
-        """Other numbers in place of these, of the same classes and variables."""
+        """Copy with other arrays for the same classes and variables."""
         return replace(self, parts=parts, given_rows=None, computed={})
 
     def take(self, rows: Sequence[IntArray]) -> Samples:
-        """Keep some samples of each class, by their position in the class."""
+        """Subset of the samples by indices within each class."""
         return self.with_parts([X[members] for X, members in zip(self.matrices, rows, strict=True)])
 
     def in_order(self, class_names: Sequence[str]) -> Samples:
         """The same classes in another order."""
-        at = [self.class_names.index(name) for name in class_names]
+        order = [self.class_names.index(name) for name in class_names]
         rows, absent = self.rows, self.absent
         return replace(
             self,
-            parts=[self.parts[k] for k in at],
+            parts=[self.parts[k] for k in order],
             class_names=tuple(class_names),
-            absent=None if absent is None else absent[at],
-            given_rows=[rows[k] for k in at],
+            absent=None if absent is None else absent[order],
+            given_rows=[rows[k] for k in order],
             computed={},
         )
 
     def with_variables(self, variables: str) -> Samples:
-        """Deal with variables that have no value in a class: "union" takes them as absent, "intersection" drops them.
+        """Treat variables without any value in a class: "union" marks them as absent, "intersection" drops them.
 
-        "same" leaves them as they are, to be told of as missing values.
+        "same" leaves them, to be reported as missing values.
         """
         if check_choice("variables", variables, VARIABLES) == "same":
             return self
@@ -160,18 +163,18 @@ class Samples:
         if not empty.any():
             return self
         if variables == "union":
-            filled = [np.where(lacks, 0.0, X) for X, lacks in zip(matrices, empty, strict=True)]
+            filled = [np.where(mask, 0.0, X) for X, mask in zip(matrices, empty, strict=True)]
             return replace(self, parts=filled, absent=empty, computed={})
-        kept = np.flatnonzero(~empty.any(axis=0))
-        names = tuple(self.variable_names[i] for i in kept)
+        shared = np.flatnonzero(~empty.any(axis=0))
+        names = tuple(self.variable_names[i] for i in shared)
         if len(names) < 2:
             raise InputError(
                 f"variables='intersection' leaves {len(names)} variables that all classes have.", "variables"
             )
-        return replace(self, parts=[X[:, kept] for X in matrices], variable_names=names, computed={})
+        return replace(self, parts=[X[:, shared] for X in matrices], variable_names=names, computed={})
 
     def require_two(self) -> None:
-        """Refuse classes without a covariance."""
+        """Refuse classes with fewer than two samples."""
         for name, size in zip(self.class_names, self.sizes.tolist(), strict=True):
             if size < 2:
                 raise InputError(
@@ -209,8 +212,8 @@ def _matrix_of(class_name: str) -> str:
     return f"The sample matrix of class {class_name!r}"
 
 
-def _on(X: FloatArray, columns: IntArray) -> FloatArray:
-    """Some columns of a table; those numbered -1, which it does not have, are missing."""
+def _take_columns(X: FloatArray, columns: IntArray) -> FloatArray:
+    """``X[:, columns]`` with NaN columns where the index is -1."""
     full = np.full((len(X), len(columns)), np.nan)
     full[:, columns >= 0] = X[:, columns[columns >= 0]]
     return full

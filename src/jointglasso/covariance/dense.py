@@ -16,16 +16,15 @@ class DenseCovariance:
     Parameters
     ----------
     matrices : array (K, p, p), or sequence or dict of K arrays (p, p)
-        A single p x p matrix is one class. Data frames bring variable names; classes whose variables come in
-        another order are aligned by name. Float64 arrays are kept as they are, without a copy; sparse matrices
-        become dense.
+        A single p x p matrix is one class. Data frames supply variable names; classes with another order of the
+        variables are aligned by name. Float64 arrays are not copied; sparse matrices become dense.
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
     sample_sizes : sequence of int, optional
         Number of samples behind each matrix, needed for ``weights="sample_size"``.
     variables : {"same", "union", "intersection"}
-        What to do with data frames of which some lack variables: refuse them; take all variables, where a pair exists
-        in the classes that have both; or take those that all classes have.
+        Treatment of data frames with different variables: refuse them; use all variables, where a pair exists
+        in the classes that have both; or use those common to all classes.
 
     Examples
     --------
@@ -36,7 +35,7 @@ class DenseCovariance:
     (('ill', 'well'), 2, [40, 30])
     """
 
-    #: (K, p): variables that a class lacks; None where all classes have all of them.
+    #: (K, p): variables not measured in a class; None if all classes have all variables.
     absent: BoolArray | None = None
 
     def __init__(
@@ -63,7 +62,7 @@ class DenseCovariance:
         return self._matrices[k][np.ix_(variables, variables)]
 
     def rows(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
-        """``S_k[rows][:, columns]``, of the upper triangle: matrices may be asymmetric in their last digits."""
+        """``S_k[rows][:, columns]`` from the upper triangle, since S_k may be asymmetric by rounding."""
         from jointglasso.kernels.scan import take_upper
 
         out = np.empty((len(rows), len(columns)))
@@ -77,5 +76,5 @@ class DenseCovariance:
         return self._diagonals[k]
 
     def content(self, k: int) -> list[FloatArray]:
-        """The numbers that define class k, for a fingerprint of the data."""
+        """Arrays that define class k, for the fingerprint of the data."""
         return [self._matrices[k]]

@@ -1,4 +1,4 @@
-"""Batches, age and the like: their effect taken out of the variables of a class."""
+"""Covariates (batches, age): regressed out of the variables of a class."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jointglasso.validation import InputError
 
 
 def without_effects(X: FloatArray, table: Any, class_name: str) -> tuple[FloatArray, float]:
-    """What mean and covariates do not explain of the samples of a class, and how many directions these take.
+    """Residuals (n, p) of the regression on an intercept and the covariates, and the rank of the covariates.
 
-    Of a data frame of covariates numbers enter as they are, text and categories as one indicator for each value. Where
-    values are missing, a variable is explained in the samples that have it.
+    Text and categorical columns are coded by indicators. A variable with missing values is regressed on the samples in
+    which it is observed.
     """
     if table.isna().any().any():
         column = table.columns[table.isna().any()][0]
@@ -34,10 +34,10 @@ def without_effects(X: FloatArray, table: Any, class_name: str) -> tuple[FloatAr
     basis, singular, _ = np.linalg.svd(design - design.mean(axis=0), full_matrices=False)
     basis = basis[:, singular > 1e-10 * max(singular.max(initial=0.0), 1e-300)]
     centred = X - X.mean(axis=0)
-    rest: FloatArray = centred - basis @ (basis.T @ centred)
+    residual: FloatArray = centred - basis @ (basis.T @ centred)
     for j in np.flatnonzero(np.isnan(X).any(axis=0)):
-        there = ~np.isnan(X[:, j])
-        own = np.column_stack([np.ones(there.sum()), basis[there]])
-        rest[there, j] = X[there, j] - own @ np.linalg.lstsq(own, X[there, j])[0]
-        rest[~there, j] = np.nan
-    return rest, float(basis.shape[1])
+        observed = ~np.isnan(X[:, j])
+        local_design = np.column_stack([np.ones(observed.sum()), basis[observed]])
+        residual[observed, j] = X[observed, j] - local_design @ np.linalg.lstsq(local_design, X[observed, j])[0]
+        residual[~observed, j] = np.nan
+    return residual, float(basis.shape[1])

@@ -1,6 +1,6 @@
-"""Missing values: refused by name, dropped with their samples, or worked around pair by pair.
+"""Missing values: refused, dropped with their samples (complete cases), or handled by pairwise deletion.
 
-Matrices computed pair by pair are almost correlation matrices; they are brought back to positive semidefinite ones.
+Pairwise correlation matrices can be indefinite; they are projected to positive semidefinite ones.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MISSING = ("refuse", "complete", "pairwise", "em")
 def handle_missing(samples: Samples, missing: str, *, smallest: int = 2, offered: Sequence[str] = MISSING) -> Samples:
     """Refuse missing values, drop incomplete samples, or leave NaN in place for pairwise covariances.
 
-    Infinite values are always refused, and so is a class left with fewer than `smallest` complete samples. `offered` is
-    what the caller would take instead of refusing.
+    Infinite values are always refused, and so is a class left with fewer than `smallest` complete samples. `offered`
+    lists the alternatives that the error message may propose.
     """
     infinite = [np.argwhere(np.isinf(X)) for X in samples.matrices]
     for k, places in enumerate(infinite):
@@ -47,23 +47,25 @@ def _refused(samples: Samples, offered: Sequence[str]) -> InputError:
     worst = affected[np.argsort(-by_variable[affected], kind="stable")][:5]
     named = ", ".join(f"{samples.variable_names[i]!r}: {by_variable[i]}" for i in worst)
     more = f" and {len(affected) - len(worst)} more" if len(affected) > len(worst) else ""
-    whole = [int((~np.isnan(X).any(axis=1)).sum()) for X in samples.matrices]
+    n_full = [int((~np.isnan(X).any(axis=1)).sum()) for X in samples.matrices]
     total = int(samples.sizes.sum())
     dropped = argument("missing", "drop-variables", words="drop those variables")
     return InputError(
-        f"X holds {count(int(by_variable.sum()), 'missing value')} (NaN) in {total - sum(whole)} of {total} samples "
+        f"X holds {count(int(by_variable.sum()), 'missing value')} (NaN) in {total - sum(n_full)} of {total} samples "
         f"and {len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, {dropped}, or "
-        f"{_ways(samples, whole, offered)}.",
+        f"{_ways(samples, n_full, offered)}.",
         variable=samples.variable_names[worst[0]],
         parameter="missing",
     )
 
 
-def _ways(samples: Samples, whole: list[int], offered: Sequence[str]) -> str:
-    """Options that would work on these data: complete samples may be too few, and a class may lack a variable."""
+def _ways(samples: Samples, n_full: list[int], offered: Sequence[str]) -> str:
+    """Sentence with the options in `offered` that are feasible for these data."""
     pairwise, em = argument("missing", "pairwise"), argument("missing", "em")
     present = np.array([(~np.isnan(X)).sum(axis=0) for X in samples.matrices])
-    k, lacking = min(((k, np.flatnonzero(row < 2)) for k, row in enumerate(present)), key=lambda found: -len(found[1]))
+    k, lacking = min(
+        ((k, np.flatnonzero(row < 2)) for k, row in enumerate(present)), key=lambda candidate: -len(candidate[1])
+    )
     if len(lacking):
         all_or_none = ((present == 0) | (present == samples.sizes[:, None])).all()
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
@@ -73,13 +75,15 @@ def _ways(samples: Samples, whole: list[int], offered: Sequence[str]) -> str:
         return f"leave those out that a class lacks ({lacks})" + (union + rest) * ("pairwise" in offered)
     ways = {
         "pairwise": f"{pairwise} (each pair of variables takes the samples that have both)",
-        "complete": f"{argument('missing', 'complete')} (keeps the {sum(whole)} complete samples)",
+        "complete": f"{argument('missing', 'complete')} (keeps the {sum(n_full)} complete samples)",
         "em": f"{em} (estimates covariances by expectation and maximisation)",
     }
-    good = [said for way, said in ways.items() if way in offered and (way != "complete" or min(whole) >= 2)]
-    if not good:
+    usable = [
+        phrase for option, phrase in ways.items() if option in offered and (option != "complete" or min(n_full) >= 2)
+    ]
+    if not usable:
         return "add samples"
-    *others, last = good
+    *others, last = usable
     return f"set {', '.join(others)} or {last}" if others else f"set {last}"
 
 
@@ -97,7 +101,7 @@ def _complete_cases(samples: Samples, smallest: int) -> Samples:
 
 
 def pairwise_products(Z: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Mean of ``z_i z_j`` over the rows where both are present, and the number of those rows, for every pair."""
+    """(p, p): mean of ``z_i z_j`` over the rows where both are observed, and (p, p): the number of those rows."""
     present = ~np.isnan(Z)
     filled = np.where(present, Z, 0.0)
     counts = present.T.astype(float) @ present.astype(float)
@@ -105,11 +109,11 @@ def pairwise_products(Z: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def pairwise_correlation(Z: FloatArray, class_name: str, variable_names: tuple[str, ...]) -> FloatArray:
-    """Correlations from the samples in which both variables are present.
+    """Pairwise-complete correlations (p, p).
 
     Each variable is centred (by the caller) and scaled over all samples in which it is present; each covariance is
     the mean over the samples in which both are. The result has unit diagonal but may have negative eigenvalues;
-    entries beyond 1 in size are cut.
+    entries beyond 1 in absolute value are clipped.
     """
     S, counts = pairwise_products(Z)
     never = np.argwhere(counts == 0)
@@ -129,9 +133,9 @@ def pairwise_correlation(Z: FloatArray, class_name: str, variable_names: tuple[s
 
 
 def effective_sizes(samples: Samples) -> IntArray:
-    """Samples that each class is worth: the harmonic mean, over all pairs, of the samples that have both values.
+    """Effective sample size (K,): the harmonic mean over all pairs of the number of samples with both values.
 
-    The number of all samples would promise more than there is: tests with it are wrong four times too often.
+    With the total number of samples instead, tests reject true hypotheses four times too often.
     """
     sizes = []
     for X in samples.matrices:
@@ -141,15 +145,15 @@ def effective_sizes(samples: Samples) -> IntArray:
     return np.array(sizes, dtype=np.int64)
 
 
-#: Smallest eigenvalue after projection: above rounding, far below what a sample correlation can resolve.
+#: Smallest eigenvalue after projection: above rounding, far below the sampling error of a correlation.
 FLOOR = 1e-6
 
 
 def semidefinite_correlation(R: FloatArray) -> tuple[FloatArray, float]:
-    """A correlation matrix without negative eigenvalues near one computed pair by pair, and the largest change.
+    """Positive semidefinite correlation matrix close to `R`, and the largest change of an entry.
 
-    `R` itself if it is positive semidefinite. Else its eigenvalues are raised to a small positive number and the result
-    is scaled back to unit diagonal: not the nearest correlation matrix, but within a factor of it, at the cost of one
+    `R` itself if it is positive semidefinite. Otherwise its eigenvalues are raised to at least `FLOOR` and the result
+    is rescaled to unit diagonal: within a constant factor of the nearest correlation matrix, at the cost of one
     eigendecomposition.
     """
     try:

@@ -1,4 +1,4 @@
-"""From samples by class to a covariance source, with what is needed to go back to the scale of the data."""
+"""Covariance sources from samples by class, with the means and deviations of the data."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ CONSTANT = ("refuse", "isolate")
 
 @dataclass(frozen=True)
 class PreparedSamples:
-    """A covariance source and the margins it was computed with."""
+    """Covariance source, with the margins (location, deviation) that standardise new samples."""
 
     source: CovarianceSource
     samples: Samples
-    """What the source was computed from: incomplete samples may have been dropped."""
+    """Samples behind the source; incomplete ones may have been dropped."""
     location: FloatArray
     """Mean of each variable in each class (K, p); zero where the data are taken as centred."""
     deviation: FloatArray
-    """Standard deviation of each variable in each class (K, p), the stated one where a variable is constant."""
+    """Standard deviation of each variable in each class (K, p); `stated_variance` where a variable is constant."""
     scale: str
     association: str
     largest_change: FloatArray
-    """Of a correlation in each class (K,), by projection to a positive semidefinite matrix; 0 if not needed."""
+    """(K,): largest change of a correlation by the projection to a positive semidefinite matrix; 0 without it."""
     ordinal: BoolArray | None = None
-    """(p,): variables taken as ordinal; None unless the association is "mixed"."""
+    """(p,): mask of the ordinal variables; None unless the association is "mixed"."""
 
     def scores(self, k: int, X: FloatArray) -> FloatArray:
-        """New samples of class k on the scale of the source, by the margins of the samples it was computed from."""
+        """New samples of class k standardised by the margins of the samples behind the source."""
         if self.association == "pearson":
             Z = (X - self.location[k]) / self.deviation[k]
         else:
@@ -65,8 +65,8 @@ class PreparedSamples:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the results must know of the correlations, in sentences."""
-        notes = [] if self.ordinal is None else [_ordinal_words(self.ordinal, self.samples.variable_names)]
+        """Remarks about the correlations for the report, in sentences."""
+        notes = [] if self.ordinal is None else [_ordinal_note(self.ordinal, self.samples.variable_names)]
         for name, change in zip(self.samples.class_names, self.largest_change.tolist(), strict=True):
             if change > 0:
                 notes.append(
@@ -83,7 +83,7 @@ class Preparation:
     Parameters
     ----------
     scale : {"correlation", "covariance"}
-        Scale of the matrices; on correlations one penalty suits all variables.
+        Scale of the matrices; with correlations one penalty applies to all variables alike.
     assume_centered : bool, default False
         Take the data as centred instead of subtracting the mean of each class.
     association : {"pearson", "spearman", "nonparanormal", "mixed"}
@@ -93,19 +93,19 @@ class Preparation:
         where needed (`jointglasso.covariance.latent`).
     missing : {"refuse", "complete", "pairwise", "em"}
         Refuse missing values, drop incomplete samples, use for each pair the samples that have both values (the
-        pairwise matrix is made positive semidefinite where needed), or expect them under the network
-        (`jointglasso.selection.em`). For the last two a class counts for as many samples as a pair has on average.
+        pairwise matrix is made positive semidefinite where needed), or use EM
+        (`jointglasso.selection.em`). The last two use effective sample sizes (`effective_sizes`).
     constant : {"refuse", "isolate"}
-        Refuse variables that are constant in a class, or leave them isolated there, with the variance that
-        they have on average in the other classes (1 if in none). On the correlation scale they count as variance 1.
+        Refuse variables that are constant in a class, or isolate them there, with their mean variance over the
+        other classes (1 if there is none). On the correlation scale their variance is 1.
     variables : {"same", "union", "intersection"}
-        What to do with variables that have no value in a class, or that the table of a class does not have: refuse
-        them, take all of them, where a pair exists in the classes that have both, or those that all classes have.
+        Treatment of variables without values in a class or missing from its table: refuse them; use all of them, where
+        a pair exists in the classes that have both; or use those common to all classes.
 
     Notes
     -----
-    Spearman, mixed and pairwise matrices are p x p in memory, and cost an eigendecomposition each if they must be
-    projected. The others are computed piece by piece from the samples.
+    Spearman, mixed and pairwise matrices are dense (p, p) and cost an eigendecomposition each if they must be
+    projected. The others are computed in tiles from the samples.
     """
 
     scale: str = "correlation"
@@ -116,7 +116,7 @@ class Preparation:
     variables: str = "same"
 
     def checked(self) -> Preparation:
-        """Return itself if every option is known."""
+        """Return itself after validation of every option."""
         check_choice("scale", self.scale, SCALES)
         check_switch("assume_centered", self.assume_centered)
         check_choice("association", self.association, ASSOCIATIONS)
@@ -131,23 +131,23 @@ class Preparation:
         return self
 
     def for_resamples(self) -> Preparation:
-        """Options for parts of data that were accepted as a whole: a variable may be constant in a part by chance."""
+        """Options for resamples: variables that are constant in a resample by chance are isolated."""
         return replace(self, constant="isolate")
 
     def __call__(self, samples: Samples) -> PreparedSamples:
-        """Compute the source, unless that was done before with the same samples and options."""
+        """Compute the source, or return it from the cache of the samples."""
         self.checked()
         if self not in samples.computed:
             samples.require_two()
             used = handle_missing(samples, self.missing)
             used.computed[self] = None, self._compute(used)
-            if used is not samples:  # which are not kept by themselves: memory is then free once nobody asks for them
+            if used is not samples:  # `used` does not store itself: a reference cycle would delay freeing it
                 samples.computed[self] = used, used.computed[self][1]
-        used, found = samples.computed[self]
-        return PreparedSamples(samples=samples if used is None else used, **found)
+        used, fields = samples.computed[self]
+        return PreparedSamples(samples=samples if used is None else used, **fields)
 
     def _compute(self, samples: Samples) -> dict[str, Any]:
-        """Everything in a `PreparedSamples` but the samples."""
+        """Fields of a `PreparedSamples` except `samples`."""
         if self.missing == "em" and any(np.isnan(X).any() for X in samples.matrices):
             raise InputError(
                 f"{argument('missing', 'em')} needs the solver: it is for select, edge_stability and the estimators.",
@@ -180,7 +180,7 @@ class Preparation:
         }
 
     def _streamed(self, samples: Samples, deviation: FloatArray) -> SampleCovariance:
-        # Constant variables are refused before, if they are to be refused.
+        # Constant variables have been refused already where required.
         if self.association == "pearson":
             centred = self.assume_centered
             return SampleCovariance(samples, scale=self.scale, constant="isolate", assume_centered=centred)
@@ -217,7 +217,7 @@ class Preparation:
         return source, np.array(changes)
 
     def _margins(self, X: FloatArray, location: FloatArray) -> FloatArray:
-        """Centred variables, ranks or scores whose correlations are wanted."""
+        """Centred values, ranks or normal scores (n, p), whose correlations define the association."""
         if self.association == "pearson":
             return X - location
         if self.association in ("nonparanormal", "mixed"):
@@ -226,7 +226,7 @@ class Preparation:
         return ranked - np.nanmean(ranked, axis=0)
 
 
-def _ordinal_words(ordinal: BoolArray, variable_names: tuple[str, ...]) -> str:
+def _ordinal_note(ordinal: BoolArray, variable_names: tuple[str, ...]) -> str:
     which = np.flatnonzero(ordinal)
     named = ", ".join(variable_names[i] for i in which[:5]) + (", ..." if len(which) > 5 else "")
     return (
@@ -237,7 +237,7 @@ def _ordinal_words(ordinal: BoolArray, variable_names: tuple[str, ...]) -> str:
 
 
 def _moments(samples: Samples, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Means, variances and constancy of the variables of each class, over the values that are there."""
+    """Means, variances and masks of constant variables, each (K, p), over the observed values."""
     location = np.zeros((samples.n_classes, samples.n_variables))
     variance = np.zeros_like(location)
     constant = np.zeros(location.shape, dtype=bool)
@@ -251,8 +251,8 @@ def _moments(samples: Samples, assume_centered: bool) -> tuple[FloatArray, Float
             if not assume_centered:
                 location[k] = filled.sum(axis=0) / counts
             variance[k] = (np.where(present, X - location[k], 0.0) ** 2).sum(axis=0) / counts
-        same = np.zeros_like(first) if assume_centered else first
-        constant[k] = ((same == X) | ~present).all(axis=0)
+        reference = np.zeros_like(first) if assume_centered else first
+        constant[k] = ((reference == X) | ~present).all(axis=0)
         require_sound_variance(variance[k], constant[k], samples.class_names[k], samples.variable_names)
     return location, variance, constant
 

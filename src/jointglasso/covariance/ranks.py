@@ -1,7 +1,7 @@
-"""Correlations that see only the ranks: Spearman's, and normal scores (the nonparanormal model).
+"""Rank-based correlations: Spearman's, and normal scores (the nonparanormal model).
 
 In the nonparanormal model (Liu, Lafferty and Wasserman, 2009) unknown increasing functions of the variables are jointly
-Gaussian. Both estimates aim at the correlations of those Gaussian variables, so outliers and skewed margins do no harm.
+Gaussian. Both estimate the correlations of those Gaussian variables and are robust to outliers and skewed margins.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from jointglasso._typing import FloatArray
 
 
 def ranks(X: FloatArray) -> FloatArray:
-    """Ranks within each column, ties averaged; missing values stay missing and have no rank."""
+    """Average ranks within each column; NaN at missing values, which are not ranked."""
     if np.isnan(X).any():
         return np.asarray(rankdata(X, axis=0, nan_policy="omit"), dtype=float)
     return _by_rank(X, lambda rank: rank)
 
 
 def _by_rank(X: FloatArray, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """A function of the ranks within each column: of n numbers where there are no ties, of their means elsewhere."""
+    """`function` of the average ranks within each column, evaluated once for all columns without ties."""
     Y = np.array(X.T, order="C")
     order = np.argsort(Y, axis=1)
     out = np.empty(Y.shape)
     np.put_along_axis(out, order, function(np.arange(1.0, Y.shape[1] + 1.0))[None], axis=1)
     Y.sort(axis=1)
-    tied = (Y[:, 1:] == Y[:, :-1]).any(axis=1)
-    out[tied] = function(rankdata(X.T[tied], axis=1))
+    has_ties = (Y[:, 1:] == Y[:, :-1]).any(axis=1)
+    out[has_ties] = function(rankdata(X.T[has_ties], axis=1))
     return out.T
 
 
@@ -45,7 +45,7 @@ def latent_from_spearman(rho: FloatArray) -> FloatArray:
 class NormalScores:
     """Winsorised normal scores by the empirical distribution of each column of a table.
 
-    A value with average rank r among n becomes the normal quantile of r / (n + 1), kept within
+    A value with average rank r among n becomes the normal quantile of r / (n + 1), clipped to
     ``[delta, 1 - delta]`` with ``delta = 1 / (4 n^(1/4) sqrt(pi log n))``, the truncation of Liu, Lafferty and
     Wasserman. `own`, the scores of the table itself, are scaled to mean 0 and variance 1 by column. Missing values are
     NaN.
@@ -66,7 +66,7 @@ class NormalScores:
         return np.sort(self._table, axis=0)  # NaN last
 
     def __call__(self, X: FloatArray) -> FloatArray:
-        """Scores of samples, those of the table or new ones, under the table's distribution."""
+        """Scores of samples by the empirical distribution functions of the table."""
         scores: FloatArray = (self._raw(X) - self._mean) / self._deviation
         return scores
 
@@ -88,5 +88,5 @@ def _normal(rank: FloatArray, n: int) -> FloatArray:
 
 
 def winsorisation(n: int) -> float:
-    """Share of the distribution cut off at each end for n samples."""
+    """Winsorised fraction delta of each tail for n samples."""
     return 1.0 / (4.0 * n**0.25 * np.sqrt(np.pi * np.log(n))) if n > 1 else 0.25

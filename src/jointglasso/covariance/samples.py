@@ -1,4 +1,4 @@
-"""Covariances computed from samples when they are asked for."""
+"""Sample covariances computed on demand."""
 
 from __future__ import annotations
 
@@ -25,50 +25,50 @@ from jointglasso.validation import (
 if TYPE_CHECKING:
     from anndata import AnnData
 
-#: Numbers of the samples that are centred together: they stay in cache.
+#: Entries of the samples that are centred at a time, to stay in cache.
 _PIECE = 65_536
 
 SCALES = ("correlation", "covariance")
 
 DEVICES = ("auto", "cpu", *SCANNERS)
 
-#: Multiplications of a scan from which a CUDA device is faster than sixteen cores, its start included.
+#: Multiplications of a scan above which a CUDA device is faster than sixteen cores, start-up included.
 _WORTH_A_DEVICE = 1e12
 
 
 class SampleCovariance:
-    """Sample covariance or correlation of each class, computed piece by piece from the samples.
+    """Sample covariance or correlation of each class, computed in tiles from the samples.
 
     Parameters
     ----------
     samples : sequence or dict of K arrays (n_k, p)
-        One sample matrix a class, samples in rows. Data frames bring variable names; classes whose columns
-        come in another order are aligned by name. Sparse matrices, arrays mapped from files, arrays of Dask, and
-        datasets of h5py, zarr or AnnData are read and made dense one class after the other. Workers of a cluster read
-        files by themselves, under the same path.
+        One sample matrix per class, samples in rows. Data frames supply variable names; classes with another order of
+        the columns are aligned by name. Sparse matrices, arrays mapped from files, arrays of Dask, and
+        datasets of h5py, zarr or AnnData are read and made dense one class at a time. Workers of a cluster read
+        files under the same path.
     scale : {"covariance", "correlation"}
-        Give covariances, or correlations: every variable scaled to unit variance within its class.
+        Covariances, or correlations (every variable scaled to unit variance within its class).
     assume_centered : bool, default False
-        Take the samples as they are, without subtracting the mean of their class.
+        If True, the class means are not subtracted.
     constant : {"refuse", "isolate"}
-        Variables that are constant in a class: refuse them where correlations are wanted (a covariance is 0), or leave
-        them isolated there, with the variance that they have on average in the other classes (1 if in none).
+        Variables that are constant in a class: refuse them on the correlation scale (covariances are 0), or isolate
+        them there, with their mean variance over the other classes (1 if there is none).
     device : {"auto", "cpu", "cuda"}
-        Where screening multiplies the samples: on this processor, or on a CUDA device by way of CuPy (``pip install
-        'jointglasso[gpu]'``). "auto" takes the device if there is one and the scan is long enough to gain by it. The
-        pairs found are the same. "cuda" also factors the matrices of groups of 1,500 variables and more there. A device
-        with too little memory is left for the processor, with a warning.
+        Device of the screening products: the processor, or a CUDA device through CuPy (``pip install
+        'jointglasso[gpu]'``). "auto" uses the device if there is one and the scan is long enough to benefit. The
+        result is the same. "cuda" also factors the matrices of groups of 1,500 variables and more there. With too
+        little memory on the device, the processor is used, with a warning.
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
     variables : {"same", "union", "intersection"}
-        What to do with data frames of which some lack variables: refuse them; take all variables, where a pair exists
-        in the classes that have both; or take those that all classes have.
+        Treatment of data frames with different variables: refuse them; use all variables, where a pair exists
+        in the classes that have both; or use those common to all classes.
 
     Notes
     -----
     Unless `assume_centered`, each class is centred by its own mean; the divisor is n_k, as in the paper. The object
-    keeps one centred, scaled copy Z_k of the samples, with ``S_k = Z_k Z_k'``, and its unit columns in single
-    precision for the screening pass: 12 bytes per number of the samples.
+    stores one centred, scaled copy Z_k (p, n_k) of the samples, with ``S_k = Z_k Z_k'``, and its rows normalised in
+    single precision for the screening pass: 12 bytes per entry of the samples.
 
     Examples
     --------
@@ -80,10 +80,10 @@ class SampleCovariance:
     (('ill', 'well'), [20, 30], [1.0, 1.0, 1.0])
     """
 
-    #: Products Z'Z have no negative eigenvalue: blocks need not be checked for one.
+    #: Products Z Z' are positive semidefinite: blocks need not be checked.
     is_semidefinite = True
 
-    #: (K, p): variables that a class lacks; None where all classes have all of them.
+    #: (K, p): variables not measured in a class; None if all classes have all variables.
     absent: BoolArray | None = None
 
     @renamed(correlation=NOW_SCALE, isolate_constant=NOW_CONSTANT)
@@ -99,34 +99,34 @@ class SampleCovariance:
         variable_names: Any = None,
         variables: str = "same",
     ) -> None:
-        given = samples
-        if not isinstance(given, Samples):
-            given = Samples.by_class(samples, class_names, variable_names, variables)
-        given.require_two()
-        self.absent = given.absent
+        classes = samples
+        if not isinstance(classes, Samples):
+            classes = Samples.by_class(samples, class_names, variable_names, variables)
+        classes.require_two()
+        self.absent = classes.absent
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
-        self.class_names, self.variable_names = given.class_names, given.variable_names
-        self.n_classes, self.n_variables = given.n_classes, given.n_variables
-        self.sample_sizes: IntArray = given.sizes
+        self.class_names, self.variable_names = classes.class_names, classes.variable_names
+        self.n_classes, self.n_variables = classes.n_classes, classes.n_variables
+        self.sample_sizes: IntArray = classes.sizes
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
-        self._read(given)
-        self._device = self._place(device)
-        #: As it was asked for: big groups have a choice of their own.
+        self._read(classes)
+        self._device = self._choose_device(device)
+        #: Argument `device`; large groups choose their device by it.
         self.device_wanted = device
 
-    def _read(self, given: Samples) -> None:
-        """Centre, scale and keep the samples; of those in files remember where they are."""
-        self._files = given if given.are_stored else None
+    def _read(self, samples: Samples) -> None:
+        """Centre and scale the samples; for those in files keep the reference to them."""
+        self._files = samples if samples.are_stored else None
         self._scaled: list[FloatArray] = []
         self._diagonals: list[FloatArray] = []
         constants = []
-        for k, X in enumerate(given.one_by_one()):
+        for k, X in enumerate(samples.one_by_one()):
             Z, variance, constant = _centred(X, self.assume_centered)
-            require_sound_variance(variance, constant, given.class_names[k], given.variable_names)
+            require_sound_variance(variance, constant, samples.class_names[k], samples.variable_names)
             if self.scale == "correlation" and not self._isolate_constant:
                 known = constant if self.absent is None else constant & ~self.absent[k]
-                require_varying(known, given.class_names[k], given.variable_names)
+                require_varying(known, samples.class_names[k], samples.variable_names)
             self._scaled.append(Z)
             self._diagonals.append(variance)
             constants.append(constant)
@@ -141,9 +141,9 @@ class SampleCovariance:
         self._rough: list[NDArray[np.float32]] = map_on_threads(self._unit, range(self.n_classes))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What has to travel: where the files are, or the samples in double precision."""
-        left = ("_rough",) if self._files is None else ("_rough", "_scaled", "_diagonals", "_isolated")
-        return {name: value for name, value in self.__dict__.items() if name not in left}
+        """Pickle the references to files, or the samples in double precision."""
+        excluded = ("_rough",) if self._files is None else ("_rough", "_scaled", "_diagonals", "_isolated")
+        return {name: value for name, value in self.__dict__.items() if name not in excluded}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -152,7 +152,7 @@ class SampleCovariance:
         else:
             self._read(self._files)
 
-    def _place(self, device: str) -> str:
+    def _choose_device(self, device: str) -> str:
         if check_choice("device", device, DEVICES) == "auto":
             products = float(self.n_variables) ** 2 * int(self.sample_sizes.sum())
             return "cuda" if products >= _WORTH_A_DEVICE and scanner("cuda").available() else "cpu"
@@ -166,7 +166,7 @@ class SampleCovariance:
         self._diagonals[k] = np.ones_like(self._diagonals[k])
 
     def _unit(self, k: int) -> NDArray[np.float32]:
-        """Unit vectors of the variables of class k."""
+        """Array (p, n_k) of the variables of class k scaled to unit norm, in single precision."""
         Z, variance = self._scaled[k], self._diagonals[k]
         unit = np.empty(Z.shape, dtype=np.float32)
         root = np.sqrt(np.where(variance > 0, variance, 1.0))
@@ -180,7 +180,7 @@ class SampleCovariance:
         Parameters
         ----------
         X : array, data frame, sparse matrix or dataset (n, p)
-            Samples in rows. What is sparse or on disk is read one class after the other.
+            Samples in rows. Sparse matrices and files are read one class at a time.
         y : sequence of n labels
             Class of each sample; the classes are in order of appearance.
         scale, variable_names
@@ -212,7 +212,7 @@ class SampleCovariance:
         return cls(samples, scale=scale, variable_names=distinct_names(adata.var_names))
 
     def among(self, variables: IntArray) -> SampleCovariance:
-        """The same covariances of some of the variables."""
+        """Covariance source restricted to `variables`."""
         return SampleCovariance(
             [Z[variables].T * np.sqrt(Z.shape[1]) for Z in self._scaled],
             assume_centered=True,
@@ -224,7 +224,7 @@ class SampleCovariance:
 
     @property
     def in_files(self) -> bool:
-        """Whether the samples lie in files, where workers elsewhere can read them."""
+        """Whether the samples are stored in files that other processes can read."""
         return self._files is not None
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
@@ -252,13 +252,13 @@ class SampleCovariance:
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         Z = self._scaled[k]
         out = np.empty(len(rows))
-        # Gathered variables are n_k numbers each: in pieces, so that many entries do not fill the memory.
+        # Each gathered variable has n_k entries: bound the memory by working in parts.
         step = max(1, 400_000 // Z.shape[1])
         for first in range(0, len(rows), step):
             piece = slice(first, first + step)
             out[piece] = np.einsum("ij,ij->i", np.take(Z, rows[piece], axis=0), np.take(Z, columns[piece], axis=0))
-        same = rows == columns
-        out[same] = self._diagonals[k][rows[same]]
+        on_diagonal = rows == columns
+        out[on_diagonal] = self._diagonals[k][rows[on_diagonal]]
         return out
 
     @property
@@ -275,9 +275,9 @@ class SampleCovariance:
         return np.matmul(U[rows], U[columns].T, out=out)
 
     def correlation_error(self, k: int) -> float:
-        """Bound the rounding of a float32 scalar product of two unit vectors of length n.
+        """Bound the rounding error of a float32 inner product of two unit vectors of length n.
 
-        In any order of summation it is wrong by at most n u / (1 - n u) times sum |x_i y_i| <= 1, u = 2^-24 (Higham,
+        In any order of summation it is at most n u / (1 - n u) times sum |x_i y_i| <= 1, u = 2^-24 (Higham,
         Accuracy and Stability, section 3.1); rounding the vectors themselves adds 2 u + u^2.
         """
         u = (self._scaled[k].shape[1] + 4) * 2.0**-24
@@ -287,41 +287,40 @@ class SampleCovariance:
         return self._diagonals[k]
 
     def content(self, k: int) -> list[FloatArray]:
-        """The numbers that define class k, for a fingerprint of the data."""
+        """Arrays that define class k, for the fingerprint of the data."""
         return [self._scaled[k], self._diagonals[k]] if self._isolated[k].any() else [self._scaled[k]]
 
 
 def stated_variance(variance: FloatArray, constant: BoolArray, sample_sizes: IntArray) -> FloatArray:
-    """Variances (K, p) in which that of a variable constant in a class is a stated one.
+    """Variances (K, p) with a substitute where a variable is constant in a class.
 
-    It is the mean, weighted by sample size, of its variances in the classes where it varies, and 1 if it varies
-    in none.
+    The substitute is the mean, weighted by sample size, of its variances in the other classes, and 1 if it is constant
+    in all.
     """
-    share = np.where(constant, 0.0, np.asarray(sample_sizes, dtype=float)[:, None])
-    total = share.sum(axis=0)
-    mean = (share * np.where(constant, 0.0, variance)).sum(axis=0) / np.where(total > 0, total, 1.0)
+    size = np.where(constant, 0.0, np.asarray(sample_sizes, dtype=float)[:, None])
+    total = size.sum(axis=0)
+    mean = (size * np.where(constant, 0.0, variance)).sum(axis=0) / np.where(total > 0, total, 1.0)
     return np.where(constant, np.where(total > 0, mean, 1.0), variance)
 
 
 def _centred(X: FloatArray, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Samples Z, variables in rows, with ``S = Z Z'``, the variances, and which variables are constant.
+    """Z (p, n) with ``S = Z Z'``, variances (p,) and mask (p,) of constant variables.
 
-    What belongs to one variable then lies together. A few variables at a time, on threads: all that is done to them is
-    done while they are in cache.
+    Variables are in rows to be contiguous, and are processed a few at a time on threads while they are in cache.
     """
     n, p = X.shape
     Z, variance, constant = np.empty((p, n)), np.empty(p), np.empty(p, dtype=bool)
 
-    def centre(some: slice) -> None:
-        piece = np.array(X[:, some].T, dtype=float, order="C")
-        still = (piece == (0.0 if assume_centered else piece[:, :1])).all(axis=1)
+    def centre(columns: slice) -> None:
+        piece = np.array(X[:, columns].T, dtype=float, order="C")
+        is_constant = (piece == (0.0 if assume_centered else piece[:, :1])).all(axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
             if not assume_centered:
                 piece -= piece.mean(axis=1, keepdims=True)
             piece /= np.sqrt(n)
-            piece[still] = 0.0  # the rounded mean of equal numbers need not be that number
-            variance[some] = np.einsum("ij,ij->i", piece, piece)
-        constant[some], Z[some] = still, piece
+            piece[is_constant] = 0.0  # the rounded mean of equal numbers need not be that number
+            variance[columns] = np.einsum("ij,ij->i", piece, piece)
+        constant[columns], Z[columns] = is_constant, piece
 
     step = max(16, _PIECE // n)
     map_on_threads(centre, [slice(first, first + step) for first in range(0, p, step)])

@@ -1,7 +1,6 @@
-"""The contract of a covariance source: pieces of S_k on demand, so that a p x p matrix need never exist.
+"""Protocol of a covariance source: tiles, blocks and entries of S_k on demand, without a dense p x p matrix.
 
-And what can be made of any source: its correlations, and a short name for its numbers, to tell whether two runs are
-about the same data.
+Also functions of any source: its correlations, and a fingerprint that identifies the data of a run.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from jointglasso.validation import require_ordinary_variance
 
 @runtime_checkable
 class CovarianceSource(Protocol):
-    """K covariance matrices of the same p variables, read piece by piece.
+    """K covariance matrices S_k of the same p variables, read in parts.
 
     Examples
     --------
@@ -64,24 +63,24 @@ class CovarianceSource(Protocol):
 
 @runtime_checkable
 class StreamedSource(Protocol):
-    """A source that can also give tiles fast but rounded, with a proved bound on the rounding.
+    """Source with fast float32 tiles and a rigorous bound on their rounding error.
 
-    Screening reads the rounded tiles and asks `entries` for the exact value of every pair it cannot decide.
+    Screening reads the rounded tiles, and `entries` for the exact value of every undecided pair.
     """
 
     @property
     def device(self) -> str:
-        """Where screening computes them: "cpu", or one of `backends.SCANNERS`."""
+        """Device of the screening pass: "cpu", or one of `backends.SCANNERS`."""
 
     def unit_vectors(self, k: int) -> NDArray[np.float32]:
-        """(p, n_k): the vectors whose products are the rough correlations of class k."""
+        """Array (p, n_k) whose row inner products are the rough correlations of class k."""
 
     def rough_correlations(
         self, k: int, rows: slice, columns: slice, out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """``S_ij / sqrt(S_ii S_jj)`` of class k, wrong by at most `correlation_error(k)`; 0 where a variance is 0.
+        """``S_ij / sqrt(S_ii S_jj)`` of class k, with error at most `correlation_error(k)`; 0 where a variance is 0.
 
-        They are written into `out` where that is given: fresh memory for every tile takes as long as the test of it.
+        Written into `out` if given: allocating memory for every tile takes as long as testing it.
         """
 
     def correlation_error(self, k: int) -> float:
@@ -89,21 +88,21 @@ class StreamedSource(Protocol):
 
 
 def absent_of(source: CovarianceSource) -> BoolArray | None:
-    """(K, p): variables that a class lacks; None where every class has them all.
+    """(K, p): variables not measured in a class; None if all are measured.
 
-    Where a class lacks a variable its covariances are zero and its variance is any number: nothing of it counts.
+    The covariances of an absent variable are zero and its variance is arbitrary: both are ignored.
     """
     absent: BoolArray | None = getattr(source, "absent", None)
     return absent
 
 
 def is_source(S: Any) -> bool:
-    """Whether something has the contract of a source; `isinstance` would not see what it passes on to another."""
+    """Whether S implements the protocol of a source, also by delegation, which `isinstance` does not detect."""
     return all(hasattr(S, name) for name in ("tile", "block", "entries", "diagonal"))
 
 
 def as_source(S: Any) -> CovarianceSource:
-    """Take a source as it is; wrap an array (K, p, p), or a sequence or dict of p x p matrices."""
+    """Return a source unchanged; wrap an array (K, p, p), or a sequence or dict of p x p matrices."""
     from jointglasso.covariance.dense import DenseCovariance
 
     source: CovarianceSource = S if is_source(S) else DenseCovariance(S)
@@ -112,7 +111,7 @@ def as_source(S: Any) -> CovarianceSource:
     return source
 
 
-#: Entries looked at where a source cannot give all its numbers at once.
+#: Entries sampled for the fingerprint of a source without ``content()``.
 _SAMPLED = 100_000
 
 
@@ -150,7 +149,7 @@ def _sampled(source: CovarianceSource, k: int) -> list[Any]:
 
 
 class CorrelationOf:
-    """The correlations of another source, read piece by piece; a variable without variance has none, and variance 1."""
+    """Correlations of another source, computed on demand; variables of variance 0 are uncorrelated, with variance 1."""
 
     def __init__(self, source: CovarianceSource) -> None:
         self._source, self.absent = source, absent_of(source)

@@ -1,4 +1,4 @@
-"""Samples with time stamps, cut into windows: the classes of a network that changes with time."""
+"""Time windows of samples with time stamps: the classes of a time-varying network."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from jointglasso._wording import count
 from jointglasso.covariance.source import CovarianceSource
 from jointglasso.validation import InputError, check_count, check_nonnegative
 
-#: Fewest samples of a window: a covariance of fewer does not exist.
+#: Minimum number of samples of a window.
 FEWEST = 2
 
 
 @dataclass(frozen=True)
 class TimeWindows:
-    """Windows of samples in the order of time."""
+    """Windows of samples in temporal order."""
 
     rows: list[IntArray]
-    """Positions of the samples of each window; a sample is in several where windows overlap."""
+    """Sample indices of each window; overlapping windows share samples."""
     first: Any
     last: Any
-    """(K,): first and last time stamp in each window, which also name it."""
+    """(K,): first and last time stamp of each window, from which its name is made."""
     names: tuple[str, ...]
     share: float
-    """What a sample counts for in each of its windows, so that all windows together count every sample once."""
+    """Weight of a sample in each of its windows, so that the windows together count every sample once."""
 
 
 def time_windows(time: Any, *, windows: int | None = None, width: Any = None, overlap: float = 0.0) -> TimeWindows:
-    """Cut samples into windows by their time stamps.
+    """Divide samples into windows by their time stamps.
 
     Parameters
     ----------
-    time : sequence of n numbers, datetimes or dates as words
+    time : sequence of n numbers, datetimes or ISO 8601 strings
         Time stamp of each sample, in any order.
     windows : int, optional
         Number of windows, each with about as many samples; samples of one time stay together.
-    width : number, timedelta or word such as "30D", optional
+    width : number, timedelta or string such as "30D", optional
         Length of the windows in time instead. With neither, every time stamp is a window.
     overlap : float, default 0
-        Share of a window that lies in the next one too, below 1.
+        Fraction of a window shared with the next one, below 1.
     """
-    share = check_nonnegative("overlap", overlap)
-    if share >= 1:
+    fraction = check_nonnegative("overlap", overlap)
+    if fraction >= 1:
         raise InputError(
             f"overlap={overlap:g} must be below 1: a window that shares everything with the next is it.", "overlap"
         )
     if windows is not None and width is not None:
         raise InputError("windows counts the windows and width is their length: give one of them.", "windows")
-    if windows is None and width is None and share > 0:
+    if windows is None and width is None and fraction > 0:
         raise InputError(
             "overlap needs windows= or width=: without them every time stamp is a window of its own.", "overlap"
         )
@@ -60,18 +60,18 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
     order = np.argsort(stamps, kind="stable")
     times, repeats = np.unique(stamps, return_counts=True)
     if windows is not None:
-        first, stop = _by_count(repeats, check_count("windows", windows), share)
+        first, stop = _by_count(repeats, check_count("windows", windows), fraction)
     elif width is not None:
-        first, stop = _by_width(times, width, share)
+        first, stop = _by_width(times, width, fraction)
     else:
         first, stop = np.arange(len(times)), np.arange(1, len(times) + 1)
     ends = np.concatenate([[0], np.cumsum(repeats)])
     rows: list[IntArray] = [np.sort(order[ends[a] : ends[b]]) for a, b in zip(first, stop, strict=True)]
-    names = _names(times[first], times[stop - 1])
-    for name, mine in zip(names, rows, strict=True):
-        if len(mine) < FEWEST:
+    names = _window_names(times[first], times[stop - 1])
+    for name, members in zip(names, rows, strict=True):
+        if len(members) < FEWEST:
             raise InputError(
-                f"The window {name!r} has {count(len(mine), 'sample')}, and a covariance needs "
+                f"The window {name!r} has {count(len(members), 'sample')}, and a covariance needs "
                 f"{FEWEST}: take fewer or wider windows.",
                 "windows",
                 class_name=name,
@@ -82,22 +82,22 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
 
 def read_times(time: Any) -> Any:
     """Time stamps as an array of floats or of datetimes."""
-    given = np.asarray(time)
-    if given.ndim != 1 or not len(given):
-        raise InputError(f"The time stamps have shape {given.shape}: give one for each sample.", "time")
-    if given.dtype.kind not in "iufM":
+    values = np.asarray(time)
+    if values.ndim != 1 or not len(values):
+        raise InputError(f"The time stamps have shape {values.shape}: give one for each sample.", "time")
+    if values.dtype.kind not in "iufM":
         try:
-            given = np.asarray(given, dtype=np.float64)
+            values = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
             pandas = require("pandas", "pandas")
             try:
-                given = pandas.to_datetime(pandas.Series(list(time)), format="ISO8601").to_numpy()
+                values = pandas.to_datetime(pandas.Series(list(time)), format="ISO8601").to_numpy()
             except (TypeError, ValueError):
                 raise InputError(
                     "The time stamps are neither numbers nor dates: write dates as 2003-01-31 or 2003-01-31T12:00.",
                     "time",
                 ) from None
-    stamps = given if given.dtype.kind == "M" else given.astype(np.float64)
+    stamps = values if values.dtype.kind == "M" else values.astype(np.float64)
     bad = np.flatnonzero(np.isnat(stamps) if stamps.dtype.kind == "M" else ~np.isfinite(stamps))
     if len(bad):
         raise InputError(
@@ -107,7 +107,7 @@ def read_times(time: Any) -> Any:
 
 
 def _by_count(count: IntArray, n: int, overlap: float) -> tuple[IntArray, IntArray]:
-    """First time stamp of each of n windows and the one after its last, about equally many samples in each."""
+    """Index ranges [first, stop) of time stamps of n windows with about equally many samples."""
     if n > len(count):
         raise InputError(
             f"windows={n} is more than the {len(count)} different time stamps: take fewer windows.", "windows"
@@ -122,7 +122,7 @@ def _by_count(count: IntArray, n: int, overlap: float) -> tuple[IntArray, IntArr
 
 
 def _by_width(times: Any, width: Any, overlap: float) -> tuple[IntArray, IntArray]:
-    """The same for windows of one length in time; those without a sample are left out."""
+    """Index ranges [first, stop) of time stamps of windows of equal duration; empty windows are dropped."""
     if times.dtype.kind == "M":
         try:
             length = require("pandas", "pandas").Timedelta(width).to_numpy()
@@ -139,11 +139,11 @@ def _by_width(times: Any, width: Any, overlap: float) -> tuple[IntArray, IntArra
     start = times[0] + np.arange(1 + max(0, int(np.ceil(beyond - 1e-9)))) * step
     first, stop = np.searchsorted(times, start), np.searchsorted(times, start + length)
     stop[-1] = len(times)  # the last window holds its own end
-    some = stop > first
-    return first[some], stop[some]
+    nonempty = stop > first
+    return first[nonempty], stop[nonempty]
 
 
-def _names(first: Any, last: Any) -> tuple[str, ...]:
+def _window_names(first: Any, last: Any) -> tuple[str, ...]:
     if first.dtype.kind == "M":
         days = (first == first.astype("M8[D]")).all() and (last == last.astype("M8[D]")).all()
         stamps = [part.astype("M8[D]" if days else "M8[s]") for part in (first, last)]
@@ -161,7 +161,7 @@ def _names(first: Any, last: Any) -> tuple[str, ...]:
 
 
 class Resized:
-    """A covariance source that counts for other numbers of samples: those that overlapping windows are worth."""
+    """Covariance source with sample sizes scaled by `share`, for overlapping windows."""
 
     def __init__(self, source: CovarianceSource, share: float) -> None:
         self._source = source
@@ -169,6 +169,6 @@ class Resized:
         self.sample_sizes = None if sizes is None else np.maximum(FEWEST, np.rint(share * sizes)).astype(np.int64)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_source":  # while it is unpickled there is none
+        if name == "_source":  # not set yet during unpickling
             raise AttributeError(name)
         return getattr(self._source, name)

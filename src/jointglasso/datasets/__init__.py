@@ -1,4 +1,4 @@
-"""Data to try things on: the paper's synthetic designs, an expression-like one, and one real data set."""
+"""Data sets: the paper's synthetic designs, an expression-like one, and one real data set."""
 
 from jointglasso.datasets.embedded import load_rppa
 from jointglasso.datasets.synthetic import JointData, make_joint_ggm

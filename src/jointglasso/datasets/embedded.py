@@ -1,4 +1,4 @@
-"""A real data set inside the package."""
+"""Real data set distributed with the package."""
 
 from __future__ import annotations
 

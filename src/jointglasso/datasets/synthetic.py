@@ -1,10 +1,10 @@
 """Synthetic joint Gaussian graphical models with known precision matrices.
 
-Kinds "A", "B" and "C" are the designs of the paper's "Experimental Results": signals so weak that screening
-is close to the percolation of a noise graph. Kind "modules" is strongly correlated, as gene expression is.
+Kinds "A", "B" and "C" are the designs of the paper's "Experimental Results": signals so weak that the
+thresholded graph of noise is close to percolation. Kind "modules" is strongly correlated, as gene expression is.
 
-* Every class owns one random stream for its structure and one for its data, both spawned from `random_state`,
-  so class k is the same whatever the number of classes.
+* Every class has one random stream for its structure and one for its data, both spawned from `random_state`, so that
+  class k does not depend on the number of classes.
 * A sample covariance S need not come from samples: n S is Wishart with n - 1 degrees of freedom and can be
   drawn as such, on demand and one class at a time.
 """
@@ -40,11 +40,11 @@ class JointData:
     Attributes
     ----------
     precisions : list of K scipy.sparse.csc_array, shape (p, p)
-        The true precision matrices.
+        True precision matrices.
     samples : list of K arrays, shape (n_k, p), or None
         Samples of each class (true mean 0); None with `output="covariances"`.
     n_samples : tuple of K int
-        Number of samples n_k behind each class, drawn or not.
+        Sample size n_k of each class.
     class_names, variable_names : tuple of str
         "class1", ... and "x1", ...
     parameters : dict
@@ -146,24 +146,25 @@ def make_joint_ggm(
         Size of an edge relative to the diagonal (A, B, C), in (0, 1). Default 0.006 for A and 0.0066 for B
         and C; the paper uses less than 0.0061 and 0.0067.
     density : float
-        Share of the off-diagonal entries that are not zero, in (0, 1] (A).
+        Fraction of non-zero off-diagonal entries, in (0, 1] (A).
     shared : float
-        Share of the edges (A) or of the modules ("modules") common to all classes, in [0, 1].
+        Fraction of the edges (A) or of the modules ("modules") common to all classes, in [0, 1].
     n_blocks : int
         Number of equal blocks, the last taking the remainder (B, C), or of modules of each class.
     moved : float
-        Share of the variables that leave their block in each class, in [0, 1] (C).
+        Fraction of the variables that change their block in each class, in [0, 1] (C).
     noise : float
-        Share of the variables in no module, in [0, 1) ("modules"); module sizes are rounded down.
+        Fraction of the variables outside all modules, in [0, 1) ("modules"); module sizes are rounded down.
     loadings : (float, float)
         Range of the absolute loadings on the factor, 0 < low <= high < 1 ("modules"); signs are random. Two
         variables of a module with loadings a and b have correlation ab.
     output : {"samples", "covariances"}
         With "covariances" no n-by-p array is made: `JointData.covariances` and `iter_covariances` draw n S
         from the Wishart distribution, by Bartlett's triangular factor if n - 1 >= p and otherwise by a
-        p-by-(n - 1) Gaussian factor. The law is that of the covariance of samples; the numbers differ.
+        p-by-(n - 1) Gaussian factor. The distribution is that of the covariance of samples; the values
+        differ.
     random_state : int, SeedSequence, Generator or None
-        Same value, same bits; a Generator gives up one draw as the seed.
+        The same value gives bit-identical data; of a Generator one draw is used as the seed.
 
     Returns
     -------
@@ -193,7 +194,7 @@ def make_joint_ggm(
     root = _seed_sequence(random_state)
     common_seed, *class_seeds = root.spawn(1 + n_classes)
     seeds = [seed.spawn(2) for seed in class_seeds]
-    # The common stream starts afresh for every class, so all of them meet the same common structure.
+    # The common stream is restarted for every class, so that all classes get the same common structure.
     precisions = [build(p, default_rng(common_seed), default_rng(seed), **settings) for seed, _ in seeds]
     if kind != "modules":
         _check_positive_definite(precisions, settings["r"], "density" if kind == "A" else "the block size")
@@ -211,40 +212,40 @@ def make_joint_ggm(
 
 
 def _sparse_precision(
-    p: int, common: Generator, own: Generator, r: float, density: float, shared: float
+    p: int, common_rng: Generator, class_rng: Generator, r: float, density: float, shared: float
 ) -> sparse.csc_array:
     n_pairs = p * (p - 1) // 2
     n_edges = round(density * n_pairs)
     n_common = round(shared * n_edges)
-    common_pairs = np.sort(common.choice(n_pairs, n_common, replace=False, shuffle=False))
-    # Own edges are drawn by their rank among the pairs that are not common, then step over the common ones.
-    ranks = own.choice(n_pairs - n_common, n_edges - n_common, replace=False, shuffle=False)
-    own_pairs = ranks + np.searchsorted(common_pairs - np.arange(n_common), ranks, side="right")
-    signs = np.concatenate([_random_signs(common, n_common), _random_signs(own, own_pairs.size)])
-    rows, columns = _pair_from_number(np.concatenate([common_pairs, own_pairs]))
+    common_pairs = np.sort(common_rng.choice(n_pairs, n_common, replace=False, shuffle=False))
+    # Edges of one class are drawn by rank among the pairs that are not common, then mapped to pair numbers.
+    ranks = class_rng.choice(n_pairs - n_common, n_edges - n_common, replace=False, shuffle=False)
+    class_pairs = ranks + np.searchsorted(common_pairs - np.arange(n_common), ranks, side="right")
+    signs = np.concatenate([_random_signs(common_rng, n_common), _random_signs(class_rng, class_pairs.size)])
+    rows, columns = _pair_from_number(np.concatenate([common_pairs, class_pairs]))
     return _symmetric(np.full(p, DIAGONAL), rows, columns, DIAGONAL * r * signs)
 
 
 def _block_precision(
-    p: int, common: Generator, own: Generator, r: float, n_blocks: int, moved: float
+    p: int, common_rng: Generator, class_rng: Generator, r: float, n_blocks: int, moved: float
 ) -> sparse.csc_array:
     block = np.minimum(np.arange(p) // (p // n_blocks), n_blocks - 1)
-    movers = own.choice(p, round(moved * p), replace=False)
+    movers = class_rng.choice(p, round(moved * p), replace=False)
     if movers.size:
         # A shift by 1, ..., n_blocks - 1 never leads back to the old block.
-        block[movers] = (block[movers] + own.integers(1, n_blocks, movers.size)) % n_blocks
+        block[movers] = (block[movers] + class_rng.integers(1, n_blocks, movers.size)) % n_blocks
     blocks = [np.flatnonzero(block == b) for b in range(n_blocks)]
     rows, columns = np.concatenate([m[np.stack(np.tril_indices(m.size, -1))] for m in blocks], axis=1)
-    return _symmetric(np.full(p, DIAGONAL), rows, columns, DIAGONAL * r * _random_signs(own, rows.size))
+    return _symmetric(np.full(p, DIAGONAL), rows, columns, DIAGONAL * r * _random_signs(class_rng, rows.size))
 
 
-def _module_precision(p: int, common: Generator, own: Generator, **settings: Any) -> sparse.csc_array:
+def _module_precision(p: int, common_rng: Generator, class_rng: Generator, **settings: Any) -> sparse.csc_array:
     size, n_common = settings["module_size"], settings["n_common_modules"]
-    n_own, (low, high) = settings["n_blocks"] - n_common, settings["loadings"]
-    # Common modules take the first variables, those of a class any of the others.
-    drawn = own.choice(np.arange(n_common * size, p), n_own * size, replace=False)
+    n_class, (low, high) = settings["n_blocks"] - n_common, settings["loadings"]
+    # Common modules use the first variables, modules of one class any of the others.
+    drawn = class_rng.choice(np.arange(n_common * size, p), n_class * size, replace=False)
     members = np.concatenate([np.arange(n_common * size), drawn]).reshape(-1, size)
-    sides = [(common, (n_common, size)), (own, (n_own, size))]
+    sides = [(common_rng, (n_common, size)), (class_rng, (n_class, size))]
     loading = np.concatenate([rng.uniform(low, high, s) * _random_signs(rng, s) for rng, s in sides])
     # Woodbury, module by module: (D + l l')^-1 = D^-1 - u u' / (1 + l'u), D = diag(1 - l^2), u = D^-1 l.
     scaled = loading / (1.0 - loading**2)
@@ -286,14 +287,14 @@ def _components(precision: sparse.csc_array) -> list[IntArray]:
 
 
 def _cholesky(precision: sparse.csc_array, members: IntArray) -> FloatArray | None:
-    """Lower Cholesky factor of a diagonal block (junk above the diagonal), None if not positive definite."""
+    """Lower Cholesky factor of a diagonal block (upper triangle undefined); None if not positive definite."""
     block = precision if members.size == precision.shape[0] else precision[members][:, members]
     factor, info = lapack.dpotrf(block.toarray(order="F"), lower=1, clean=0, overwrite_a=1)
     return factor if info == 0 else None
 
 
-def _colour(precision: sparse.csc_array, white: FloatArray) -> FloatArray:
-    """Give columns of variance I the variance precision^-1, in place; `white` is p-by-m in Fortran order.
+def _apply_covariance(precision: sparse.csc_array, white: FloatArray) -> FloatArray:
+    """Transform columns of covariance I to covariance precision^-1, in place; `white` is (p, m) in Fortran order.
 
     If precision = C C' then C'^-1 is a root of the covariance; connected components are independent.
     """
@@ -302,7 +303,7 @@ def _colour(precision: sparse.csc_array, white: FloatArray) -> FloatArray:
     white[single] /= np.sqrt(precision.diagonal()[single])[:, None]
     for members in components:
         if members.size > 1:
-            # A view where the component is the whole: a copy would cost 0.8 GB at p = 10,000.
+            # A view if there is one component: a copy would cost 0.8 GB at p = 10,000.
             rows = slice(None) if members.size == len(white) else members
             factor = _cholesky(precision, members)
             white[rows] = blas.dtrsm(1.0, factor, white[rows], lower=1, trans_a=1, overwrite_b=1)
@@ -312,14 +313,14 @@ def _colour(precision: sparse.csc_array, white: FloatArray) -> FloatArray:
 def _draw_samples(data: JointData) -> list[FloatArray]:
     p = len(data.variable_names)
     classes = zip(data.precisions, data.n_samples, data._data_seeds, strict=True)
-    return [_colour(theta, default_rng(seed).standard_normal((n, p)).T).T for theta, n, seed in classes]
+    return [_apply_covariance(theta, default_rng(seed).standard_normal((n, p)).T).T for theta, n, seed in classes]
 
 
 def _draw_covariance(precision: sparse.csc_array, n: int, rng: Generator) -> FloatArray:
-    """Draw S, n S ~ Wishart(n - 1, precision^-1): the law of a centred sample covariance with divisor n."""
+    """Draw S with n S ~ Wishart(n - 1, precision^-1), as of a centred sample covariance with divisor n."""
     p = precision.shape[0]
     white = _bartlett_factor(p, n - 1, rng) if n - 1 >= p else rng.standard_normal((n - 1, p)).T
-    return _gram(_colour(precision, white), n)
+    return _gram(_apply_covariance(precision, white), n)
 
 
 def _gram(root: FloatArray, divisor: int) -> FloatArray:
@@ -347,8 +348,8 @@ def _is_integer(value: object) -> bool:
 
 
 def _sample_counts(n_samples: int | Sequence[int] | None, default: int, n_classes: int) -> tuple[int, ...]:
-    given = default if n_samples is None else n_samples
-    counts = list(given) if isinstance(given, Sequence | np.ndarray) else [given] * n_classes
+    requested = default if n_samples is None else n_samples
+    counts = list(requested) if isinstance(requested, Sequence | np.ndarray) else [requested] * n_classes
     valid = len(counts) == n_classes and all(_is_integer(n) and n >= 2 for n in counts)
     _require(valid, "n_samples", n_samples, f"an integer of at least 2, or n_classes={n_classes} of them")
     return tuple(int(n) for n in counts)
@@ -379,10 +380,10 @@ def _module_settings(
     _require(0.0 <= noise < 1.0, "noise", noise, "in [0, 1)")
     low, high = loadings
     _require(0.0 < low <= high < 1.0, "loadings", loadings, "(low, high) with 0 < low <= high < 1")
-    # The addend keeps a size such as 100 * (1 - 0.9) = 9.99... from losing a variable to rounding.
+    # 1e-9 corrects rounding, as in 100 * (1 - 0.9) = 9.99...
     n_members = int(p * (1.0 - noise) + 1e-9)
-    most = f"an integer from 1 to {n_members // 2}, as p={p} and noise={noise} leave {n_members} variables"
-    _require(_is_integer(n_blocks) and 1 <= n_blocks <= n_members // 2, "n_blocks", n_blocks, most)
+    expected = f"an integer from 1 to {n_members // 2}, as p={p} and noise={noise} leave {n_members} variables"
+    _require(_is_integer(n_blocks) and 1 <= n_blocks <= n_members // 2, "n_blocks", n_blocks, expected)
     counts = {"module_size": n_members // n_blocks, "n_common_modules": round(shared * n_blocks)}
     return {"shared": shared, "n_blocks": n_blocks, "noise": noise, "loadings": (low, high), **counts}
 
@@ -400,7 +401,7 @@ def _seed_sequence(random_state: RandomState) -> SeedSequence:
 
 def _check_positive_definite(precisions: list[sparse.csc_array], r: float, other_cause: str) -> None:
     for k, precision in enumerate(precisions):
-        # Diagonal dominance (absolute column sums below twice the diagonal) is enough, and cheap.
+        # Diagonal dominance (absolute column sums below twice the diagonal) is sufficient and cheap to test.
         if abs(precision).sum(axis=0).max() < 2.0 * DIAGONAL:
             continue
         if any(_cholesky(precision, members) is None for members in _components(precision)):

@@ -1,4 +1,4 @@
-"""Scikit-learn estimators: thin faces of `solve` and `select`."""
+"""Scikit-learn estimators on top of `solve` and `select`."""
 
 from jointglasso.estimators.cross_validated import JointGraphicalLassoCV
 from jointglasso.estimators.joint import JointGraphicalLasso

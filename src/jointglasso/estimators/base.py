@@ -1,4 +1,4 @@
-"""What the estimators share: reading tables, fitted attributes, and the likelihood of new samples."""
+"""Base class of the estimators: input, fitted attributes, and the likelihood of new samples."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ from jointglasso.selection.result import SelectionResult
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, labelled, readable_table
 
-#: Parameters of the estimators that say how covariances are computed.
+#: Parameters of the estimators that belong to `Preparation`.
 PREPARATION = tuple(field.name for field in fields(Preparation))
 
-#: Parameters that are passed on to `solve`, `pair_weights` and others only where they are set.
+#: Parameters passed to `solve` unless they are None.
 SOLVE = (*PROBLEM, "screening", "solver", "tol", "max_iter", "n_jobs")
 
 
 class JointModel(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators; see `JointGraphicalLasso` for the attributes."""
 
-    def _keep_arguments(self, given: dict[str, Any]) -> None:
-        """Keep what the constructor was given, under the names it has there, as scikit-learn wants it."""
-        self.__dict__.update({name: value for name, value in given.items() if name not in ("self", "__class__")})
+    def _keep_arguments(self, arguments: dict[str, Any]) -> None:
+        """Store the constructor arguments under their names, as scikit-learn requires."""
+        self.__dict__.update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
 
     def _preparation(self) -> Preparation:
         return Preparation(**{name: getattr(self, name) for name in PREPARATION}).checked()
 
     def _solve_options(self) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in SOLVE}
-        return {name: value for name, value in given.items() if value is not None}
+        options = {name: getattr(self, name) for name in SOLVE}
+        return {name: value for name, value in options.items() if value is not None}
 
     def _choose(self, samples: Samples, ready: PreparedSamples, names: Sequence[str], **more: Any) -> SelectionResult:
-        """Choose the penalties by the criterion; `names` are the parameters that say how."""
+        """Choose the penalties by the criterion; `names` are the parameters passed to the selection."""
         solve = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
-        given = {name: getattr(self, name) for name in names}
-        settings = SelectionSettings(**given, **more, solve=solve).checked()
-        found = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
-        self.selection_: SelectionResult | None = found
-        self.lambda1_, self.lambda2_ = found.lambda1, found.lambda2
-        return found
+        values = {name: getattr(self, name) for name in names}
+        settings = SelectionSettings(**values, **more, solve=solve).checked()
+        result = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
+        self.selection_: SelectionResult | None = result
+        self.lambda1_, self.lambda2_ = result.lambda1, result.lambda2
+        return result
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[FloatArray, Any]:
-        """A table and its labels, once scikit-learn knows of the table what it wants to."""
-        # Missing and infinite values are looked at later, where they can be named with their class and variable.
+        """Table and labels after scikit-learn's validation."""
+        # Missing and infinite values are checked later, where the error can name their class and variable.
         X, y = labelled(X, y)
         X = readable_table(X.toarray() if sparse.issparse(X) else X)
         return validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=reset), y
@@ -78,7 +78,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def _keep(
         self, solution: Solution, location: FloatArray, deviation: FloatArray, notes: tuple[str, ...] = ()
     ) -> None:
-        """Set the fitted attributes, from a solution that has been refitted."""
+        """Set the fitted attributes from a solution with its refit."""
         self.solution_ = solution
         self.refit_ = solution.refit
         self.location_ = location
@@ -97,17 +97,17 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             self.precision_ = solution.estimate
             self.precision_correlation_ = _scaled(solution.estimate, deviation)
             self.penalized_precision_ = solution.precision
-        found = solution.low_rank
-        self.low_rank_ = None if found is None else factors[:, :, None] * found.matrices * factors[:, None, :]
+        low_rank = solution.low_rank
+        self.low_rank_ = None if low_rank is None else factors[:, :, None] * low_rank.matrices * factors[:, None, :]
 
     @property
     def covariance_(self) -> FloatArray:
-        """Inverses (K, p, p) of `precision_`, less what latent variables explain, dense, computed when asked for."""
+        """Covariances (K, p, p) of the measured variables, inverses of ``precision_ - low_rank_``, on access."""
         check_is_fitted(self)
-        return np.stack([np.linalg.inv(Theta.toarray()) for Theta in self._of_measured()])
+        return np.stack([np.linalg.inv(Theta.toarray()) for Theta in self._marginal_precision()])
 
-    def _of_measured(self) -> list[Any]:
-        """Precision matrices of the measured variables, latent ones summed out."""
+    def _marginal_precision(self) -> list[Any]:
+        """Marginal precision matrices of the measured variables: latent ones are integrated out."""
         if not self.solution_.has_latent or self.low_rank_ is None:
             return list(self.precision_)
         return [sparse.csc_array(A.toarray() - L) for A, L in zip(self.precision_, self.low_rank_, strict=True)]
@@ -143,8 +143,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         float
-            Larger is better. Incomplete samples are refused, left out, or count with the variables they have, as
-            `missing` says.
+            Larger is better. By `missing`, incomplete samples are refused, dropped, or evaluated by the marginal
+            density of their observed variables.
         """
         check_is_fitted(self)
         if self.association == "mixed":
@@ -166,12 +166,12 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
                 class_name=str(unknown[0]),
             )
         order = [names.index(name) for name in samples.class_names]
-        if self.solution_.absent is not None:  # what a class lacks has neither values nor a share in the likelihood
-            lacks = self.solution_.absent[order]
-            filled = [np.where(lack, 0.0, part) for part, lack in zip(samples.matrices, lacks, strict=True)]
+        if self.solution_.absent is not None:  # absent variables do not contribute to the likelihood
+            absent = self.solution_.absent[order]
+            filled = [np.where(mask, 0.0, part) for part, mask in zip(samples.matrices, absent, strict=True)]
             samples = samples.with_parts(filled)
         samples = handle_missing(samples, self.missing, smallest=0)
-        precision = self._of_measured()
+        precision = self._marginal_precision()
         return mean_log_likelihood(samples.matrices, [self.location_[k] for k in order], [precision[k] for k in order])
 
     def __sklearn_tags__(self) -> Any:

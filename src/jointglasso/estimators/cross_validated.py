@@ -18,20 +18,20 @@ class JointGraphicalLassoCV(JointModel):
     Parameters
     ----------
     criterion : {"cv", "jbic", "ebic", "bic", "aic", "stars"}
-        Held-out likelihood, information criteria, or StARS; see `jointglasso.select`. Cross-validation, after which
-        the class is named as its kin in scikit-learn are, chooses what predicts best and takes more edges than there
-        are; for a graph take "jbic", the default of `select`.
+        Held-out likelihood, information criteria, or StARS; see `jointglasso.select`. Cross-validation, the
+        convention of scikit-learn's classes with this suffix, optimises prediction and selects too many edges; to
+        estimate the graph use "jbic", the default of `select`.
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
-        Points to try; by default they are searched for, unless one of the next three is given:
+        Points to evaluate; by default a search, unless one of the next three parameters is given:
     n_lambdas, ratios, min_ratio
-        Points in each column, ratio ``lambda2 / lambda1`` of each, and smallest penalty as a share of the largest: a
-        grid as by `jointglasso.lambda_grid`.
+        Points in each column, ratio ``lambda2 / lambda1`` of each, and smallest penalty as a fraction of the
+        largest, as in `jointglasso.lambda_grid`.
     gamma, relaxed, patience, cv, beta, n_subsamples, random_state
         Options of the criteria, see `jointglasso.select`.
     penalty, class_graph
-        How the classes are tied together, as in `JointGraphicalLasso`.
+        Coupling of the classes, as in `JointGraphicalLasso`.
     scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs, missing
-        As in `JointGraphicalLasso`. `n_jobs` counts columns, folds or subsamples at the same time.
+        As in `JointGraphicalLasso`. `n_jobs` is the number of concurrent columns, folds or subsamples.
     association, constant, variables, pair_weights
         As in `JointGraphicalLasso`.
 
@@ -44,7 +44,7 @@ class JointGraphicalLassoCV(JointModel):
 
     Notes
     -----
-    All attributes of `JointGraphicalLasso` are there too, for the solution on all samples at the chosen penalties.
+    The attributes of `JointGraphicalLasso` are available too, for the solution on all samples at the chosen penalties.
 
     Examples
     --------
@@ -101,22 +101,32 @@ class JointGraphicalLassoCV(JointModel):
         X : table (n, p)
             Samples in rows: a NumPy array, a sparse matrix, a pandas, polars or pyarrow table, or an AnnData object.
         y : sequence of n labels or str, optional
-            Class of each sample, or the name of the column that tells it; one class without it.
+            Class of each sample, or the name of the column with the labels; one class without it.
 
         Returns
         -------
         JointGraphicalLassoCV
             The estimator itself.
         """
-        given = ("criterion", "gamma", "relaxed", "patience", "cv", "beta", "n_subsamples", "random_state", "n_jobs")
+        parameters = (
+            "criterion",
+            "gamma",
+            "relaxed",
+            "patience",
+            "cv",
+            "beta",
+            "n_subsamples",
+            "random_state",
+            "n_jobs",
+        )
         samples = self._read(X, y)
         ready = prepared(self._preparation(), samples)
-        chosen = self._choose(samples, ready, given, grid=self._grid(ready.source))
+        chosen = self._choose(samples, ready, parameters, grid=self._grid(ready.source))
         self._keep(chosen.solution, ready.location, ready.deviation, ready.notes)
         return self
 
     def _grid(self, source: CovarianceSource) -> Any:
-        """Grid that was given or described; None for a search."""
+        """Grid from the parameters; None for a search."""
         described = {
             name: value for name in ("n_lambdas", "ratios", "min_ratio") if (value := getattr(self, name)) is not None
         }

@@ -17,9 +17,9 @@ from jointglasso.validation import InputError, require_varying
 
 
 class JointGraphicalLasso(JointModel):
-    """Sparse precision matrices of several classes, estimated together.
+    """Sparse precision matrices of several classes, estimated jointly.
 
-    The objective is written out in `jointglasso.problem`.
+    The objective is defined in `jointglasso.problem`.
 
     Parameters
     ----------
@@ -28,72 +28,72 @@ class JointGraphicalLasso(JointModel):
     lambda2 : float, default 0.1
         Similarity penalty; 0 gives separate graphical lassos.
     penalty : {"group", "fused", "chain", "graph", "laplacian"}
-        How the classes are tied together, as in `jointglasso.solve`: "group" wants edges in the same classes, "fused"
-        the same values in all, "chain" from each class to the next, "graph" between neighbours in `class_graph`,
-        "laplacian" similar values in neighbours. Classes come in the order in which they appear.
-    class_graph : array (K, K), list, dict or word, optional
+        Coupling of the classes, as in `jointglasso.solve`: "group" favours a common support, "fused" equal values in
+        all classes, "chain" equal values in consecutive classes, "graph" in neighbours of `class_graph`, "laplacian"
+        similar values in neighbours. Classes are in order of appearance.
+    class_graph : array (K, K), list, dict or str, optional
         Which classes are neighbours, or their order, as in `jointglasso.solve`.
     scale : {"correlation", "covariance"}
-        Scale that is penalised. On correlations, the default, one penalty suits all variables. The two estimates
-        differ by more than their scale.
+        Scale on which the penalty acts. With correlations, the default, one penalty applies to all variables alike. The
+        two estimates are not rescaled versions of each other.
     assume_centered : bool, default False
-        Take the data as centred instead of subtracting the mean of each class.
+        If True, the class means are not subtracted.
     weights : {"sqrt_sample_size", "equal", "sample_size"}, array (K,) or dict
         Weight of each class in the likelihood; by default ``sqrt(n_k / mean n)``, see `jointglasso.select`.
     penalize_diagonal : bool, default False
         False is the convention of JGL and GGLasso, True that of the paper and of `jointglasso.solve`.
     fuse_diagonal : bool, default False
-        Compare the diagonals of the classes, too, as in `jointglasso.solve`.
+        Apply the fusion penalty to the diagonals too, as in `jointglasso.solve`.
     screening, solver, tol, max_iter, n_jobs
         As in `jointglasso.solve`.
     missing : {"refuse", "complete", "pairwise", "em"}
         Refuse missing values, drop incomplete samples, use for each pair of variables the samples that have both (the
-        pairwise matrix is projected to a positive semidefinite one where needed), or expect them under the network.
+        pairwise matrix is projected to a positive semidefinite one where needed), or use EM.
     association : {"pearson", "spearman", "nonparanormal", "mixed"}
         Correlation: Pearson's; ``2 sin(pi rho / 6)`` of Spearman's, projected where needed; of normal scores; or of the
-        latent variables behind ordinal answers (polychoric, polyserial), projected where needed.
+        latent Gaussian variables of ordinal data (polychoric, polyserial), projected where needed.
     constant : {"refuse", "isolate"}
-        Refuse variables that are constant in a class, or leave them there without edges and with the mean of their
-        variances in the other classes (1 if they vary in none).
+        Refuse variables that are constant in a class, or isolate them there, with their mean variance over the
+        other classes (1 if there is none).
     variables : {"same", "union"}
-        Refuse variables that have no value in a class, or take them as absent there: a pair exists in the classes that
+        Refuse variables without values in a class, or treat them as absent there: a pair exists in the classes that
         have both variables.
     pair_weights : array or None
         Penalty weight of each pair of variables, passed on to `jointglasso.solve`.
     latent : float, optional
-        Penalty on latent variables, as in `jointglasso.solve`. Where they are found, `precision_` is the penalised
-        network given them, and `low_rank_` what they explain.
+        Penalty on latent variables, as in `jointglasso.solve`. With it, `precision_` is the penalised
+        conditional network given the latent variables, and `low_rank_` their contribution.
 
     Attributes
     ----------
     classes_ : array (K,)
         Labels in order of appearance, which is the order of everything below.
     precision_ : list of K scipy.sparse.csc_array
-        Precision matrices on the scale of the data: the maximum likelihood on the edges that the penalties found.
+        Precision matrices on the scale of the data: maximum likelihood on the support of the penalised estimate.
     penalized_precision_ : list of K scipy.sparse.csc_array
-        The penalised matrices with the same zeros, on the scale of the data: what the certificate is about.
+        The penalised matrices with the same support, on the scale of the data; the certificate refers to them.
     refit_ : Refit
-        How the maximum likelihood went: residuals, and where a ridge was needed because there is no maximum.
+        Refit: residuals, and the components that needed a ridge because the likelihood has no maximum.
     precision_correlation_ : list of K scipy.sparse.csc_array
         `precision_` for the variables scaled to unit sample variance.
     low_rank_ : array (K, p, p) or None
-        With `latent`, what is to be subtracted from `precision_` to have that of the measured variables.
+        With `latent`, L_k such that ``precision_ - low_rank_`` is the marginal precision of the measured variables.
     location_, deviation_ : array (K, p)
         Means and standard deviations of the variables.
     covariance_ : array (K, p, p)
-        Inverses of `precision_`, computed when asked for.
+        Inverses of `precision_`, computed on access.
     partial_correlations_ : list of K scipy.sparse.csc_array
         Partial correlations, unit diagonal.
     networks_ : JointNetworks
         Edge tables, hubs and comparisons.
     solution_, certificate_, partition_ : Solution, Certificate, Partition
-        The penalised solution on the `scale` that was penalised, with its proof of optimality and its partition.
+        Penalised solution on the penalised `scale`, with its optimality certificate and its partition.
     notes_ : tuple of str
-        What a reader must know of the correlations: variables taken as ordinal, matrices that had to be projected.
+        Remarks about the correlations: variables treated as ordinal, matrices projected to be positive semidefinite.
     n_iter_ : int
         Iterations of the solver, at least 1.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As in scikit-learn.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class JointGraphicalLasso(JointModel):
         X : table (n, p)
             Samples in rows: a NumPy array, a sparse matrix, a pandas, polars or pyarrow table, or an AnnData object.
         y : sequence of n labels or str, optional
-            Class of each sample, or the name of the column that tells it; one class without it. Every class
+            Class of each sample, or the name of the column with the labels; one class without it. Every class
             needs at least two samples.
 
         Returns
@@ -165,14 +165,14 @@ class JointGraphicalLasso(JointModel):
         variable_names: Any = None,
         **parameters: Any,
     ) -> JointGraphicalLasso:
-        """Fit covariance matrices that were computed before.
+        """Fit precomputed covariance matrices.
 
         Parameters
         ----------
         S : array (K, p, p), sequence or dict of (p, p) arrays or data frames, or CovarianceSource
-            Covariance matrices; with ``scale="correlation"``, the default, they are turned into correlations.
+            Covariance matrices; with ``scale="correlation"``, the default, they are converted to correlations.
         n_samples : sequence of int, optional
-            Samples behind each matrix; without them the classes have equal weights by default.
+            Sample sizes; without them the classes have equal weights by default.
         location : array (K, p), optional
             Means of the variables, used by `score`; zero by default.
         class_names, variable_names : sequence of str, optional

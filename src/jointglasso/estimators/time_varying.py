@@ -1,4 +1,4 @@
-"""Networks that change with time: the joint graphical lasso on windows of samples with time stamps."""
+"""Time-varying graphical lasso: the joint graphical lasso on consecutive time windows."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from jointglasso.validation import InputError, check_choice, labelled
 
 
 class TimeVaryingGraphicalLasso(JointModel):
-    """Sparse precision matrices of windows in time, each compared with the next.
+    """Sparse precision matrices of time windows, with a penalty on changes between consecutive windows.
 
     Parameters
     ----------
     lambda1, lambda2 : float, optional
-        Penalties of edges and of changes from one window to the next; chosen by `criterion` if left out.
+        Penalties of edges and of changes from one window to the next; chosen by `criterion` if None.
     penalty : {"chain", "laplacian"}
-        "chain" wants the same values from each window to the next, so that networks change in jumps and it is proved
-        where; "laplacian" wants similar ones, so that they drift.
+        "chain" (fused) favours equal values in consecutive windows: piecewise constant networks with certified changes;
+        "laplacian" favours similar values: smoothly varying networks.
     windows : int, optional
         Number of windows, each with about as many samples.
-    width : number, timedelta or word such as "30D", optional
+    width : number, timedelta or string such as "30D", optional
         Length of the windows in time instead. With neither, every time stamp is a window.
     overlap : float, default 0
-        Share of a window that lies in the next one too. Samples in several windows count in the criteria as if they
-        were in one.
+        Fraction of a window shared with the next one. The criteria use sample sizes that count every sample once.
     criterion : {"jbic", "ebic", "bic", "aic", "cv", "stars"}
         How penalties are chosen, see `jointglasso.select`; "cv" and "stars" need windows without overlap.
     gamma, random_state
@@ -47,14 +46,13 @@ class TimeVaryingGraphicalLasso(JointModel):
     Attributes
     ----------
     windows_ : pandas.DataFrame
-        One row a window: `name`, `first` and `last` time stamp, `samples`.
+        One row per window: `name`, `first` and `last` time stamp, `samples`.
     steps_ : pandas.DataFrame
-        What changes from each window to the next, and what of it is proved; see `JointNetworks.steps`. The steps with
-        most changes are where the network changes most.
+        Numbers of changes between consecutive windows, and of certified ones; see `JointNetworks.steps`.
     lambda1_, lambda2_ : float
         The penalties.
     selection_ : SelectionResult or None
-        How they were chosen.
+        Selection of the penalties; None if they were given.
 
     Notes
     -----
@@ -115,7 +113,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         X : table (n, p)
             Samples in rows, in any order: a NumPy array, a pandas, polars or pyarrow table, or an AnnData object.
         y : sequence of n numbers or datetimes, or str, optional
-            Time stamp of each sample, or the name of the column that tells it; the order of the rows without it.
+            Time stamp of each sample, or the name of its column; the order of the rows without it.
 
         Returns
         -------
@@ -129,13 +127,15 @@ class TimeVaryingGraphicalLasso(JointModel):
         time = np.arange(len(X)) if y is None else y
         if len(time) != len(X):
             raise InputError(f"There are {len(time)} time stamps for {len(X)} samples: give one for each.", "time")
-        found = time_windows(time, windows=self.windows, width=self.width, overlap=self.overlap)
-        samples = Samples([X[rows] for rows in found.rows], found.names, self._variable_names(), share=found.share)
-        self.classes_ = np.array(found.names)
-        self._fit_windows(samples, found)
+        windows = time_windows(time, windows=self.windows, width=self.width, overlap=self.overlap)
+        samples = Samples(
+            [X[rows] for rows in windows.rows], windows.names, self._variable_names(), share=windows.share
+        )
+        self.classes_ = np.array(windows.names)
+        self._fit_windows(samples, windows)
         return self
 
-    def _fit_windows(self, samples: Samples, found: TimeWindows) -> None:
+    def _fit_windows(self, samples: Samples, windows: TimeWindows) -> None:
         ready = prepared(self._preparation(), samples)
         self.selection_ = None
         if self.lambda1 is None or self.lambda2 is None:
@@ -148,20 +148,20 @@ class TimeVaryingGraphicalLasso(JointModel):
         self._keep(solution, ready.location, ready.deviation, ready.notes)
         pandas = require("pandas", "pandas")
         self.windows_ = pandas.DataFrame(
-            {"name": found.names, "first": found.first, "last": found.last, "samples": samples.sizes}
+            {"name": windows.names, "first": windows.first, "last": windows.last, "samples": samples.sizes}
         )
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-likelihood per sample, each under the Gaussian of the first window that reaches its time stamp."""
+        """Mean log-likelihood per sample under the first window that ends at or after its time stamp."""
         check_is_fitted(self)
         X, y = labelled(X, y)
         if y is None:
             raise InputError("y is needed: the time stamp of each sample tells its window.", "y")
-        at = np.searchsorted(self.windows_["last"].to_numpy(), read_times(y))
-        return super().score(X, self.classes_[np.minimum(at, len(self.classes_) - 1)])
+        window = np.searchsorted(self.windows_["last"].to_numpy(), read_times(y))
+        return super().score(X, self.classes_[np.minimum(window, len(self.classes_) - 1)])
 
     @property
     def steps_(self) -> Any:
-        """What changes from each window to the next: `JointNetworks.steps`."""
+        """Changes between consecutive windows: `JointNetworks.steps`."""
         check_is_fitted(self)
         return self.networks_.steps()

@@ -1,8 +1,8 @@
 """Inference: intervals, tests and false discovery rates for the edges of every class and for their differences.
 
-`support` finds where edges may be, `desparsified` takes the bias of that choice away, `standard_errors` says how
-sure the estimates are, `tests` compares classes and counts false discoveries, and `result` is what a user sees.
-`permutation` and `bootstrap` estimate the same thing again and again, by way of `batch`.
+`support` estimates the support, `desparsified` removes the bias of the selection, `standard_errors` estimates the
+variances, `tests` has the tests of edges and of differences with their q-values, and `result` the tables.
+`permutation` and `bootstrap` repeat the estimation on resamples through `batch`.
 """
 
 from jointglasso.inference.bootstrap import NetworkBootstrap, bootstrap_network

@@ -1,8 +1,7 @@
-"""How much would another sample change? A bootstrap of the desparsified estimates.
+"""Nonparametric bootstrap of the desparsified estimates: stability of edges, centralities and hubs.
 
-Samples are drawn with replacement within each class (whole subjects where these are given) and everything is estimated
-again. What is bootstrapped is T, never shrunken values: percentile intervals of those cover the truth in four cases of
-ten.
+Samples are drawn with replacement within each class (subjects, where these are given) and the estimation is repeated.
+The statistic is T, not a shrunken estimate: percentile intervals of the latter cover the truth in about 40 % of cases.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ class NetworkBootstrap(Shown):
     rho : array (B + 1, m, K)
         Partial correlations of the m pairs that are an edge in some class: of the data, then of the resamples.
     edge : array (m, K)
-        Whether the pair is an edge of the class in the data, at the false discovery rate asked for.
+        Whether the pair is an edge of the class in the data, at the false discovery rate `fdr`.
     found : array (m, K)
-        Share of the resamples in which it would be an edge again: same sign, and a p-value, by the standard errors of
-        the data, that was a discovery there.
+        Fraction of the resamples in which it is an edge again: same sign, and a p-value (with the standard errors of
+        the data) that is a discovery at the threshold of the data.
     rows, columns : array (m,)
         Variables of the pairs.
     n_resamples : int
@@ -76,7 +75,7 @@ class NetworkBootstrap(Shown):
     variable_names: tuple[str, ...]
 
     def edges(self, *, level: float = 0.95) -> pd.DataFrame:
-        """Table of the edges: columns as in `Inference.edges`, percentiles, and the share of draws that `found` it."""
+        """Table of the edges: columns as in `Inference.edges`, percentile intervals, and the fraction `found`."""
         from jointglasso.inference.table import Table
 
         low, high = self._percentiles(self.rho[1:], level)
@@ -130,23 +129,23 @@ class NetworkBootstrap(Shown):
         return frame.sort_values(["class", "rank"], kind="stable", ignore_index=True)
 
     def hubs(self, n: int = 5, measure: str = "strength") -> pd.DataFrame:
-        """Table of the hubs: share of the resamples in which each variable is among the `n` most central of its class.
+        """Table of the hubs: fraction of the resamples in which a variable is among the `n` most central of its class.
 
         Returns
         -------
         pandas.DataFrame
-            Columns `class`, `variable`, `share`, largest first; variables that never are one are left out.
+            Columns `class`, `variable`, `fraction`, largest first, where it is not zero.
         """
         n = check_count("n", n)
         values = np.abs(self._centralities(measure)[1:])
-        place = (-values).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
-        share = ((place < n) & (values > 0)).mean(axis=0)
-        variable, k = np.nonzero(share)
+        rank = (-values).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+        fraction = ((rank < n) & (values > 0)).mean(axis=0)
+        variable, k = np.nonzero(fraction)
         frame = require("pandas", "pandas").DataFrame(
             {
                 "class": np.array(self.class_names, dtype=object)[k],
                 "variable": np.array(self.variable_names, dtype=object)[variable],
-                "share": share[variable, k],
+                "share": fraction[variable, k],
             }
         )
         return frame.sort_values("share", ascending=False, kind="stable", ignore_index=True)
@@ -190,7 +189,7 @@ def bootstrap_network(
     Parameters
     ----------
     X, y, groups, association, covariates, missing, weights, strength
-        As in `infer`. With `groups`, whole subjects are drawn.
+        As in `infer`. With `groups`, subjects are drawn with all their samples.
     n_resamples : int, default 500
         Samples drawn with replacement.
     fdr : float, default 0.1
@@ -200,8 +199,8 @@ def bootstrap_network(
     callback : callable, optional
         Called with a `SelectionProgress` after each few resamples.
     executor : None, "threads", or an object with ``submit``
-        Who estimates the resamples: all cores of this machine, the workers of `concurrent.futures`, or a
-        `distributed.Client`. The numbers are the same.
+        Runs the resamples: threads on all cores by default, an executor of `concurrent.futures`, or a
+        `distributed.Client`. The result does not depend on it.
 
     Returns
     -------
@@ -224,30 +223,30 @@ def bootstrap_network(
     >>> again.hubs(1)["variable"].tolist()
     ['x0', 'x0']
     """
-    n_resamples, crew = check_count("n_resamples", n_resamples, 2), Crew.of(-1, executor, {})
+    n_resamples, workers = check_count("n_resamples", n_resamples, 2), Crew.of(-1, executor, {})
     options: dict[str, Any] = {
         "association": association, "covariates": covariates, "missing": missing, "groups": groups,
     }  # fmt: skip
     data = read_inference_data(X, y, **options)
     observed = infer(X, y, weights=weights, strength=strength, keep="all", **options)
     edge = observed.q_values <= check_rate(fdr)
-    kept = np.flatnonzero(edge.any(axis=1))
+    pairs = np.flatnonzero(edge.any(axis=1))
     estimates = observed.estimates
-    # A resample finds an edge again where its p-value would have been a discovery in the data.
+    # Rediscovery: the p-value in the resample is at most the largest p-value of a discovery in the data.
     limit = np.where(edge, observed.p_values, 0.0).max(axis=0)
     seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=n_resamples)
 
     estimator = Estimator(data.sizes, class_weights(data.source, data.sizes, weights), strength)
-    again = _Again(kept, estimates.z[kept], estimates.error[kept], estimates.degrees, limit)
+    summary = _RediscoverySummary(pairs, estimates.z[pairs], estimates.error[pairs], estimates.degrees, limit)
     drawn = estimator.estimate(
-        _Resamples(data.scores, data.subjects, seeds), again, Tracker(callback, n_resamples), crew
+        _Resamples(data.scores, data.subjects, seeds), summary, Tracker(callback, n_resamples), workers
     )
     return NetworkBootstrap(
-        rho=np.stack([np.tanh(estimates.z[kept]), *(values for values, _ in drawn)]),
-        edge=edge[kept],
-        found=np.mean([again for _, again in drawn], axis=0),
-        rows=estimates.rows[kept],
-        columns=estimates.columns[kept],
+        rho=np.stack([np.tanh(estimates.z[pairs]), *(values for values, _ in drawn)]),
+        edge=edge[pairs],
+        found=np.mean([rediscovered for _, rediscovered in drawn], axis=0),
+        rows=estimates.rows[pairs],
+        columns=estimates.columns[pairs],
         n_resamples=n_resamples,
         class_names=data.class_names,
         variable_names=data.source.variable_names,
@@ -256,7 +255,7 @@ def bootstrap_network(
 
 @dataclass(frozen=True)
 class _Resamples:
-    """Samples of every class drawn with replacement."""
+    """Bootstrap samples of every class, by the number of their seed."""
 
     scores: list[FloatArray]
     subjects: list[IntArray] | None
@@ -268,20 +267,20 @@ class _Resamples:
 
     def __call__(self, number: int) -> list[FloatArray]:
         rows = resample(self.subjects, [len(Z) for Z in self.scores], np.random.default_rng(self.seeds[number]))
-        return [Z[own] for Z, own in zip(self.scores, rows, strict=True)]
+        return [Z[drawn] for Z, drawn in zip(self.scores, rows, strict=True)]
 
 
 @dataclass(frozen=True)
-class _Again:
-    """Partial correlations of a resample, and which edges of the data it finds again."""
+class _RediscoverySummary:
+    """Summary of a resample: partial correlations of `pairs`, and which edges of the data are rediscovered."""
 
-    kept: IntArray
+    pairs: IntArray
     z: FloatArray
     error: FloatArray
     degrees: Any
     limit: FloatArray
 
     def __call__(self, z: FloatArray) -> tuple[FloatArray, BoolArray]:
-        z = z[self.kept]
+        z = z[self.pairs]
         p = edge_p_values(z, self.error, self.degrees, gaussian=False)
         return np.tanh(z), (p <= self.limit) & (np.sign(z) == np.sign(self.z))

@@ -1,4 +1,4 @@
-"""What inference is given: samples by class, without covariates, on the scale of correlations."""
+"""Input of the inference: standardised samples by class, with covariates regressed out."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from jointglasso.errors import argument
 from jointglasso.selection.em import imputed
 from jointglasso.validation import InputError, check_choice
 
-#: Kinds of correlation that have standard errors here; the last one by resamples, and in `infer` alone.
+#: Associations with standard errors; those of "mixed" come from resamples and are available in `infer` only.
 ASSOCIATIONS = ("pearson", "nonparanormal", "mixed")
 
-#: Fewest samples of a class, covariates taken off, and fewest subjects: below it a standard error means nothing.
+#: Minimum number of samples of a class (less covariates) and of subjects: standard errors are unusable below it.
 FEWEST = 8
 
-#: Resamples behind the standard errors of polychoric and polyserial correlations, and variables that they are
-#: affordable for: their time grows with the number of pairs.
+#: Resamples for the standard errors of polychoric and polyserial correlations, and the maximum number of variables:
+#: the time grows with the number of pairs.
 RESAMPLES, MOST_ORDINAL = 60, 150
 
-#: Draws of the missing values of each sample.
+#: Imputations of each sample with missing values.
 COPIES = 20
 
 
 @dataclass(frozen=True)
 class InferenceData:
-    """Scores of K classes with ``S_k = Z_k' Z_k / n_k``, and how many independent samples they are worth."""
+    """Scores Z_k of K classes with ``S_k = Z_k' Z_k / n_k``, and their effective sample sizes."""
 
     source: CovarianceSource
     """Correlations of the scores."""
@@ -50,17 +50,17 @@ class InferenceData:
     subject_names: list[Any] | None
     """Subject of each sample; None where all samples are independent."""
     gain: list[FloatArray] | None = None
-    """(p, p) of each class: samples for each that has both values of a pair; None where none is missing."""
+    """(p, p) of each class: n_k over the number of samples with both values of a pair; None without missing values."""
     changes: list[FloatArray] | None = None
-    """(B, p, p) of each class: correlations of resamples, less their mean; None where scores tell standard errors."""
+    """(B, p, p) of each class: bootstrap correlations less their mean; None where the scores give standard errors."""
     notes: tuple[str, ...] = ()
-    """What a reader must know of the correlations."""
+    """Remarks about the correlations for the report."""
     covariates: tuple[str, ...] = ()
-    """Names of what was regressed out."""
+    """Names of the covariates that were regressed out."""
 
     @cached_property
     def worth(self) -> FloatArray:
-        """(K,): samples of complete Gaussian data that say as much about the correlations."""
+        """(K,): effective sample size, of complete Gaussian data with the same mean variance of the correlations."""
         if self.gain is not None:
             return np.asarray(self.sizes / [factor.mean() for factor in self.gain])
         if self.changes is None:
@@ -91,7 +91,7 @@ class InferenceData:
 
     @property
     def units(self) -> FloatArray:
-        """(K,): independent units of each class, subjects where they are known and samples elsewhere."""
+        """(K,): number of independent units of each class: subjects where known, else samples."""
         if self.subjects is None:
             return self.sizes
         return np.array([float(subject.max() + 1) for subject in self.subjects])
@@ -100,9 +100,9 @@ class InferenceData:
 def read_inference_data(
     X: Any, y: Any, *, association: str, missing: str, groups: Any, covariates: Any, em: bool = False
 ) -> InferenceData:
-    """Read samples, take the covariates out of every class, and standardise.
+    """Read samples, regress out covariates within every class, and standardise.
 
-    `em` says that EM will do, and standard errors from resamples: that is so in `infer`.
+    `em` allows ``missing="em"`` and ``association="mixed"`` (standard errors from resamples), as in `infer`.
     """
     if association == "spearman" or (association == "mixed" and not em):
         where = "" if association == "spearman" else " here (infer has them)"
@@ -130,31 +130,35 @@ def read_inference_data(
     samples = read_samples(X, y)
     beside = [_by_class("groups", groups, samples), _by_class("covariates", covariates, samples)]
     samples, beside = _complete(samples, beside, missing, offered)
-    sizes, rest, explained = samples.sizes.astype(float), samples, beside[1]
-    if explained is not None:
-        rest, lost = _without(samples, explained)
-        sizes = sizes - lost
-    names = () if explained is None else _names(explained[0])
-    _require_varying(samples, rest)
-    if explained is not None and association == "nonparanormal":  # a line through skewed values would follow outliers
-        rest, _ = _without(samples.with_parts([NormalScores(X).own for X in samples.matrices]), explained)
-    samples = rest
+    sizes, residuals, covariate_tables = samples.sizes.astype(float), samples, beside[1]
+    if covariate_tables is not None:
+        residuals, n_directions = _regress_out(samples, covariate_tables)
+        sizes = sizes - n_directions
+    covariate_names = () if covariate_tables is None else _covariate_names(covariate_tables[0])
+    _require_varying(samples, residuals)
+    if (
+        covariate_tables is not None and association == "nonparanormal"
+    ):  # regression of skewed values is sensitive to outliers
+        residuals, _ = _regress_out(
+            samples.with_parts([NormalScores(X).own for X in samples.matrices]), covariate_tables
+        )
+    samples = residuals
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
     if association == "mixed":
         return _resampled(samples, sizes, beside[0])
     if any(np.isnan(X).any() for X in samples.matrices):
-        return replace(_imputed(samples, sizes, beside[0], association), covariates=names)
+        return replace(_imputed(samples, sizes, beside[0], association), covariates=covariate_names)
     source: Any = Preparation(association=association)(samples).source
-    # A `SampleCovariance` holds the scores already, variables in rows and of length 1.
+    # `SampleCovariance.content` holds the scores: variables in rows, scaled to unit norm.
     scores = [source.content(k)[0].T * np.sqrt(n) for k, n in enumerate(samples.sizes.tolist())]
-    data = InferenceData(source, scores, sizes, beside[0], covariates=names)
+    data = InferenceData(source, scores, sizes, beside[0], covariates=covariate_names)
     if data.subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
     return data
 
 
 def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) -> InferenceData:
-    """Correlations of latent variables, as scores that have them, with those of resamples beside."""
+    """Polychoric and polyserial correlations, scores that reproduce them, and their bootstrap deviations."""
     p = samples.n_variables
     if p > MOST_ORDINAL:
         raise InputError(
@@ -162,8 +166,8 @@ def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) 
             f"resamples: choose at most {MOST_ORDINAL} of them.",
             "association",
         )
-    how = Preparation(association="mixed")
-    prepared = how(samples)
+    preparation = Preparation(association="mixed")
+    prepared = preparation(samples)
     data = InferenceData(prepared.source, [], sizes, subjects, notes=prepared.notes)
     if subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
@@ -171,7 +175,7 @@ def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) 
     for number in range(RESAMPLES):
         rng = np.random.default_rng(number)
         rows = resample(data.subjects, samples.sizes.tolist(), rng)
-        source = how.for_resamples()(samples.take(rows)).source
+        source = preparation.for_resamples()(samples.take(rows)).source
         for k, matrices in enumerate(drawn):
             matrices.append(source.tile(k, slice(0, p), slice(0, p)))
     scores = [_scores_with(prepared.source.tile(k, slice(0, p), slice(0, p))) for k in range(len(sizes))]
@@ -187,66 +191,66 @@ def _scores_with(R: FloatArray) -> FloatArray:
 
 
 def resample(subjects: list[IntArray] | None, sizes: list[int], rng: np.random.Generator) -> list[IntArray]:
-    """Rows of each class drawn with replacement, whole subjects where they are known."""
+    """Bootstrap rows of each class, drawn with replacement; by subject where `subjects` are known."""
     if subjects is None:
         return [rng.integers(0, n, n) for n in sizes]
-    return [_rows_of_some(own, rng) for own in subjects]
+    return [_draw_subjects(class_subjects, rng) for class_subjects in subjects]
 
 
-def _rows_of_some(subjects: IntArray, rng: np.random.Generator) -> IntArray:
+def _draw_subjects(subjects: IntArray, rng: np.random.Generator) -> IntArray:
     drawn = rng.integers(0, subjects.max() + 1, subjects.max() + 1)
     rows: IntArray = np.concatenate([np.flatnonzero(subjects == subject) for subject in drawn])
     return rows
 
 
 def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, association: str) -> InferenceData:
-    """Every sample `COPIES` times with its missing values drawn: the copies are what a subject's samples are.
+    """Multiple imputation: `COPIES` draws per sample, treated as repeated samples of one subject.
 
-    Samples that lack a value of a pair say nothing about a pair off the support: its estimate is that of the others,
-    diluted, which `gain` undoes.
+    Samples with a missing value of a pair carry no information about it off the support and dilute its estimate; `gain`
+    corrects for the dilution.
     """
     scores = imputed(Preparation(association=association, missing="em"), samples, COPIES)
     source = SampleCovariance(
         scores, scale="correlation", class_names=samples.class_names, variable_names=samples.variable_names
     )
-    own = [np.arange(len(X)) for X in samples.matrices] if subjects is None else subjects
+    labels_by_class = [np.arange(len(X)) for X in samples.matrices] if subjects is None else subjects
     present = [(~np.isnan(X)).astype(float) for X in samples.matrices]
-    gain = [len(there) / np.maximum(there.T @ there, 1.0) for there in present]
-    data = InferenceData(source, scores, sizes, [np.repeat(labels, COPIES) for labels in own], gain)
+    gain = [len(mask) / np.maximum(mask.T @ mask, 1.0) for mask in present]
+    data = InferenceData(source, scores, sizes, [np.repeat(labels, COPIES) for labels in labels_by_class], gain)
     _require_enough(data.units, samples.class_names, "subjects (groups)")
-    fewest = np.array([len(there) / factor.max() for there, factor in zip(present, gain, strict=True)])
-    _require_enough(fewest, samples.class_names, "samples that have both values of some pair")
+    smallest = np.array([len(mask) / factor.max() for mask, factor in zip(present, gain, strict=True)])
+    _require_enough(smallest, samples.class_names, "samples that have both values of some pair")
     return data
 
 
-def _by_class(name: str, given: Any, samples: Samples) -> list[Any] | None:
-    """What comes with the samples, a column or a table, split as they are."""
-    if given is None:
+def _by_class(name: str, values: Any, samples: Samples) -> list[Any] | None:
+    """Labels or covariates (column, table or dict by class), split by class like the samples."""
+    if values is None:
         return None
-    if isinstance(given, Mapping):
-        parts = {str(label): part for label, part in given.items()}
+    if isinstance(values, Mapping):
+        parts = {str(label): part for label, part in values.items()}
         if set(parts) != set(samples.class_names):
             raise InputError(
                 f"{name} is a dict of {sorted(parts)}, the classes are {sorted(samples.class_names)}.", name
             )
-        given = [_table(parts[label]) for label in samples.class_names]
-        for label, part, size in zip(samples.class_names, given, samples.sizes, strict=True):
+        values = [_table(parts[label]) for label in samples.class_names]
+        for label, part, size in zip(samples.class_names, values, samples.sizes, strict=True):
             if len(part) != size:
                 raise InputError(
                     f"{name} has {len(part)} rows in class {label!r}, which has {size} samples.", name, class_name=label
                 )
-        return [_column(name, part) if name == "groups" else part for part in given]
-    table = _table(given)
+        return [_column(name, part) if name == "groups" else part for part in values]
+    table = _table(values)
     n_rows = int(samples.sizes.sum())
     if len(table) != n_rows:
         raise InputError(f"{name} has {len(table)} rows, but there are {n_rows} samples: give one row for each.", name)
     return [_column(name, table.iloc[part]) if name == "groups" else table.iloc[part] for part in samples.rows]
 
 
-def _table(given: Any) -> Any:
-    if hasattr(given, "to_pandas"):  # polars, pyarrow
-        given = given.to_pandas()
-    return require("pandas", "pandas").DataFrame(given if hasattr(given, "columns") else np.asarray(given))
+def _table(values: Any) -> Any:
+    if hasattr(values, "to_pandas"):  # polars, pyarrow
+        values = values.to_pandas()
+    return require("pandas", "pandas").DataFrame(values if hasattr(values, "columns") else np.asarray(values))
 
 
 def _column(name: str, table: Any) -> Any:
@@ -258,44 +262,44 @@ def _column(name: str, table: Any) -> Any:
 
 
 def _complete(samples: Samples, beside: list[Any], missing: str, offered: Sequence[str]) -> tuple[Samples, list[Any]]:
-    """Refuse missing values, or drop the samples that have any together with what belongs to them."""
+    """Refuse missing values, or drop incomplete samples with their labels and covariates."""
     if missing != "complete" or not any(np.isnan(X).any() for X in samples.matrices):
         return handle_missing(samples, missing, offered=offered), beside
     keep = [np.flatnonzero(~np.isnan(X).any(axis=1)) for X in samples.matrices]
-    kept = [None if part is None else [_rows(p, k) for p, k in zip(part, keep, strict=True)] for part in beside]
-    return handle_missing(samples, "complete"), kept
+    selected = [None if part is None else [_rows(p, k) for p, k in zip(part, keep, strict=True)] for part in beside]
+    return handle_missing(samples, "complete"), selected
 
 
 def _rows(part: Any, keep: IntArray) -> Any:
     return part.iloc[keep] if hasattr(part, "iloc") else part[keep]
 
 
-def _without(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArray]:
-    """Residuals of the regression on the covariates within each class, and how many directions that took."""
+def _regress_out(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArray]:
+    """Residuals of the regression on the covariates within each class, and the ranks of the designs (K,)."""
     parts = zip(samples.matrices, covariates, samples.class_names, strict=True)
-    rest, lost = zip(*(without_effects(*part) for part in parts), strict=True)
-    return samples.with_parts(list(rest)), np.array(lost)
+    residuals, n_directions = zip(*(without_effects(*part) for part in parts), strict=True)
+    return samples.with_parts(list(residuals)), np.array(n_directions)
 
 
-def _names(table: Any) -> tuple[str, ...]:
-    """Names of the columns, or how many there are where they have none."""
+def _covariate_names(table: Any) -> tuple[str, ...]:
+    """Column names, or the number of columns in words where these are not strings."""
     columns = list(table.columns)
     return tuple(columns) if all(isinstance(name, str) for name in columns) else (count(len(columns), "covariate"),)
 
 
-def _require_varying(given: Samples, left: Samples) -> None:
-    """Refuse variables that do not vary in a class, or not beyond what the covariates explain."""
-    for name, X, rest in zip(given.class_names, given.matrices, left.matrices, strict=True):
+def _require_varying(samples: Samples, residuals: Samples) -> None:
+    """Refuse variables that are constant in a class, or after regression on the covariates."""
+    for name, X, residual in zip(samples.class_names, samples.matrices, residuals.matrices, strict=True):
         constant = np.nanmax(X, axis=0) == np.nanmin(X, axis=0)
-        if given is not left:
-            constant |= np.nanvar(rest, axis=0) <= 1e-16 * np.nanvar(X, axis=0)
-        still = np.flatnonzero(constant)
-        if len(still):
-            beyond = "" if given is left else " beyond the covariates"
+        if samples is not residuals:
+            constant |= np.nanvar(residual, axis=0) <= 1e-16 * np.nanvar(X, axis=0)
+        indices = np.flatnonzero(constant)
+        if len(indices):
+            beyond = "" if samples is residuals else " beyond the covariates"
             dropped = argument("constant", "drop", words="leave them out")
             raise InputError(
-                f"{count(len(still), 'variable')} ({listed((given.variable_names[i] for i in still), 5)}) "
-                f"{'does' if len(still) == 1 else 'do'} not vary in class {name!r}{beyond}, without a correlation "
+                f"{count(len(indices), 'variable')} ({listed((samples.variable_names[i] for i in indices), 5)}) "
+                f"{'does' if len(indices) == 1 else 'do'} not vary in class {name!r}{beyond}, without a correlation "
                 f"there: {dropped}.",
                 "X",
                 class_name=name,

@@ -1,7 +1,7 @@
 """The desparsified estimate ``T = 2 Theta - Theta S Theta`` of one class, pair by pair.
 
-With residuals ``U = Z Theta`` it is ``T_ij = 2 theta_ij - u_i' u_j / n``: a sparse product, then scalar products of the
-columns wanted, and no p x p matrix. Off the support only ``u_i' u_j`` is left.
+With residuals ``U = Z Theta`` it is ``T_ij = 2 theta_ij - u_i' u_j / n``: one sparse product and an inner product per
+pair, without a p x p matrix. Off the support ``T_ij = -u_i' u_j / n``.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
 
-#: T_ii is kept above this share of theta_ii, so that a partial correlation exists.
+#: Lower bound of T_ii as a fraction of theta_ii, so that partial correlations exist.
 SMALLEST = 0.1
 
-#: Numbers of residuals that are gathered together.
+#: Residuals (pairs times samples) gathered at a time.
 PIECE = 200_000
 
 
 class Residuals:
-    """Residuals of one class, one row a variable, and what follows from them.
+    """Residuals U (p, n) of one class, and the desparsified partial correlations.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Residuals:
     Theta : sparse matrix (p, p)
         Maximum likelihood estimate on the support.
     gain : array (p, p), optional
-        Factor of the step from Theta to T for each pair, 1 by default: more where samples lack one of the values.
+        Factor of the correction from Theta to T for each pair, 1 by default; above 1 where values are missing.
     copies : int, default 1
         Rows of `scores` for each sample.
     """
@@ -42,19 +42,19 @@ class Residuals:
         self.U: FloatArray = np.asarray(sparse.csr_array(Theta.T) @ np.ascontiguousarray(scores.T))
         square = np.einsum("in,in->i", self.U, self.U) / self.n_samples
         theta = self.Theta.diagonal()
-        plain = 2.0 * theta - square
-        self.floored: IntArray = np.flatnonzero(plain < SMALLEST * theta)
-        self.diagonal: FloatArray = np.maximum(plain, SMALLEST * theta)
+        unfloored = 2.0 * theta - square
+        self.floored: IntArray = np.flatnonzero(unfloored < SMALLEST * theta)
+        self.diagonal: FloatArray = np.maximum(unfloored, SMALLEST * theta)
         """T_ii of each variable."""
         self.rms: FloatArray = np.sqrt(square)
         upper = sparse.triu(self.Theta, 1).tocoo()
         self.rows, self.columns = upper.row.astype(np.int64), upper.col.astype(np.int64)
         self.theta: FloatArray = upper.data
-        """Partial correlations of Theta at the pairs `rows`, `columns` of the support."""
+        """Theta_ij at the pairs `rows`, `columns` of the support."""
 
     @cached_property
     def _entries(self) -> tuple[IntArray, FloatArray]:
-        """Pairs of the support by their number in the matrix, sorted, and their values."""
+        """Linear indices ``i p + j`` of the support, sorted, and the values of Theta there."""
         keys = self.rows * self.n_variables + self.columns
         order = np.argsort(keys)
         return keys[order], self.theta[order]
@@ -71,7 +71,7 @@ class Residuals:
 
     @property
     def scaled(self) -> FloatArray:
-        """Rows whose scalar products are the partial correlations of all pairs off the support."""
+        """Rows (p, n) whose inner products are the partial correlations of the pairs off the support."""
         scaled: FloatArray = self.U / np.sqrt(self.n_samples * self.diagonal)[:, None]
         return scaled
 
@@ -81,7 +81,7 @@ class Residuals:
         return np.divide(self.U, self.rms[:, None], out=np.zeros_like(self.U), where=self.rms[:, None] > 0)
 
     def all_pairs(self) -> FloatArray:
-        """Partial correlations from T as a p x p matrix; the diagonal means nothing."""
+        """Partial correlations from T as a (p, p) matrix; its diagonal is meaningless."""
         scaled = self.scaled
         rho: FloatArray = scaled @ scaled.T
         step: float | FloatArray = 1.0
@@ -94,7 +94,7 @@ class Residuals:
         return inside(rho)
 
     def pairs(self, rows: IntArray, columns: IntArray) -> FloatArray:
-        """Partial correlations from T of some pairs."""
+        """Partial correlations from T of the pairs (rows, columns)."""
         scale = 1.0 / np.sqrt(self.diagonal)
         out = np.empty(len(rows))
         step = max(1, PIECE // self.n_samples)
@@ -106,14 +106,14 @@ class Residuals:
         return inside(out)
 
     def theta_of(self, rows: IntArray, columns: IntArray) -> FloatArray:
-        """Entries of Theta off its diagonal."""
-        wanted = np.minimum(rows, columns) * self.n_variables + np.maximum(rows, columns)
+        """Off-diagonal entries of Theta at (rows, columns)."""
+        requested = np.minimum(rows, columns) * self.n_variables + np.maximum(rows, columns)
         keys, values = self._entries
-        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[place] == wanted, values[place], 0.0) if len(keys) else np.zeros(len(rows))
+        index = np.minimum(np.searchsorted(keys, requested), len(keys) - 1)
+        return np.where(keys[index] == requested, values[index], 0.0) if len(keys) else np.zeros(len(rows))
 
 
 def inside(rho: FloatArray) -> FloatArray:
-    """Keep estimates within (-1, 1), which sampling can take T out of."""
+    """Clip estimates to (-1, 1) in place; T is not constrained to it."""
     limit = 1.0 - 1e-12
     return np.clip(rho, -limit, limit, out=rho)

@@ -1,4 +1,4 @@
-"""Estimates and standard errors of all pairs, or of those that a test could find among very many."""
+"""Estimates and standard errors of all pairs or, with very many, of those that can be significant."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from jointglasso.inference.standard_errors import (
     resampled_factors,
 )
 
-#: Pairs up to which all of them are kept.
+#: Up to this number of pairs all are kept.
 ALL_PAIRS = 2_000_000
 
-#: Pairs that may be kept by chance where not all are.
+#: Expected number of null pairs kept where not all are.
 BY_CHANCE = 1_000
 
-#: Pairs from which the mean factor of a class is taken where not all are looked at: known to 1 % with heavy tails.
+#: Random pairs for the mean variance factor of a class where not all are evaluated: accurate to 1 % with heavy tails.
 SAMPLED = 10_000
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """z = atanh(partial correlation) of some pairs in every class."""
+    """z = atanh(partial correlation) of m pairs in every class."""
 
     rows: IntArray
     columns: IntArray
@@ -41,35 +41,38 @@ class Estimates:
     error: FloatArray
     """(m, K): estimate and standard error."""
     degrees: FloatArray
-    """(K,): degrees of freedom behind the standard errors of each class."""
+    """(K,): degrees of freedom of the standard errors."""
     factor: FloatArray
     """(K,): mean over the pairs of the variance relative to Gaussian data."""
     limit: float
-    """Pairs with a p-value up to this in any test are all there; 1 where every pair is."""
+    """All pairs with a p-value up to this in any test are included; 1 if every pair is."""
 
 
 def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: float | None) -> Estimates:
-    """Estimate all pairs, or with `keep` those whose p-value can be below it."""
+    """Estimate all pairs, or those whose p-value can be at most `keep`."""
     if keep is None:
         rows, columns = _every_pair(data.n_variables)
-        found = [_whole_class(data, residuals[k], k, se) for k in range(len(residuals))]
-        z = np.column_stack([np.arctanh(rho[rows, columns]) for rho, _, _ in found])
-        g = np.column_stack([factor[rows, columns] for _, factor, _ in found])
-        mean = np.array([average for _, _, average in found])
+        by_class = [_all_pairs_of_class(data, residuals[k], k, se) for k in range(len(residuals))]
+        z = np.column_stack([np.arctanh(rho[rows, columns]) for rho, _, _ in by_class])
+        g = np.column_stack([factor[rows, columns] for _, factor, _ in by_class])
+        mean = np.array([average for _, _, average in by_class])
     else:
         rows, columns, z = pairs_beyond(data, residuals, keep)
-        judged = map_on_threads(
+        factors_by_class = map_on_threads(
             lambda k: _factors(data, residuals[k], k, se, rows, columns, z[:, k]), range(len(residuals))
         )
-        g, mean = np.column_stack([factor for factor, _ in judged]), np.array([average for _, average in judged])
+        g, mean = (
+            np.column_stack([factor for factor, _ in factors_by_class]),
+            np.array([average for _, average in factors_by_class]),
+        )
     error = np.sqrt(g / (data.sizes - 3.0))
     return Estimates(rows, columns, z, error, degrees_of_freedom(data, se), mean, 1.0 if keep is None else keep)
 
 
 def degrees_of_freedom(data: InferenceData, se: str) -> FloatArray:
-    """Of each class: n - 2 for Gaussian standard errors, n / 2 for moderated ones, subjects less 1 where given.
+    """(K,): n - 2 for Gaussian standard errors, n / 2 for moderated ones, the number of subjects less 1 where given.
 
-    Where answers are categories n is what they are worth.
+    For ordinal data n is the effective sample size.
     """
     if data.subjects is not None and data.gain is None:
         return data.units - 1.0
@@ -79,16 +82,16 @@ def degrees_of_freedom(data: InferenceData, se: str) -> FloatArray:
 
 
 def mean_factor(residuals: Residuals, subjects: IntArray | None) -> float:
-    """Mean over the pairs of a class of the variance relative to Gaussian data, from a sample of the pairs."""
+    """Mean variance factor g (relative to Gaussian data) of a class, over a random sample of pairs."""
     i, j = sampled_pairs(residuals.n_variables, SAMPLED)
     return float(factors(residuals, i, j, residuals.pairs(i, j), subjects).mean())
 
 
 def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | None:
-    """P-value up to which pairs are worth keeping: None for all of them, where these are not too many.
+    """P-value up to which pairs are kept; None (all pairs) if there are at most `ALL_PAIRS`.
 
-    It is where Benjamini and Hochberg's procedure would stop at a false discovery rate of 0.2 with Gaussian standard
-    errors, if what is to be found were on the support, and at least where a thousand are expected by chance.
+    The threshold of Benjamini and Hochberg's procedure at a false discovery rate of 0.2 with Gaussian standard errors,
+    if all discoveries were on the support, and at least the level at which `BY_CHANCE` null pairs are expected.
     """
     n_pairs = data.n_variables * (data.n_variables - 1) // 2
     if n_pairs <= ALL_PAIRS or data.gain is not None:
@@ -97,7 +100,7 @@ def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | Non
     for k, part in enumerate(residuals):
         z = np.arctanh(part.pairs(part.rows, part.columns))
         p = np.sort(2.0 * stats.norm.sf(np.abs(z) * np.sqrt(data.sizes[k] - 3.0)))
-        # Beside the pairs of the support that are found at p there are those found by chance, p n_pairs of them.
+        # In addition to the support pairs, p n_pairs null pairs are expected below p.
         below = p * n_pairs <= 0.2 * (np.arange(1, len(p) + 1) + p * n_pairs)
         limit = max(limit, float(p[below].max(initial=0.0)))
     return limit
@@ -107,26 +110,28 @@ def _every_pair(n_variables: int) -> tuple[IntArray, IntArray]:
     return np.triu_indices(n_variables, 1)
 
 
-def _whole_class(data: InferenceData, residuals: Residuals, k: int, se: str) -> tuple[FloatArray, FloatArray, float]:
-    """Partial correlations, factors of the variance (p, p), and their mean."""
+def _all_pairs_of_class(
+    data: InferenceData, residuals: Residuals, k: int, se: str
+) -> tuple[FloatArray, FloatArray, float]:
+    """Partial correlations (p, p), variance factors (p, p), and the mean factor of class k."""
     rho = residuals.all_pairs()
     np.fill_diagonal(rho, 0.0)
-    least = np.ones_like(rho) if residuals.gain is None else residuals.gain
+    lower_bound = np.ones_like(rho) if residuals.gain is None else residuals.gain
     if se == "gaussian":
-        return rho, least, 1.0
+        return rho, lower_bound, 1.0
     if data.changes is not None:
         g = resampled_factors(residuals, rho, data.changes[k], data.sizes[k])
     else:
         g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
     p = len(g)
     mean = float((g.sum() - np.trace(g)) / max(1, p * (p - 1)))
-    return rho, (moderated(g, mean) if data.changes is None else at_least_of_its_variables(g)) * least, mean
+    return rho, (moderated(g, mean) if data.changes is None else at_least_of_its_variables(g)) * lower_bound, mean
 
 
 def _factors(
     data: InferenceData, residuals: Residuals, k: int, se: str, rows: IntArray, columns: IntArray, z: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Moderated factors of some pairs, and the mean factor of the class."""
+    """Moderated variance factors of the pairs (rows, columns), and the mean factor of class k."""
     if se == "gaussian":
         return np.ones_like(z), 1.0
     subjects = None if data.subjects is None else data.subjects[k]

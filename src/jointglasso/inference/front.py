@@ -15,10 +15,10 @@ from jointglasso.inference.support import Support, find_support, refitted
 from jointglasso.selection.solves import solve_options
 from jointglasso.validation import InputError, check_choice, check_positive
 
-#: Excess kurtosis of a variable beyond which Pearson's correlations are called unsafe; that of a t with 5 degrees is 6.
+#: Excess kurtosis above which a note warns about Pearson's correlations; that of Student's t with 5 degrees is 6.
 HEAVY = 5.0
 
-#: Samples that answers in few categories should be worth.
+#: Effective sample size below which ordinal data get a note.
 ENOUGH = 100
 
 STANDARD_ERRORS = ("moderated", "gaussian")
@@ -46,9 +46,9 @@ def infer(
 ) -> Inference:
     """Estimate and test the partial correlation of every pair of variables in every class.
 
-    A weakly penalised joint model finds where edges may be, maximum likelihood refits it, and one Newton step
-    ``T = 2 Theta - Theta S Theta`` takes the bias of that choice away. What follows is about T: intervals that cover,
-    tests that keep their level, and false discovery rates.
+    A weakly penalised joint model gives the support, maximum likelihood refits it, and one Newton step
+    ``T = 2 Theta - Theta S Theta`` (desparsification) removes the bias of the selection. Intervals, tests and false
+    discovery rates are based on T.
 
     Parameters
     ----------
@@ -57,29 +57,28 @@ def infer(
     y : sequence of n labels, optional
         Class of each row; one class without it.
     association : {"nonparanormal", "pearson", "mixed"}
-        Correlations of normal scores, which hold for skewed and heavy-tailed margins and cost 4 % of the power on
-        Gaussian data, or Pearson's, which outliers can mislead: a note then names them. "mixed" is for answers in few
-        categories, such as questionnaires: polychoric and polyserial correlations of the latent Gaussian variables,
-        with standard errors from resamples.
+        Correlations of normal scores, valid for skewed and heavy-tailed margins at a cost of 4 % of the power on
+        Gaussian data, or Pearson's, which are sensitive to outliers (reported in the notes). "mixed" is for ordinal
+        data such as questionnaires: polychoric and polyserial correlations of the latent Gaussian variables, with
+        standard errors from resamples.
     se : {"moderated", "gaussian"}
         Standard errors estimated from the data, or those of Gaussian data, which are too small for heavy tails.
     groups : sequence of n labels, or dict by class, optional
-        Subject of each sample where subjects were measured repeatedly: samples of one subject may depend on each other.
+        Subject of each sample for repeated measurements: samples of one subject may be dependent.
     covariates : table with n rows, or dict of tables by class, optional
-        Batches, age and the like, regressed out within every class. Numbers enter as they are; text and categories as
-        one indicator for each value.
+        Batches, age and the like, regressed out within every class. Text and categorical columns are coded by
+        indicators.
     missing : {"refuse", "complete", "em"}
-        Refuse missing values, drop the samples that have any, or expect them under the network (EM): each sample then
-        stands with twenty draws of what it lacks, and standard errors pay for what was never seen. Values have to be
-        missing at random.
+        Refuse missing values, drop incomplete samples, or use EM with multiple imputation (20 draws per incomplete
+        sample); standard errors include the missing information. Values must be missing at random.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Class weights of the support step; ``sqrt(n_k / mean n)`` by default.
     support : Solution or sequence of K matrices, optional
-        Take its non-zero entries as the support instead of the support step. The sparser it is, the more coverage is
-        lost.
+        Non-zero entries to use as the support instead of the support step. Intervals on a support that is too sparse
+        lose coverage.
     strength : float, optional
-        Factor c of the penalty ``c sqrt(max(log p, 2 log(p / 5)) / mean n)`` of the support step: 1, or more where it
-        would tie more than a thousand variables together.
+        Factor c of the penalty ``c sqrt(max(log p, 2 log(p / 5)) / mean n)`` of the support step: 1, or larger
+        where a component would exceed 1,000 variables.
     keep : {"auto", "all"} or float
         Pairs that the tables hold: all of them, those with a p-value up to a number in some test, or all up to two
         million pairs and beyond that those with small p-values.
@@ -93,8 +92,8 @@ def infer(
 
     Notes
     -----
-    Assumed are independent samples (or subjects), a sparse truth, and n large against the number of neighbours; the
-    intervals are those of one pair at a time.
+    Assumptions: independent samples (or subjects), a sparse precision matrix, and n large relative to the number of
+    neighbours. Intervals are pointwise, not simultaneous.
 
     Examples
     --------
@@ -127,10 +126,10 @@ def infer(
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
         c = None if strength is None else check_positive("strength", strength)
-        found = _find_support(data, c, weights, solve_options(options))
+        support_fit = _find_support(data, c, weights, solve_options(options))
     else:
-        found = refitted(data.source, support)
-    residuals = _residuals(data, found)
+        support_fit = refitted(data.source, support)
+    residuals = _residuals(data, support_fit)
     if limit == "auto":
         limit = choose_limit(data, residuals)
     estimates = estimate(data, residuals, se, None if limit == "all" else limit)
@@ -143,35 +142,35 @@ def infer(
         support_edges=tuple(len(part.rows) for part in residuals),
         diagonals=[part.diagonal for part in residuals],
         estimates=estimates,
-        solution=found.solution,
+        solution=support_fit.solution,
         notes=(
             *data.notes,
-            *found.notes,
+            *support_fit.notes,
             *_floored(data, residuals),
             *(_heavy_tails(data) if association == "pearson" else ()),
             *([] if data.gain is None else [_MISSING]),
-            *(() if data.changes is None else _worth(data)),
+            *(() if data.changes is None else _low_information(data)),
         ),
         covariates=data.covariates,
     )
 
 
 def _find_support(data: InferenceData, strength: float | None, weights: Any, options: dict[str, Any]) -> Support:
-    """Support step, done again where samples depend on each other, with the number of samples they are worth."""
-    found = find_support(data.source, data.worth, strength=strength, weights=weights, options=options)
+    """Support step; with subjects it is repeated with the effective sample sizes of the dependent samples."""
+    first_fit = find_support(data.source, data.worth, strength=strength, weights=weights, options=options)
     if data.subjects is None or data.changes is not None:
-        return found
+        return first_fit
     inflation = [
-        mean_factor(part, subjects) for part, subjects in zip(_residuals(data, found), data.subjects, strict=True)
+        mean_factor(part, subjects) for part, subjects in zip(_residuals(data, first_fit), data.subjects, strict=True)
     ]
-    worth = data.worth / np.maximum(1.0, inflation)
-    return find_support(data.source, worth, strength=strength, weights=weights, options=options)
+    effective_sizes = data.worth / np.maximum(1.0, inflation)
+    return find_support(data.source, effective_sizes, strength=strength, weights=weights, options=options)
 
 
-def _residuals(data: InferenceData, found: Support) -> list[Residuals]:
+def _residuals(data: InferenceData, support: Support) -> list[Residuals]:
     if data.gain is None:
-        return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, found.precision, strict=True)]
-    parts = zip(data.scores, found.precision, data.gain, strict=True)
+        return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, support.precision, strict=True)]
+    parts = zip(data.scores, support.precision, data.gain, strict=True)
     return [Residuals(Z, Theta, gain, COPIES) for Z, Theta, gain in parts]
 
 
@@ -184,7 +183,7 @@ def _check_keep(keep: Any) -> Any:
 
 
 def _heavy_tails(data: InferenceData) -> list[str]:
-    """Say where outliers make Pearson's correlations unsafe."""
+    """Notes about classes with outliers or heavy tails, where Pearson's correlations are unreliable."""
     out = []
     for name, Z in zip(data.class_names, data.scores, strict=True):
         excess = np.einsum("ij,ij->j", Z**2, Z**2) / len(Z) - 3.0
@@ -198,18 +197,18 @@ def _heavy_tails(data: InferenceData) -> list[str]:
     return out
 
 
-def _worth(data: InferenceData) -> list[str]:
-    """Say where answers in few categories tell too little."""
+def _low_information(data: InferenceData) -> list[str]:
+    """Notes about classes whose ordinal data have a small effective sample size."""
     return [
-        f"Class {name!r}: {size:g} samples of answers in so few categories are worth {worth:.0f} of numbers: intervals "
+        f"Class {name!r}: {size:g} samples of answers in so few categories are worth {n_eff:.0f} of numbers: intervals "
         f"hold, but tests find little below {ENOUGH} (two categories, worth 75: an eighth of the edges)."
-        for name, size, worth in zip(data.class_names, data.sizes, data.worth, strict=True)
-        if worth < min(ENOUGH, 0.5 * size)
+        for name, size, n_eff in zip(data.class_names, data.sizes, data.worth, strict=True)
+        if n_eff < min(ENOUGH, 0.5 * size)
     ]
 
 
 def _floored(data: InferenceData, residuals: list[Residuals]) -> list[str]:
-    """Say where the estimate of a variable's precision was no good."""
+    """Notes about classes with variables whose T_ii was raised to its lower bound."""
     out = []
     for name, part in zip(data.class_names, residuals, strict=True):
         if len(part.floored):

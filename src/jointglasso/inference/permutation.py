@@ -1,16 +1,16 @@
-"""Do the networks of the classes differ? Permutation tests with studentised statistics.
+"""Permutation tests of equal networks with studentised statistics.
 
-Class means and variances are taken out, rows are permuted between the classes (within subjects where these are paired),
-and the whole estimation is repeated. With Q of a pair the heterogeneity of its K partial correlations (the squared
+Samples are standardised within classes, rows are permuted between the classes (within subjects for paired data), and
+the complete estimation is repeated. With Q of a pair the heterogeneity of its K partial correlations (the squared
 difference by its standard error for two classes), the statistics are
 
 * `maximum`: the root of the largest Q, for few strong differences;
 * `l2`: the root of the sum of all Q, for many weak ones;
 * `strength`: the largest difference between two classes of the sum of squared partial correlations (on the scale of z,
-  with the part that is noise taken off), by its standard error: is one network more strongly connected?
+  corrected for the noise), by its standard error: a test of equal overall connectivity.
 
-and for every variable `l2` over its own pairs. All of them are divided by standard errors that are computed anew in
-every permutation: plain differences reject equal graphs far too often where classes differ in size and tails.
+and for every variable `l2` over its pairs. Standard errors are recomputed in every permutation: statistics that are not
+studentised reject equal graphs far too often where classes differ in size and tails.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ class NetworkTest(Shown):
     statistics, p_values : dict of float
         Of the hypothesis that all networks are equal, by name of the statistic.
     node_statistics, node_p_values, node_p_familywise : array (p,)
-        `l2` over the pairs of each variable; its p-value; and that against the largest one of each permutation.
+        `l2` over the pairs of each variable; its p-value; and the familywise p-value (maximum over
+        the variables in each permutation).
     n_permutations : int
         Permutations B; no p-value is below 1 / (B + 1).
     paired : bool
-        Whether rows were permuted within subjects only.
+        Whether rows were permuted within subjects.
     class_names, variable_names : tuple of str
         As in the data.
 
@@ -141,8 +142,8 @@ def network_test(
     callback : callable, optional
         Called with a `SelectionProgress` after each few permutations.
     executor : None, "threads", or an object with ``submit``
-        Who estimates the permuted networks: all cores of this machine, the workers of `concurrent.futures`, or a
-        `distributed.Client`. The numbers are the same.
+        Runs the permutations: threads on all cores by default, an executor of `concurrent.futures`, or a
+        `distributed.Client`. The result does not depend on it.
 
     Returns
     -------
@@ -151,8 +152,9 @@ def network_test(
 
     Notes
     -----
-    The hypothesis is that the networks are equal. Studentised statistics keep their level, nearly, where distributions
-    differ otherwise (sizes, tails); where all but means and variances is equal they keep it exactly.
+    The null hypothesis is that the networks are equal. The test is exact if the distributions of the classes differ in
+    means and variances only; studentised statistics keep the level approximately under other differences (sizes,
+    tails).
 
     Examples
     --------
@@ -165,7 +167,7 @@ def network_test(
     >>> test.p_values["maximum"] > 0.05
     True
     """
-    n_permutations, crew = check_count("n_permutations", n_permutations), Crew.of(-1, executor, {})
+    n_permutations, workers = check_count("n_permutations", n_permutations), Crew.of(-1, executor, {})
     data = read_inference_data(X, y, association=association, missing=missing, groups=paired, covariates=covariates)
     if len(data.class_names) < 2:
         raise InputError("The test compares classes, and there is only one: give labels y of at least two.", "y")
@@ -178,17 +180,17 @@ def network_test(
         data.sizes, class_weights(data.source, data.sizes, weights), check_positive("strength", strength)
     )
     tracker, summary = Tracker(callback, n_permutations + 1), _Summary(data.n_variables)
-    found = estimator.judge(_Permutations(np.vstack(data.scores), ends, orders, seeds), summary, tracker, crew)
-    return _result(data, found, paired is not None)
+    statistics = estimator.judge(_Permutations(np.vstack(data.scores), ends, orders, seeds), summary, tracker, workers)
+    return _result(data, statistics, paired is not None)
 
 
 @dataclass(frozen=True)
 class _Permutations:
-    """The data as observed, and then with permuted labels."""
+    """Draw 0 is the data, the others have permuted class labels."""
 
     pooled: FloatArray
     ends: IntArray
-    """Rows of all classes, and where each but the last one ends."""
+    """Pooled rows (n, p) of all classes, and the row indices that separate the classes."""
     orders: IntArray | None
     seeds: IntArray
     stage = "permutations"
@@ -204,7 +206,7 @@ class _Permutations:
 
 
 class _Summary:
-    """The statistics of one draw."""
+    """Global and node statistics of one draw."""
 
     def __init__(self, n_variables: int) -> None:
         self._n_variables = n_variables
@@ -218,10 +220,10 @@ class _Summary:
 
 
 def calibrated(z: FloatArray, error: FloatArray) -> FloatArray:
-    """Standard errors of each class times one factor, so that the median of its ``(z / error)^2`` is that of noise.
+    """Standard errors of each class scaled so that the median of ``(z / error)^2`` is that of chi-square(1).
 
-    In a sparse network most pairs are noise. Heavy tails make standard errors from few samples too small, all alike,
-    and permuted samples, which are mixed, less so: without the factor the classes would differ in nothing but that.
+    In a sparse network most pairs are null. With heavy tails and few samples all standard errors of a class are too
+    small, less so after permutation, which mixes the classes; without the factor this alone would be significant.
     """
     inflation = np.median((z / error) ** 2, axis=0) / _MEDIAN
     return error * np.sqrt(np.where(inflation > 0, inflation, 1.0))
@@ -239,16 +241,19 @@ def strength_difference(z: FloatArray, error: FloatArray) -> float:
     return float((np.abs(total[a] - total[b]) / np.sqrt(variance[a] + variance[b])).max())
 
 
-def _result(data: InferenceData, found: list[tuple[FloatArray, FloatArray]], paired: bool) -> NetworkTest:
-    everything, nodes = (np.array(part) for part in zip(*found, strict=True))
-    limit, node_limit = everything[0] * (1.0 - 1e-12), nodes[0] * (1.0 - 1e-12)  # equal ones count in spite of rounding
+def _result(data: InferenceData, statistics: list[tuple[FloatArray, FloatArray]], paired: bool) -> NetworkTest:
+    global_statistics, nodes = (np.array(part) for part in zip(*statistics, strict=True))
+    limit, node_limit = (
+        global_statistics[0] * (1.0 - 1e-12),
+        nodes[0] * (1.0 - 1e-12),
+    )  # ties count in spite of rounding
     return NetworkTest(
-        statistics=dict(zip(STATISTICS, everything[0].tolist(), strict=True)),
-        p_values=dict(zip(STATISTICS, (everything >= limit).mean(axis=0).tolist(), strict=True)),
+        statistics=dict(zip(STATISTICS, global_statistics[0].tolist(), strict=True)),
+        p_values=dict(zip(STATISTICS, (global_statistics >= limit).mean(axis=0).tolist(), strict=True)),
         node_statistics=nodes[0],
         node_p_values=(nodes >= node_limit).mean(axis=0),
         node_p_familywise=(nodes.max(axis=1)[:, None] >= node_limit).mean(axis=0),
-        n_permutations=len(found) - 1,
+        n_permutations=len(statistics) - 1,
         paired=paired,
         class_names=data.class_names,
         variable_names=data.source.variable_names,
@@ -256,7 +261,7 @@ def _result(data: InferenceData, found: list[tuple[FloatArray, FloatArray]], pai
 
 
 def _permutation(orders: IntArray | None, n: int, rng: np.random.Generator) -> IntArray:
-    """A permutation of all rows, or one within the subjects."""
+    """Random permutation of the rows (n,), within subjects if `orders` is given."""
     if orders is None:
         return rng.permutation(n)
     mixed: IntArray = rng.permuted(orders, axis=1)
@@ -277,10 +282,10 @@ def _paired_orders(names: tuple[str, ...], subjects: list[Any]) -> IntArray:
                 "paired",
                 class_name=name,
             )
-        odd = sorted(set(known) ^ set(first))
-        if odd:
+        extra = sorted(set(known) ^ set(first))
+        if extra:
             raise InputError(
-                f"Subject {odd[0]!r} is not in both classes {names[0]!r} and {name!r}: keep those that are in all.",
+                f"Subject {extra[0]!r} is not in both classes {names[0]!r} and {name!r}: keep those that are in all.",
                 "paired",
                 class_name=name,
             )

@@ -1,4 +1,4 @@
-"""What inference found, as tables."""
+"""Result of the inference: tables of edges and of differences between classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jointglasso.validation import InputError, check_positive
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Kinds of correlation in words.
+#: Associations in words.
 _KINDS = {
     "nonparanormal": "Correlations of normal scores (association='nonparanormal')",
     "pearson": "Pearson's correlations of the values as they are",
@@ -50,13 +50,13 @@ class Inference(Shown):
     diagonals : list of arrays (p,)
         T_ii of each class, on the scale of correlations.
     estimates : Estimates
-        z and its standard error for every pair that is kept, as arrays.
+        z and its standard error (m, K) of every kept pair.
     solution : Solution or None
         The penalised model of the support step, with its certificate; None where matrices were given as the support.
     notes : tuple of str
-        What a reader of the tables must know; empty if all is well.
+        Remarks on the validity of the results; empty if there are none.
     covariates : tuple of str
-        Names of what was regressed out.
+        Names of the covariates that were regressed out.
 
     Notes
     -----
@@ -103,18 +103,18 @@ class Inference(Shown):
 
     @property
     def gaussian(self) -> bool:
-        """Whether standard errors rest on Gaussian data."""
+        """Whether standard errors assume Gaussian data."""
         return self.se == "gaussian"
 
     @cached_property
     def p_values(self) -> FloatArray:
         """(m, K): p-value of every kept pair in every class."""
-        found = self.estimates
-        return tests.edge_p_values(found.z, found.error, found.degrees, gaussian=self.gaussian)
+        estimates = self.estimates
+        return tests.edge_p_values(estimates.z, estimates.error, estimates.degrees, gaussian=self.gaussian)
 
     @cached_property
     def q_values(self) -> FloatArray:
-        """(m, K): q-values, each class by itself."""
+        """(m, K): q-values, computed separately for each class."""
         return np.column_stack([q_values(p, self.n_pairs) for p in self.p_values.T])
 
     def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -143,7 +143,7 @@ class Inference(Shown):
         fdr : float, optional
             Only rows with q up to this; all by default.
         level : float, default 0.95
-            Level of the intervals, each by itself.
+            Level of the (pointwise) intervals.
 
         Returns
         -------
@@ -167,7 +167,7 @@ class Inference(Shown):
         """Table of the differences between each two classes.
 
         The difference is that of the partial correlations, its interval that of Zou (2007); tests are made on the
-        scale of z, so that at the edge of significance the two may disagree. Parameters as in `edges`.
+        scale of z, so that the two can disagree near the threshold. Parameters as in `edges`.
 
         Returns
         -------
@@ -175,13 +175,13 @@ class Inference(Shown):
             Columns `class1`, `class2`, `variable1`, `variable2`, `difference`, `low`, `high`, `p_value`, `q_value`.
         """
         self._require_classes("Differences")
-        found, half = self.estimates, self._half_widths(level)
+        estimates, half = self.estimates, self._half_widths(level)
         pairs = [(a, b) for a in range(self.n_classes) for b in range(a + 1, self.n_classes)]
         parts = []
         for a, b in pairs:
             both = [a, b]
-            difference, low, high = tests.difference_interval(found.z[:, both], half[:, both])
-            p = tests.difference_p_values(found.z[:, both], found.error[:, both], self._degrees[both])
+            difference, low, high = tests.difference_interval(estimates.z[:, both], half[:, both])
+            p = tests.difference_p_values(estimates.z[:, both], estimates.error[:, both], self._degrees[both])
             values = (difference, low, high, p, q_values(p, self.n_pairs))
             parts.append(dict(zip(("difference", "low", "high", "p_value", "q_value"), values, strict=True)))
         names = {f"class{n + 1}": [self.class_names[pair[n]] for pair in pairs] for n in (0, 1)}
@@ -200,7 +200,7 @@ class Inference(Shown):
         return self._across(tests.heterogeneity, fdr)
 
     def common(self, *, fdr: float | None = None) -> pd.DataFrame:
-        """Table of the test of a common effect: the mean over the classes, each weighted by how sure it is.
+        """Table of the test of a pooled effect: the mean over the classes with inverse-variance weights.
 
         Returns
         -------
@@ -217,20 +217,20 @@ class Inference(Shown):
     def graph(self, fdr: float = 0.1) -> JointNetworks:
         """Networks of the edges with q up to `fdr` in their class; their values are the desparsified estimates."""
         check_rate(fdr)
-        found, p = self.estimates, len(self.variable_names)
+        estimates, p = self.estimates, len(self.variable_names)
         matrices = []
         for k, diagonal in enumerate(self.diagonals):
             chosen = self.q_values[:, k] <= fdr
-            i, j = found.rows[chosen], found.columns[chosen]
-            value = -np.tanh(found.z[chosen, k]) * np.sqrt(diagonal[i] * diagonal[j])
-            every = np.arange(p)
+            i, j = estimates.rows[chosen], estimates.columns[chosen]
+            value = -np.tanh(estimates.z[chosen, k]) * np.sqrt(diagonal[i] * diagonal[j])
+            variables = np.arange(p)
             entries = np.concatenate([value, value, diagonal])
-            places = np.concatenate([i, j, every]), np.concatenate([j, i, every])
-            matrices.append(sparse.csc_array((entries, places), shape=(p, p)))
+            indices = np.concatenate([i, j, variables]), np.concatenate([j, i, variables])
+            matrices.append(sparse.csc_array((entries, indices), shape=(p, p)))
         return JointNetworks(matrices, self.class_names, self.variable_names)
 
     def method(self, fdr: float = 0.1) -> str:
-        """What was done and how much was found, in sentences that can go into a paper."""
+        """Description of the method and the numbers of discoveries, as text for a paper."""
         kinds = {"nonparanormal": " of normal scores", "mixed": " of the Gaussian variables behind ordinal answers"}
         scores = kinds.get(self.association, "")
         sizes = ", ".join(f"{name}: n = {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
@@ -253,7 +253,7 @@ class Inference(Shown):
         )
 
     def _counted(self, fdr: float) -> str:
-        """Edges of each class and differences, in words."""
+        """Numbers of edges of each class and of differences, in words."""
         edges = (self.q_values <= check_rate(fdr)).sum(axis=0).tolist()
         if self.n_classes == 1:
             return f"{edges[0]:,} edges"
@@ -278,12 +278,12 @@ class Inference(Shown):
         return [*lines, self.edges(), *self.notes]
 
     def _half_widths(self, level: float) -> FloatArray:
-        """(m, K): of the intervals of z."""
+        """(m, K): half-widths of the intervals of z."""
         return tests.student_quantile(check_level(level), self._degrees) * self.estimates.error
 
     @property
     def _degrees(self) -> FloatArray:
-        """(K,): degrees of freedom behind standard errors that are estimated, infinite for those that are known."""
+        """(K,): degrees of freedom of estimated standard errors; infinite for Gaussian ones."""
         return np.full(self.n_classes, np.inf) if self.gaussian else self.estimates.degrees
 
     def _across(
@@ -293,11 +293,11 @@ class Inference(Shown):
         return self._table([{"statistic": statistic, "p_value": p, "q_value": q_values(p, self.n_pairs)}], {}, fdr)
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
-        """Stack parts of equal columns, one for each class or comparison; keep those with small q; sort by p."""
+        """Stack tables with equal columns (one per class or comparison), filter by q, sort by p."""
         from jointglasso.inference.table import Table
 
-        found = (part["q_value"] for part in parts)
-        chosen = [np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr)) for q in found]
+        q_by_part = (part["q_value"] for part in parts)
+        chosen = [np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr)) for q in q_by_part]
         p = np.concatenate([part["p_value"][rows] for part, rows in zip(parts, chosen, strict=True)])
         order = np.argsort(p, kind="stable")
         which = np.repeat(np.arange(len(parts)), [len(rows) for rows in chosen])[order]
@@ -317,14 +317,14 @@ class Inference(Shown):
 
 
 def check_rate(fdr: float) -> float:
-    """Return a false discovery rate when it is above 0 and at most 1."""
+    """Return a false discovery rate in (0, 1]; raise InputError otherwise."""
     if not check_positive("fdr", fdr) <= 1.0:
         raise InputError(f"fdr={fdr:g} is a share: give a number above 0 and up to 1, such as 0.1.", "fdr")
     return float(fdr)
 
 
 def check_level(level: float) -> float:
-    """Return the level of an interval when it is between 0 and 1."""
+    """Return the level of an interval in (0, 1); raise InputError otherwise."""
     if not check_positive("level", level) < 1.0:
         raise InputError(f"level={level:g} must be between 0 and 1, such as 0.95.", "level")
     return float(level)

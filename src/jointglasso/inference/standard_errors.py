@@ -1,9 +1,9 @@
-"""How sure a desparsified partial correlation is, for data that need not be Gaussian.
+"""Standard errors of desparsified partial correlations, without the assumption of Gaussian data.
 
-Of a pair with residuals e_i, e_j given all other variables (each of mean square 1) and partial correlation rho, the
+For a pair with residuals e_i, e_j given all other variables (each of mean square 1) and partial correlation rho, the
 influence of a sample on the estimate is ``e_i e_j - rho/2 (e_i^2 + e_j^2)``. Its variance, relative to that of Gaussian
-data, ``(1 - rho^2)^2``, is the factor g of the pair. A single g rests on about n/4 degrees of freedom and is unsafe
-alone; it is moderated by the mean over all pairs of the class, and never taken below that mean nor below 1.
+data, ``(1 - rho^2)^2``, is the variance factor g of the pair. A single g has about n/4 degrees of freedom and is
+noisy; it is shrunken towards the mean over all pairs of the class, with that mean and 1 as lower bounds.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from jointglasso.inference.desparsified import PIECE, Residuals
 
 
 def all_factors(residuals: Residuals, rho: FloatArray, subjects: IntArray | None = None) -> FloatArray:
-    """Factor g of every pair as a p x p matrix: tile products off the support, sample by sample on it.
+    """Factor g of every pair (p, p): by matrix products off the support, from influences on it.
 
-    Where values are missing it is relative to Gaussian data of the samples that have both.
+    With missing values it is relative to Gaussian data of the samples that have both values.
     """
     g = _by_moments(residuals.standard, rho) if subjects is None else _by_subjects(residuals.standard, rho, subjects)
     if residuals.gain is not None:
@@ -30,42 +30,42 @@ def all_factors(residuals: Residuals, rho: FloatArray, subjects: IntArray | None
 
 
 def resampled_factors(residuals: Residuals, rho: FloatArray, changes: FloatArray, n: float) -> FloatArray:
-    """Factor g of every pair from correlations (B, p, p) of resamples, less their mean, of `n` samples.
+    """Factor g of every pair (p, p) from bootstrap deviations dR (B, p, p) of the correlations of `n` samples.
 
-    T moves by ``-Theta dR Theta`` where the correlations move by dR; that Theta moves too is of second order.
+    The first-order change of T is ``-Theta dR Theta``; that of Theta contributes to second order only.
     """
     Theta, scale = residuals.Theta.toarray(), 1.0 / np.sqrt(residuals.diagonal)
-    moved = -(Theta @ changes @ Theta) * np.outer(scale, scale)
-    own = np.einsum("bii->bi", moved)
-    moved = -moved - 0.5 * rho * (own[:, :, None] + own[:, None, :])
-    g: FloatArray = n * (moved**2).sum(axis=0) / (len(changes) - 1.0) / (1.0 - rho**2) ** 2
+    shift = -(Theta @ changes @ Theta) * np.outer(scale, scale)
+    diagonal_shift = np.einsum("bii->bi", shift)
+    shift = -shift - 0.5 * rho * (diagonal_shift[:, :, None] + diagonal_shift[:, None, :])
+    g: FloatArray = n * (shift**2).sum(axis=0) / (len(changes) - 1.0) / (1.0 - rho**2) ** 2
     return g
 
 
 def at_least_of_its_variables(g: FloatArray) -> FloatArray:
-    """The larger of each factor (p, p) and what its two variables say: a product of one number for each, and 1.
+    """Maximum of each factor g_ij (p, p), the multiplicative fit ``a_i a_j`` with one number per variable, and 1.
 
-    Answers in two categories tell far less than numbers do: towards the mean over all pairs the factors of some would
-    be too small, those of others too large. The numbers fit the logarithms of all factors by least squares.
+    Binary variables carry far less information than continuous ones: shrinkage to the mean over all pairs would make
+    some factors too small and others too large. log a is the least squares fit to the log factors.
     """
     p, y = len(g), np.log(np.maximum(g, 1e-2))
     np.fill_diagonal(y, 0.0)
     total = y.sum(axis=1)
-    share = np.exp((total - total.sum() / (2.0 * (p - 1))) / max(1, p - 2))
-    return np.maximum(np.maximum(g, np.outer(share, share)), 1.0)
+    variable_factor = np.exp((total - total.sum() / (2.0 * (p - 1))) / max(1, p - 2))
+    return np.maximum(np.maximum(g, np.outer(variable_factor, variable_factor)), 1.0)
 
 
 def factors(
     residuals: Residuals, rows: IntArray, columns: IntArray, rho: FloatArray, subjects: IntArray | None = None
 ) -> FloatArray:
-    """Factor g of some pairs, from the influence of every sample."""
+    """Factor g (m,) of the pairs (rows, columns), from the influence of every sample."""
     r = -residuals.theta_of(rows, columns)
     theta = residuals.Theta.diagonal()
     r /= np.sqrt(theta[rows] * theta[columns])
     out = np.empty(len(rows))
     step = max(1, PIECE // residuals.n_samples)
     standard = residuals.standard
-    variance = _summed(subjects)
+    variance = _variance_function(subjects)
     for first in range(0, len(rows), step):
         piece = slice(first, first + step)
         values = influence(standard[rows[piece]], standard[columns[piece]], r[piece], rho[piece])
@@ -96,15 +96,15 @@ def influence(v_i: FloatArray, v_j: FloatArray, r: FloatArray, rho: FloatArray) 
 
 
 def moderated(g: FloatArray, mean: float) -> FloatArray:
-    """Half of the way from each factor to their mean, at least that mean, and at least 1.
+    """``(g + mean) / 2``, bounded below by the mean and by 1.
 
-    With heavy tails a pair that looks surer than the others is so by chance: below the mean they would make differences
-    out of noise (t5, two classes of 100: a false discovery rate of 0.12 instead of 0.10).
+    With heavy tails a factor below the mean is mostly chance: without the bound such pairs give false differences
+    (t5, two classes of 100: a false discovery rate of 0.12 instead of 0.10).
     """
     return np.maximum(max(1.0, mean), 0.5 * (g + mean))
 
 
-def _summed(subjects: IntArray | None) -> Callable[[FloatArray], FloatArray]:
+def _variance_function(subjects: IntArray | None) -> Callable[[FloatArray], FloatArray]:
     """Variance of the influences (m, n): of single samples, or of the sums over the samples of each subject."""
     if subjects is None:
         return lambda values: np.asarray(values.var(axis=1))
@@ -122,7 +122,7 @@ def _summed(subjects: IntArray | None) -> Callable[[FloatArray], FloatArray]:
 
 
 def _by_moments(V: FloatArray, rho: FloatArray) -> FloatArray:
-    """Factor g of all pairs, as if all were off the support: there e = v."""
+    """Factor g of all pairs (p, p) as if off the support, where e = v."""
     n = V.shape[1]
     square = V * V
     m22, m31, m = square @ square.T / n, (square * V) @ V.T / n, V @ V.T / n
@@ -133,13 +133,13 @@ def _by_moments(V: FloatArray, rho: FloatArray) -> FloatArray:
 
 
 def _by_subjects(V: FloatArray, rho: FloatArray, subjects: IntArray) -> FloatArray:
-    """As `_by_moments`, summed over the samples of each subject before they are squared."""
+    """As `_by_moments`, with the influences summed over the samples of each subject (cluster-robust)."""
     n, n_subjects = V.shape[1], int(subjects.max()) + 1
     mean = V @ V.T / n - rho  # of the influence: v has mean square 1
     total = np.zeros_like(rho)
     for subject in range(n_subjects):
-        mine = V[:, subjects == subject]
-        square = np.einsum("in,in->i", mine, mine)
-        total += (mine @ mine.T - 0.5 * rho * (square[:, None] + square) - mine.shape[1] * mean) ** 2
+        V_subject = V[:, subjects == subject]
+        square = np.einsum("in,in->i", V_subject, V_subject)
+        total += (V_subject @ V_subject.T - 0.5 * rho * (square[:, None] + square) - V_subject.shape[1] * mean) ** 2
     g: FloatArray = total / n * n_subjects / (n_subjects - 1.0) / (1.0 - rho**2) ** 2
     return g

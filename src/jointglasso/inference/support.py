@@ -1,11 +1,11 @@
-"""Where edges may be: a weak joint penalty, then maximum likelihood on what it leaves.
+"""Support step: a weakly penalised joint graphical lasso, then maximum likelihood on its support.
 
-The penalty is ``s = c sqrt(L / mean n)`` with ``L = max(log p, 2 log(p / 5))``, half of it shared between the classes
-(omega = 1/2; a quarter with very many variables, where the scan would otherwise list far more pairs than it needs),
-with the diagonal free and classes weighted by ``sqrt(n_k / mean n)``, since the noise of S_k is of order
-``1 / sqrt(n_k)``. This is no choice of a graph: a graph chosen by a criterion is too sparse a support, and intervals
-built on it miss the truth. Nor may it be too weak: with ``L = log p`` the neighbours that are noise grow in number with
-p, to ten a variable at p = 500, and intervals of strong edges miss the truth then (0.92 instead of 0.95).
+The penalty is ``s = c sqrt(L / mean n)`` with ``L = max(log p, 2 log(p / 5))``, with
+``omega = lambda2 / s`` of 1/2 (1/4 with very many variables, so that the scan lists fewer pairs), an unpenalised
+diagonal, and class weights ``sqrt(n_k / mean n)``, since the noise of S_k is of order ``1 / sqrt(n_k)``. The support is
+larger than a graph chosen by a criterion: such a graph is too sparse, and intervals based on it lose coverage. A weaker
+penalty loses coverage too: with ``L = log p`` the number of false neighbours grows with p, to ten per variable at
+p = 500, and the coverage of strong edges falls to 0.92 instead of 0.95.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from jointglasso.selection.relaxed import refit
 from jointglasso.solution import ConvergenceWarning, Solution
 from jointglasso.validation import check_weights
 
-#: Share of the penalty that the classes have in common, and with more than `LARGEST` variables.
+#: omega = lambda2 / (lambda1 + lambda2), and its value with more than `LARGEST` variables.
 OMEGA, OMEGA_OF_MANY = 0.5, 0.25
 
-#: Variables of a component of the support, unless a strength is given: 1,000 up to 5,000 variables, a quarter of that
-#: from 20,000 on. (20,000 variables in modules, two classes of 200: 1.04 times as strong a step with 1,000, 1.06 with
-#: 250, and 0.950 of 24,704 edges, 0.953 of the other pairs covered with either.)
+#: Maximum size of a component of the support, unless a strength is given: 1,000 up to 5,000 variables, a quarter of
+#: that from 20,000 on. (20,000 variables in modules, two classes of 200: c = 1.04 with 1,000, c = 1.06 with 250;
+#: coverage 0.950 of 24,704 edges and 0.953 of the other pairs with either.)
 LARGEST = 1_000
 
-#: Pairs above lambda1 that the scan of very many variables may list.
+#: Maximum number of pairs above lambda1 that the scan lists with very many variables.
 PAIRS = 5_000_000
 
 #: Relative duality gap of the support step, and largest difference between W and S on the support that the refit
-#: leaves. T moves by the product of what is left and of the noise of S: far below any standard error.
+#: leaves. The effect on T is this residual times the noise of S: far below any standard error.
 TOLERANCE, RESIDUAL = 1e-5, 1e-6
 
-#: Both with more than `LARGEST` variables: one entry of the support in a thousand is another.
+#: Both with more than `LARGEST` variables: one entry in a thousand of the support changes.
 TOLERANCE_OF_MANY = 1e-4
 
 
@@ -54,18 +54,18 @@ class Support:
     precision: list[Any]
     """Sparse matrices, on the scale of correlations."""
     notes: tuple[str, ...]
-    """What a reader of the results must know, in sentences."""
+    """Remarks for the report, in sentences."""
     solution: Solution | None
-    """The penalised model that gave the support; None where the support was given."""
+    """Penalised model of the support step; None if the support was an argument."""
 
 
 def find_support(
     source: CovarianceSource, sizes: FloatArray, *, strength: float | None, weights: Any, options: dict[str, Any]
 ) -> Support:
-    """Support step and refit; `strength` is c, `sizes` the number of samples behind each class.
+    """Support step and refit; `strength` is the factor c, `sizes` (K,) the effective sample sizes.
 
-    Without a strength it is 1, or as large as it must be for components of at most `LARGEST` variables, fewer where
-    there are very many: a refit takes time with the cube of their size.
+    With `strength` None, c is 1, or the smallest value with components of at most `LARGEST` variables (fewer with very
+    many variables): the time of the refit grows with the cube of their size.
     """
     p = source.n_variables
     lambda1, lambda2 = penalty_of(p, sizes, 1.0 if strength is None else strength)
@@ -86,7 +86,7 @@ def find_support(
                 least, _ = curve.smallest_lambda(largest)
                 solution = solve(source, least, least * ratio, **settings)
             if least > lambda1:
-                notes.append(_stronger(least / lambda1, largest))
+                notes.append(_stronger_note(least / lambda1, largest))
     if not solution.status:
         notes.append(f"The support step stopped early: {solution.status.reason}")
     return refitted(source, solution, notes)
@@ -101,29 +101,31 @@ def penalty_of(n_variables: int, sizes: FloatArray, strength: float) -> tuple[fl
 
 
 def class_weights(source: CovarianceSource, sizes: FloatArray, weights: Any) -> FloatArray:
-    """Class weights of the support step, ``sqrt(n_k / mean n)`` unless others are asked for."""
+    """Class weights of the support step, ``sqrt(n_k / mean n)`` if `weights` is None."""
     if weights is None:
         return np.sqrt(sizes / sizes.mean())
     return check_weights(weights, source.class_names, source.sample_sizes)
 
 
 def refitted(source: CovarianceSource, support: Solution | Sequence[Any], notes: Sequence[str] = ()) -> Support:
-    """Maximum likelihood on a support, with a ridge on the components where there is none."""
+    """Maximum likelihood on a support, with a ridge on the components where no maximum exists."""
     residual = RESIDUAL if source.n_variables <= LARGEST else TOLERANCE_OF_MANY
-    found = refit(source, support, on_failure="ridge", tol=residual)
+    fitted = refit(source, support, on_failure="ridge", tol=residual)
     solution = support if isinstance(support, Solution) else None
-    told = [_words(failure.class_name, len(failure.variables), found.ridge) for failure in found.failures]
-    return Support(found.precision, (*notes, *told), solution)
+    failure_notes = [
+        _ridge_note(failure.class_name, len(failure.variables), fitted.ridge) for failure in fitted.failures
+    ]
+    return Support(fitted.precision, (*notes, *failure_notes), solution)
 
 
-def _stronger(c: float, largest: int) -> str:
+def _stronger_note(c: float, largest: int) -> str:
     return (
         f"So many variables hang together that the support step was made {c:.2f} times as strong (components of at "
         f"most {largest:,} variables): edges that are weak by themselves may be missed in it."
     )
 
 
-def _words(class_name: str, n_variables: int, ridge: float) -> str:
+def _ridge_note(class_name: str, n_variables: int, ridge: float) -> str:
     return (
         f"Class {class_name!r} has too few samples for the support of {n_variables} variables that hang together: a "
         f"ridge of {ridge:g} was added there, and its intervals are too narrow or off centre."

@@ -1,7 +1,7 @@
 """Tests of one class and across classes, from z = atanh(partial correlation) and its standard error; q-values.
 
-Standard errors are estimated, with some degrees of freedom in each class: all tests pay for that, by Student's t and
-Welch's F. All take arrays (m, K) and give arrays (m,) or (m, K).
+Standard errors are estimated with finite degrees of freedom in each class, which Student's t and Welch's F account
+for. Arguments are arrays (m, K), results arrays (m,) or (m, K).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def edge_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray, *, gaus
     """Two-sided p-values of partial correlation 0.
 
     Gaussian standard errors: ``rho sqrt((n - 2) / (1 - rho^2))`` against t with n - 2 `degrees` of freedom, since
-    normal quantiles of z find too much. Others: z by its standard error against t.
+    the normal approximation of z is anti-conservative. Others: z by its standard error against t.
     """
     # rho / sqrt(1 - rho^2) is sinh(z).
     statistic = np.abs(np.sinh(z)) * np.sqrt(degrees) if gaussian else np.abs(z) / error
@@ -38,8 +38,8 @@ def difference_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray) -
 def difference_interval(z: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Difference ``rho_1 - rho_2`` of two classes (m, 2) and its interval, from half-widths of the intervals of z.
 
-    The interval joins those of the classes as Zou (2007) does for correlations: its distance to each side is the root
-    of the sum of squares of the two distances that lead there.
+    MOVER interval of Zou (2007): the distance to each limit is the root of the sum of squares of the distances of the
+    corresponding limits of the two classes.
     """
     rho, low, high = np.tanh(z), np.tanh(z - half), np.tanh(z + half)
     difference = rho[:, 0] - rho[:, 1]
@@ -54,12 +54,14 @@ def heterogeneity(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tupl
     For two classes that is Welch's t-test of their difference, for infinite degrees of freedom chi-square with K - 1.
     """
     Q, K = spread(z, error), z.shape[1]
-    share = error**-2 / (error**-2).sum(axis=1, keepdims=True)
-    missing = ((1.0 - share) ** 2 / degrees).sum(axis=1)  # what estimated errors take away; 0 if they are known
-    if not missing.any():
+    weight_fraction = error**-2 / (error**-2).sum(axis=1, keepdims=True)
+    correction = ((1.0 - weight_fraction) ** 2 / degrees).sum(
+        axis=1
+    )  # for estimated standard errors; 0 if these are known
+    if not correction.any():
         return Q, stats.chi2.sf(Q, K - 1)
-    F = Q / (K - 1) / (1.0 + 2.0 * (K - 2) / (K**2 - 1) * missing)
-    return Q, stats.f.sf(F, K - 1, (K**2 - 1) / (3.0 * missing))
+    F = Q / (K - 1) / (1.0 + 2.0 * (K - 2) / (K**2 - 1) * correction)
+    return Q, stats.f.sf(F, K - 1, (K**2 - 1) / (3.0 * correction))
 
 
 def spread(z: FloatArray, error: FloatArray) -> FloatArray:
@@ -81,7 +83,7 @@ def any_class(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[Fl
 
 
 def common(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Statistic of a mean effect over the classes, with its sign, and its two-sided p-value from Student's t.
+    """Signed statistic of the pooled effect over the classes, and its two-sided p-value from Student's t.
 
     The degrees are those of Satterthwaite, for a mean weighted by ``1 / error^2``.
     """
@@ -96,8 +98,7 @@ def common(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[Float
 def q_values(p_values: FloatArray, n_tests: int) -> FloatArray:
     """Smallest false discovery rate at which each of the smallest of `n_tests` p-values would be a discovery.
 
-    By Benjamini and Hochberg (1995). Where only the small p-values are given the others count as 1, which can only make
-    the q-values larger.
+    By Benjamini and Hochberg (1995). p-values that are not passed count as 1, which makes the q-values conservative.
     """
     order = np.argsort(p_values, kind="stable")
     ranked = p_values[order] * n_tests / np.arange(1, len(p_values) + 1)

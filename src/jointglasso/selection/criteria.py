@@ -9,13 +9,12 @@ class k, E edges in all, and U pairs with an edge in at least one of the K class
     JBIC_gamma  = sum_k [ n_k d_k + log(n_k) E_k ] + 2 gamma [ log C(P, U) + log C(K U, E) ]
 
 AIC and BIC are those of Danaher, Wang and Witten (2014); the extended BIC is that of Foygel and Drton (2010), summed
-over the classes. The joint extended BIC knows that classes are related: where edges are is paid for once, by the first
-term in brackets, and which classes have them by the second; for one class it is the criterion of Chen and Chen (2008).
-Smaller is better.
+over the classes. The joint extended BIC uses that the classes are related: its prior is uniform over the unions of
+supports of a given size U (first term in brackets), then over the E entries among the K U possible ones (second term);
+for one class it is the criterion of Chen and Chen (2008). Smaller is better.
 
-An edge counts in every class that has it, whether or not lambda2 ties its values, unless a fused penalty makes it the
-same in some classes: then these count once, as the dimension of the model does, and ``log(n_k)`` is the logarithm of
-all their samples together.
+An edge counts once in every class that has it. A fused penalty can make its value equal in several classes: such a
+cluster of classes is one free parameter and counts once, and ``n_k`` is then the total sample size of the cluster.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ from jointglasso.validation import InputError, check_choice, check_nonnegative
 
 CRITERIA = ("aic", "bic", "ebic", "jbic")
 
-#: Parameter gamma of the extended criteria: Foygel and Drton's for one class at a time; for the joint one a little
-#: more, which halves the false edges on noise and costs nothing elsewhere.
+#: Default gamma of the extended criteria: Foygel and Drton's 0.5 for eBIC; 0.55 for JBIC, which halves the false edges
+#: on pure noise at no cost elsewhere.
 GAMMA = {"ebic": 0.5, "jbic": 0.55}
 
-#: Criteria that choose noise: their price of an edge does not pay for the search among all pairs.
+#: Anti-conservative criteria: their penalty per edge does not account for the number of candidate pairs.
 LENIENT = ("aic", "bic")
 
 
 @dataclass(frozen=True)
 class GraphSize:
-    """What a criterion charges for: the free off-diagonal values of all classes, and the pairs they belong to."""
+    """Model dimension: free off-diagonal parameters of all classes, and the pairs that they belong to."""
 
     samples: FloatArray
-    """Samples behind each free value: those of its class, or of all classes that share it."""
+    """Sample size of each free parameter: n_k of its class, or the sum over the classes that share the value."""
     n_pairs: int
-    """Pairs with an edge in at least one class."""
+    """Number U of pairs with an edge in at least one class."""
 
     @classmethod
     def of(cls, precision: Sequence[Any], sizes: FloatArray, sameness: Sameness | None = None) -> GraphSize:
-        """Size of the graphs of K matrices with so many samples each; `sameness` says which values are one."""
+        """From K precision matrices and sample sizes (K,); `sameness` lists the values that classes share."""
         upper = [sparse.csr_array(sparse.triu(sparse.coo_array(Theta), 1)) for Theta in precision]
         union = abs(upper[0])
         for matrix in upper[1:]:
@@ -91,7 +90,7 @@ def bic(S: Any, precision: Sequence[Any], n_samples: Any = None) -> float:
 def ebic(S: Any, precision: Sequence[Any], n_samples: Any = None, *, gamma: float = 0.5) -> float:
     """Extended Bayesian criterion ``sum_k [n_k d_k + (log n_k + 4 gamma log p) E_k]``; arguments as in `aic`.
 
-    `gamma` between 0 (the plain BIC) and 1 says how strongly large graphs are held unlikely beforehand.
+    `gamma` between 0 (the plain BIC) and 1 sets how fast the prior probability of a graph falls with its size.
     """
     return _criterion("ebic", S, precision, n_samples, gamma)
 
@@ -99,25 +98,25 @@ def ebic(S: Any, precision: Sequence[Any], n_samples: Any = None, *, gamma: floa
 def jbic(S: Any, precision: Sequence[Any], n_samples: Any = None, *, gamma: float = GAMMA["jbic"]) -> float:
     """Joint extended Bayesian criterion, see the module; arguments as in `ebic`.
 
-    It is meant for matrices of maximum likelihood (`refit`).
+    It is meant for maximum likelihood estimates on the support (`refit`).
     """
     return _criterion("jbic", S, precision, n_samples, gamma)
 
 
 def charge(criterion: str, size: GraphSize, n_classes: int, n_variables: int, gamma: float = 0.0) -> float:
-    """Amount that the criterion adds for a graph to minus two log-likelihoods."""
+    """Complexity term that the criterion adds to minus two log-likelihoods."""
     check_choice("criterion", criterion, CRITERIA)
     if criterion == "aic":
         return 2.0 * len(size.samples)
-    plain = float(np.log(size.samples).sum())
+    bic_term = float(np.log(size.samples).sum())
     if criterion == "bic":
-        return plain
+        return bic_term
     gamma = check_gamma(gamma)
     if criterion == "ebic":
-        return plain + 4.0 * gamma * float(np.log(n_variables)) * len(size.samples)
-    where = _log_binomial(n_variables * (n_variables - 1) / 2, size.n_pairs)
-    which = _log_binomial(n_classes * size.n_pairs, len(size.samples))
-    return plain + 2.0 * gamma * (where + which)
+        return bic_term + 4.0 * gamma * float(np.log(n_variables)) * len(size.samples)
+    log_supports = _log_binomial(n_variables * (n_variables - 1) / 2, size.n_pairs)
+    log_classes = _log_binomial(n_classes * size.n_pairs, len(size.samples))
+    return bic_term + 2.0 * gamma * (log_supports + log_classes)
 
 
 def _log_binomial(n: float, k: float) -> float:
@@ -125,14 +124,14 @@ def _log_binomial(n: float, k: float) -> float:
 
 
 def check_gamma(gamma: Any) -> float:
-    """Return `gamma` when it is between 0 and 1."""
+    """Return `gamma`; raise InputError outside [0, 1]."""
     if check_nonnegative("gamma", gamma) > 1.0:
         raise InputError(f"{argument('gamma', gamma)} must be between 0 and 1.", "gamma")
     return float(gamma)
 
 
 def sample_sizes(source: CovarianceSource) -> FloatArray:
-    """Sample sizes of a source that knows them."""
+    """Sample sizes n_k (K,) of a source; InputError where it has none."""
     if source.sample_sizes is None:
         raise InputError(
             "The criterion needs the number of samples of each class: give samples, or "
@@ -145,5 +144,5 @@ def sample_sizes(source: CovarianceSource) -> FloatArray:
 def _criterion(name: str, S: Any, precision: Sequence[Any], n_samples: Any, gamma: float) -> float:
     source = as_source(S)
     sizes = sample_sizes(source) if n_samples is None else np.asarray(n_samples, dtype=float)
-    added = charge(name, GraphSize.of(precision, sizes), len(sizes), source.n_variables, gamma)
-    return float((sizes * deviances(source, precision)).sum()) + added
+    complexity = charge(name, GraphSize.of(precision, sizes), len(sizes), source.n_variables, gamma)
+    return float((sizes * deviances(source, precision)).sum()) + complexity

@@ -1,9 +1,9 @@
-"""Missing values by expectation and maximisation: what is missing is expected under the network found so far.
+"""Missing values by the EM algorithm under a sparse Gaussian graphical model of each class.
 
 The steps are those of Städler and Bühlmann (2012), for K classes. E-step: given the mean and the precision matrix of
 its class, the missing values of a sample have a conditional mean and covariance; they complete the second moments.
-M-step: the joint graphical lasso at a penalty of the size of the noise, ``lambda1 + lambda2 = sqrt(log p / mean n)``,
-shared evenly, and the maximum likelihood on its edges. Values have to be missing at random.
+M-step: the joint graphical lasso at the universal penalty ``lambda1 + lambda2 = sqrt(log p / mean n)`` with ``lambda1 =
+lambda2``, followed by maximum likelihood on its support. Values must be missing at random.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from jointglasso.selection.relaxed import refit
 from jointglasso.selection.solves import quiet_solves
 from jointglasso.validation import InputError
 
-#: Rounds at most, and the change of a correlation that ends them.
-_ROUNDS, _TOL = 30, 1e-3
+#: Maximum number of EM iterations, and the largest change of a correlation at which they stop.
+_MAX_ROUNDS, _TOL = 30, 1e-3
 
 
 def prepared(preparation: Preparation, samples: Samples) -> PreparedSamples:
-    """Covariances of samples, as `Preparation` says; with ``missing="em"`` those of incomplete samples by EM."""
+    """Covariances of samples by `preparation`; with ``missing="em"`` and incomplete samples by EM."""
     if preparation.missing != "em" or not any(np.isnan(X).any() for X in samples.matrices):
         return preparation(samples)
     if preparation.association in ("spearman", "mixed"):
@@ -40,12 +40,12 @@ def prepared(preparation: Preparation, samples: Samples) -> PreparedSamples:
             f"instead of {preparation.association!r}, or {argument('missing', 'pairwise')}.",
             "missing",
         )
-    rough, Z = _standardised(preparation, samples)
-    means, S, _ = _moments(Z, _dense(rough.source))
+    initial, Z = _standardised(preparation, samples)
+    means, S, _ = _moments(Z, _dense(initial.source))
     scales = np.sqrt(np.stack([np.diagonal(matrix) for matrix in S]))
-    location = rough.location + rough.deviation * means
-    deviation = rough.deviation * scales
-    units = 1.0 / scales if preparation.scale == "correlation" else rough.deviation
+    location = initial.location + initial.deviation * means
+    deviation = initial.deviation * scales
+    units = 1.0 / scales if preparation.scale == "correlation" else initial.deviation
     source = DenseCovariance(
         [matrix * np.outer(unit, unit) for matrix, unit in zip(S, units, strict=True)],
         class_names=samples.class_names,
@@ -54,37 +54,37 @@ def prepared(preparation: Preparation, samples: Samples) -> PreparedSamples:
     )
     source.absent = samples.absent
     return PreparedSamples(
-        source, rough.samples, location, deviation, preparation.scale, preparation.association, rough.largest_change
+        source, initial.samples, location, deviation, preparation.scale, preparation.association, initial.largest_change
     )
 
 
 def imputed(preparation: Preparation, samples: Samples, copies: int) -> list[FloatArray]:
-    """Standardised samples or normal scores of each class, each sample so many times, one after another.
+    """Multiple imputation: standardised samples or normal scores (copies n_k, p) of each class, row i repeated in turn.
 
-    Where a value is missing the copies hold draws, with a fixed seed, from its distribution given the sample's other
-    values under the network that EM ends with.
+    Missing values are drawn, with a fixed seed, from their conditional distribution given the observed values of the
+    sample under the final EM estimate.
     """
-    rough, Z = _standardised(preparation, samples)
-    means, _, precision = _moments(Z, _dense(rough.source))
+    initial, Z = _standardised(preparation, samples)
+    means, _, precision = _moments(Z, _dense(initial.source))
     rng = np.random.default_rng(0)
     out = []
     for rows, mean, Theta in zip(Z, means, precision, strict=True):
         drawn = np.repeat(rows, copies, axis=0)
-        for mine, m, expected, C in _patterns(drawn, mean, Theta):
-            noise = rng.standard_normal((len(mine), len(m))) @ np.linalg.cholesky(C).T
-            drawn[np.ix_(mine, m)] = expected + noise
+        for members, m, expected, C in _missing_patterns(drawn, mean, Theta):
+            noise = rng.standard_normal((len(members), len(m))) @ np.linalg.cholesky(C).T
+            drawn[np.ix_(members, m)] = expected + noise
         drawn -= drawn.mean(axis=0)
         out.append(drawn / drawn.std(axis=0))
     return out
 
 
 def _standardised(preparation: Preparation, samples: Samples) -> tuple[PreparedSamples, list[FloatArray]]:
-    """Pairwise correlations to begin with, and the samples on that scale, NaN where values are missing."""
-    rough = replace(preparation, missing="pairwise", scale="correlation")(samples)
+    """Pairwise-complete correlations (initial estimate), and the standardised samples with NaN at missing values."""
+    initial = replace(preparation, missing="pairwise", scale="correlation")(samples)
     if preparation.association == "pearson":
-        margins = zip(rough.samples.matrices, rough.location, rough.deviation, strict=True)
-        return rough, [(X - m) / d for X, m, d in margins]
-    return rough, [NormalScores(X).own for X in rough.samples.matrices]
+        margins = zip(initial.samples.matrices, initial.location, initial.deviation, strict=True)
+        return initial, [(X - m) / d for X, m, d in margins]
+    return initial, [NormalScores(X).own for X in initial.samples.matrices]
 
 
 def _dense(source: CovarianceSource) -> FloatArray:
@@ -92,16 +92,16 @@ def _dense(source: CovarianceSource) -> FloatArray:
 
 
 def _moments(Z: Sequence[FloatArray], S: FloatArray) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
-    """Means (K, p), covariances and precisions (K, p, p) of standardised samples with missing values, from a guess."""
+    """EM from the initial covariances S (K, p, p): means (K, p), covariances (K, p, p) and K precision matrices."""
     sizes = np.array([len(rows) for rows in Z])
     p = S.shape[1]
-    half = 0.5 * np.sqrt(np.log(max(p, 2)) / sizes.mean())
+    lambda_half = 0.5 * np.sqrt(np.log(max(p, 2)) / sizes.mean())
     means = np.zeros((len(Z), p))
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         source = DenseCovariance(list(S), sample_sizes=sizes)
         with quiet_solves():
-            found = solve(source, half, half, weights="sqrt_sample_size", penalize_diagonal=False)
-        Theta = [matrix.toarray() for matrix in refit(source, found, on_failure="ridge").precision]
+            solution = solve(source, lambda_half, lambda_half, weights="sqrt_sample_size", penalize_diagonal=False)
+        Theta = [matrix.toarray() for matrix in refit(source, solution, on_failure="ridge").precision]
         steps = [_expected(rows, mean, T) for rows, mean, T in zip(Z, means, Theta, strict=True)]
         change = max(float(np.abs(new - old).max()) for (_, new), old in zip(steps, S, strict=True))
         means, S = np.stack([mean for mean, _ in steps]), np.stack([matrix for _, matrix in steps])
@@ -111,21 +111,21 @@ def _moments(Z: Sequence[FloatArray], S: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _expected(rows: FloatArray, mean: FloatArray, Theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of samples whose missing values are replaced by their expected first and second moments."""
+    """E-step of one class: mean (p,) and covariance (p, p) with the conditional moments of the missing values."""
     filled = rows.copy()
-    added = np.zeros_like(Theta)
-    for mine, m, expected, C in _patterns(rows, mean, Theta):
-        filled[np.ix_(mine, m)] = expected
-        added[np.ix_(m, m)] += len(mine) * C
-    new = filled.mean(axis=0)
-    centred = filled - new
-    return new, (centred.T @ centred + added) / len(rows)
+    conditional = np.zeros_like(Theta)
+    for members, m, expected, C in _missing_patterns(rows, mean, Theta):
+        filled[np.ix_(members, m)] = expected
+        conditional[np.ix_(m, m)] += len(members) * C
+    new_mean = filled.mean(axis=0)
+    centred = filled - new_mean
+    return new_mean, (centred.T @ centred + conditional) / len(rows)
 
 
-def _patterns(
+def _missing_patterns(
     rows: FloatArray, mean: FloatArray, Theta: FloatArray
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray, FloatArray]]:
-    """Samples that lack the same variables: which, the variables m, and their means and covariance given the others.
+    """For each missingness pattern: its rows, missing variables m, conditional means and conditional covariance.
 
     Given the others, missing values m of a sample x have mean ``mean_m - Theta_mm^{-1} Theta_mo (x_o - mean_o)`` and
     covariance ``Theta_mm^{-1}``.
@@ -133,7 +133,7 @@ def _patterns(
     patterns, which = np.unique(np.isnan(rows), axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         if pattern.any():
-            mine = np.flatnonzero(which.ravel() == number)
+            members = np.flatnonzero(which.ravel() == number)
             m, o = np.flatnonzero(pattern), np.flatnonzero(~pattern)
             C = np.asarray(np.linalg.inv(Theta[np.ix_(m, m)]), dtype=float)
-            yield mine, m, mean[m] - (rows[np.ix_(mine, o)] - mean[o]) @ Theta[np.ix_(o, m)] @ C, C
+            yield members, m, mean[m] - (rows[np.ix_(members, o)] - mean[o]) @ Theta[np.ix_(o, m)] @ C, C

@@ -1,4 +1,4 @@
-"""What a criterion says of one point (lambda1, lambda2)."""
+"""Evaluation of a selection criterion at one point (lambda1, lambda2)."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ from jointglasso.selection.likelihood import deviances
 from jointglasso.selection.relaxed import relaxed_deviances
 from jointglasso.solution import Solution
 
-#: Difference of two information criteria that means nothing: they are computed to about half of it.
+#: Scores of information criteria closer than this are ties: each is computed to about half of it.
 TIE = 0.2
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Score of a point, smaller being better, and what else is worth telling of it."""
+    """Score of a point (smaller is better), with the edges and the convergence of its solves."""
 
     lambda1: float
     lambda2: float
     score: float
     edges: FloatArray
-    """(K,): edges of each class on all samples; where only parts of them were solved, the mean over the parts."""
+    """(K,): edges of each class; with folds or subsamples, the mean over them."""
     gap: float
-    """Largest relative gap of the solves."""
+    """Largest relative duality gap of the solves."""
     n_failed: int
     """Solves that stopped before their tolerance."""
     solutions: tuple[Solution, ...] = ()
-    """Warm starts for points nearby; let go where a better point is at hand."""
+    """Warm starts for neighbouring points; dropped for all but the best point of a column to save memory."""
     details: dict[str, float] = field(default_factory=dict)
     """Further columns of the table."""
 
     @classmethod
     def of(cls, point: tuple[float, float], score: float, solutions: Sequence[Solution], **more: float) -> Evaluation:
-        """With what all solutions of a point tell of it."""
-        edges = np.mean([found.n_edges for found in solutions], axis=0)
-        gap = max(found.certificate.relative_gap for found in solutions)
-        failed = sum(not found.status.converged for found in solutions)
+        """Combine the score of a point with the statistics of its solutions."""
+        edges = np.mean([solution.n_edges for solution in solutions], axis=0)
+        gap = max(solution.certificate.relative_gap for solution in solutions)
+        failed = sum(not solution.status.converged for solution in solutions)
         return cls(*point, score, edges, gap, failed, tuple(solutions), more)
 
 
 @dataclass(frozen=True)
 class Solved:
-    """One part of the samples, solved at a point."""
+    """Solution of one part of the samples (all, a training fold or a subsample) at a point."""
 
     solution: Solution
     score: float = 0.0
-    """What the criterion makes of this part alone."""
+    """Contribution of this part to the criterion."""
 
 
 class Evaluator(ABC):
-    """A criterion at work: solves the parts of a point, wherever that is done, and then scores the point.
+    """Base class of criteria: solves the parts of a point, possibly in other processes, and scores the point.
 
     Parameters
     ----------
     name : str
-        The criterion in words.
+        Name of the criterion in messages.
     parts : list of (CovarianceSource, Any)
-        What is solved at each point, and what the criterion needs to judge it.
+        Covariances solved at each point, with the data that scoring needs (held-out samples, or None).
     options : dict
         Options of the solves.
     """
 
     tie = 0.0
-    """Difference of two scores that means nothing."""
+    """Scores that differ by at most this are ties."""
 
     def __init__(self, name: str, parts: Sequence[tuple[CovarianceSource, Any]], options: dict[str, Any]) -> None:
         self.name, self.options = name, options
@@ -81,29 +81,29 @@ class Evaluator(ABC):
 
     @property
     def solves(self) -> int:
-        """Solves for each point."""
+        """Number of solves per point."""
         return len(self.parts)
 
     def with_parts(self, numbers: range) -> Evaluator:
-        """Itself without the other parts, for a journey."""
-        light = copy(self)
-        light.parts = [part if n in numbers else (None, None) for n, part in enumerate(self.parts)]
-        return light
+        """Copy with the data of these parts only, to be sent to a worker."""
+        restricted = copy(self)
+        restricted.parts = [part if n in numbers else (None, None) for n, part in enumerate(self.parts)]
+        return restricted
 
     def solve_part(self, number: int, lambda1: float, lambda2: float, before: Solution | None) -> Solved:
-        """Solve one part, from its solution at another point."""
+        """Solve one part, warm-started from its solution `before` at another point."""
         source, known = self.parts[number]
         part = "all" if self.solves == 1 else f"part-{number + 1}"
         solution = solve_point(source, lambda1, lambda2, before, self.options, part)
         return Solved(solution, self.score_part(source, known, solution))
 
     def evaluate(self, lambda1: float, lambda2: float, solved: Sequence[Solved]) -> Evaluation:
-        """Score a point whose parts are solved."""
+        """Score a point from the solutions of all its parts."""
         score, details = self.score(solved)
         return Evaluation.of((lambda1, lambda2), score, [part.solution for part in solved], **details)
 
     def score_part(self, source: CovarianceSource, known: Any, solution: Solution) -> float:
-        """What can be said of a part where it was solved."""
+        """Score of one part, computed by the worker that solved it."""
         return 0.0
 
     @abstractmethod
@@ -119,7 +119,7 @@ def solve_point(
     options: dict[str, Any],
     part: str = "all",
 ) -> Solution:
-    """Solve from another solution, with a checkpoint of its own."""
+    """Solve from a warm start; with the option ``checkpoint``, in a subfolder per point and part."""
     folder = options.get("checkpoint")
     if folder is not None:
         options = {**options, "checkpoint": Path(folder) / f"{lambda1:.9g}-{lambda2:.9g}-{part}"}
@@ -127,7 +127,7 @@ def solve_point(
 
 
 class Information(Evaluator):
-    """An information criterion, at the maximum likelihood on the edges or (not `relaxed`) at the penalised matrices."""
+    """Information criterion at the maximum likelihood on the support, or (not `relaxed`) at the penalised estimate."""
 
     tie = TIE
 
@@ -141,17 +141,17 @@ class Information(Evaluator):
         self._sizes = sample_sizes(source)
 
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
-        """That of the only part."""
+        """Score of the single part (all samples)."""
         return solved[0].score, {}
 
     def score_part(self, source: CovarianceSource, known: Any, solution: Solution) -> float:
         """The criterion of a solution; infinite where the likelihood has no maximum."""
         if self._relaxed:
-            lost = relaxed_deviances(source, solution, self._sizes)
+            deviance = relaxed_deviances(source, solution, self._sizes)
         else:
-            lost = deviances(source, solution.precision)
-        if lost is None:
+            deviance = deviances(source, solution.precision)
+        if deviance is None:
             return np.inf
         size = GraphSize.of(solution.precision, self._sizes, solution.sameness)
-        added = charge(self._criterion, size, len(self._sizes), source.n_variables, self._gamma)
-        return float((self._sizes * lost).sum()) + added
+        complexity = charge(self._criterion, size, len(self._sizes), source.n_variables, self._gamma)
+        return float((self._sizes * deviance).sum()) + complexity

@@ -1,7 +1,7 @@
-"""Maximum likelihood on the face of a fused solution: zeros stay zero, and what is the same in some classes stays so.
+"""Maximum likelihood on the face of a fused solution: zeros and equalities between classes are kept as constraints.
 
-Classes that share a value are fitted together: ``sum_k n_k [-log det Theta_k + <S_k, Theta_k>]`` over the diagonals and
-one value for each cluster of classes. As in `support_fit` the objective is self-concordant, so that a Newton decrement
+The free parameters are the diagonals and one value for each cluster of classes with equal entries; the objective is
+``sum_k n_k [-log det Theta_k + <S_k, Theta_k>]``. As in `support_fit` it is self-concordant, so that a Newton decrement
 below 1 proves that the minimum exists.
 """
 
@@ -21,20 +21,20 @@ from jointglasso.selection.support_fit import Fit, Limits, inverse, maximise
 from jointglasso.solution import Sameness
 from jointglasso.solvers.face import Face, Pattern
 
-#: Precision, on the scale of correlations, beyond which an estimate that is not settled is held to diverge.
+#: Diagonal precision, on the scale of correlations, above which an unconverged estimate counts as diverging.
 _DIVERGED = 1e6
 
 
 @dataclass(frozen=True)
 class Block:
-    """The variables of one connected component in one class."""
+    """Connected component of one class: class index `k` and variable indices `members`."""
 
     k: int
     members: IntArray
 
 
 def coupled_blocks(precision: Sequence[Any], sameness: Sameness) -> list[list[Block]]:
-    """Connected components of the classes, together where they share the value of an edge."""
+    """Connected components of all classes, grouped where they share the value of an edge (are fused)."""
     p = precision[0].shape[0]
     blocks, owner = list[Block](), np.full((len(precision), p), -1, dtype=np.int64)
     for k, Theta in enumerate(precision):
@@ -44,8 +44,8 @@ def coupled_blocks(precision: Sequence[Any], sameness: Sameness) -> list[list[Bl
         blocks += [Block(k, part) for part in np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])]
     present = sameness.present(precision)
     ends: list[tuple[IntArray, IntArray]] = []
-    for tie, (one, two) in enumerate(sameness.neighbours):
-        shared = np.flatnonzero(sameness.same[:, tie] & present[:, one] & present[:, two])
+    for class_pair, (one, two) in enumerate(sameness.neighbours):
+        shared = np.flatnonzero(sameness.same[:, class_pair] & present[:, one] & present[:, two])
         ends.append((owner[one, sameness.rows[shared]], owner[two, sameness.rows[shared]]))
     i, j = (np.concatenate([pair[side] for pair in ends] or [np.empty(0, np.int64)]) for side in (0, 1))
     graph = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(blocks), len(blocks)))
@@ -63,7 +63,7 @@ def fit_face(
     ridge: float,
     limits: Limits | None,
 ) -> Fit:
-    """Newton's method from the multiple of the given matrices that suits the likelihood best; without limits, that."""
+    """Newton's method from the best multiple of the penalised matrices; with `limits` None, that multiple itself."""
     start = [given_block(precision, block) for block in blocks]
     face = _Face(source, blocks, start, sameness, ridge)
     z = face.multiple(start)
@@ -75,12 +75,12 @@ def fit_face(
 
 
 def given_block(precision: Sequence[Any], block: Block) -> FloatArray:
-    """A block of one of some sparse matrices."""
+    """Dense diagonal block of ``precision[block.k]``."""
     return sparse.csr_array(precision[block.k])[block.members][:, block.members].toarray()
 
 
 class _Face(Face):
-    """The matrices of some blocks, which share what is the same in several classes, with their likelihood."""
+    """Face spanned by the free parameters of coupled blocks, with the weighted likelihood on it."""
 
     def __init__(
         self, source: CovarianceSource, blocks: list[Block], start: list[FloatArray], sameness: Sameness, ridge: float
@@ -94,17 +94,17 @@ class _Face(Face):
             S[np.diag_indices(len(S))] *= 1.0 + ridge
         self.deviation = [np.sqrt(S.diagonal()) for S in self.S]
         patterns = [Pattern(Theta != 0) for Theta in start]
-        super().__init__(weight, patterns, *_number(blocks, patterns, sameness))
+        super().__init__(weight, patterns, *_number_parameters(blocks, patterns, sameness))
         self.size = self.sum([self._scale(b) for b in range(len(patterns))])
 
     def _scale(self, b: int) -> FloatArray:
-        """Product of the standard deviations of both ends of each entry."""
+        """``d_i d_j`` of each entry (i, j) of block b, d being standard deviations."""
         pattern, deviation = self.patterns[b], self.deviation[b]
         product: FloatArray = deviation[pattern.rows] * deviation[pattern.columns]
         return product
 
     def multiple(self, start: list[FloatArray]) -> FloatArray:
-        """The given matrices, times the number that suits the likelihood best."""
+        """Parameters of ``c * start`` with the c that maximises the likelihood."""
         trace = sum(w * float((S * T).sum()) for w, S, T in zip(self.weight, self.S, start, strict=True))
         size = sum(w * len(T) for w, T in zip(self.weight, start, strict=True))
         z = np.zeros(self.n_variables)
@@ -126,24 +126,24 @@ class _Face(Face):
         return factors, total
 
     def slope(self, factors: list[Any]) -> tuple[list[FloatArray], FloatArray, float]:
-        """Inverses, gradient, and the largest difference of covariances."""
+        """Inverses W_k, gradient, and its largest entry on the scale of correlations."""
         W = [inverse(factor) for factor in factors]
         gradient = self.sum([p.take(S - w) for p, S, w in zip(self.patterns, self.S, W, strict=True)])
         return W, gradient, float(np.max(np.abs(gradient / self.size)))
 
     def direction(self, point: FloatArray, W: Any, gradient: FloatArray, enough: float) -> tuple[FloatArray, float]:
         """Newton's direction and its decrement."""
-        found = self.newton_direction(W, gradient)
-        return found, max(-float(gradient @ found), 0.0) ** 0.5
+        direction = self.newton_direction(W, gradient)
+        return direction, max(-float(gradient @ direction), 0.0) ** 0.5
 
 
-def _number(blocks: list[Block], patterns: list[Pattern], sameness: Sameness) -> tuple[list[IntArray], int]:
-    """Variable of each entry, one for what is the same, and their number."""
+def _number_parameters(blocks: list[Block], patterns: list[Pattern], sameness: Sameness) -> tuple[list[IntArray], int]:
+    """Parameter index of each entry (fused entries share one), and the number of parameters."""
     keys = []
     for block, pattern in zip(blocks, patterns, strict=True):
         i, j = block.members[pattern.rows], block.members[pattern.columns]
-        place, known = sameness.find(np.minimum(i, j), np.maximum(i, j))
-        label = np.where(known, sameness.clusters[place, block.k] if len(sameness.rows) else block.k, block.k)
+        index, is_listed = sameness.find(np.minimum(i, j), np.maximum(i, j))
+        label = np.where(is_listed, sameness.clusters[index, block.k] if len(sameness.rows) else block.k, block.k)
         keys.append(np.stack([np.minimum(i, j), np.maximum(i, j), label]))
     unique, variable = np.unique(np.concatenate(keys, axis=1), axis=1, return_inverse=True)
     return np.split(variable.ravel(), np.cumsum([key.shape[1] for key in keys])[:-1]), unique.shape[1]

@@ -1,4 +1,4 @@
-"""`select`: penalties chosen by a criterion, with everything needed to judge the choice."""
+"""`select`: choice of lambda1 and lambda2 by a criterion."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from jointglasso.selection.solves import (
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 
-#: Class weights of everything that works from samples: noise is then equally large in all classes.
+#: Default class weights where samples are given: the sampling noise is then equal in all classes.
 WEIGHTS = "sqrt_sample_size"
 
 
 class SelectionWarning(UserWarning):
-    """A choice that is not to be trusted without a second look.
+    """Warns about a choice that needs a check: a point on the border of the grid, or a criterion prone to false edges.
 
     Examples
     --------
@@ -85,33 +85,34 @@ def select(
 ) -> SelectionResult:
     """Choose lambda1 and lambda2 by a criterion, and estimate the networks there.
 
-    Without a grid the search goes from the weakest penalties without an edge down to the noise, for several degrees of
-    similarity, and then between the best point and its neighbours until those have about as many edges.
+    Without a grid a coarse-to-fine search is used: columns of equal ``lambda2 / lambda1`` from the smallest penalty
+    without edges down to the noise level, then bisection between the best point and its neighbours until these have
+    about as many edges.
 
     Parameters
     ----------
     X : table (n, p), dict of tables by class, Samples or CovarianceSource
-        Samples in rows, as a NumPy array or a pandas, polars or pyarrow table. Covariances alone will do for the
-        information criteria if they know their sample sizes.
+        Samples in rows, as a NumPy array or a pandas, polars or pyarrow table. For the information criteria,
+        covariances with their sample sizes are enough.
     y : sequence of n labels, optional
         Class of each row of a table; one class without it.
     criterion : {"jbic", "ebic", "bic", "aic", "cv", "stars"}
         Information criteria (`jointglasso.selection.criteria`; the joint extended BIC by default), cross-validated
-        likelihood, or StARS. "aic" and "bic" choose noise, with a warning.
+        likelihood, or StARS. "aic" and "bic" select many false edges and warn.
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
         Points to try instead of the search; "stars" takes `lambda_grid` of the data by default.
     gamma : float, optional
         Parameter of the extended criteria, 0 to 1; 0.55 for "jbic" and 0.5 for "ebic" by default.
     relaxed : bool, default True
-        Information criteria take the likelihood at its maximum on the support (`refit`), as they are defined; where it
-        has none the score is infinite. Components of more than 1,000 variables are not refitted but only scaled, which
-        leaves their score too high. With False the criteria take the penalised matrices, as Danaher, Wang and Witten
-        do: quicker, but the shrinkage counts against the edges, with a penalised diagonal often against all of them.
+        Evaluate information criteria at the maximum likelihood on the support (`refit`), as they are defined; where no
+        maximum exists the score is infinite. Components of more than 1,000 variables are scaled instead of refitted,
+        which leaves their score too high. With False the criteria use the penalised matrices, as Danaher, Wang and
+        Witten do: faster, but biased against edges by the shrinkage, strongly so with a penalised diagonal.
     patience : int or None, default 2
-        A column is left after so many points in a row without improvement on its best; the weaker penalties of a
-        given grid that were not tried have NaN in the table. None tries all of a given grid.
+        Stop a column after this number of consecutive points without improvement; the remaining points of a given grid
+        have NaN in the table. None evaluates the complete grid.
     cv : int, scikit-learn splitter or list of splits, default 5
-        Folds of the cross-validation. Numbers and plain `KFold` are dealt out within each class.
+        Folds of the cross-validation. Numbers and plain `KFold` are stratified by class.
     beta : float, default 0.05
         Largest instability that StARS accepts.
     n_subsamples : int, default 20
@@ -123,25 +124,25 @@ def select(
     callback : callable, optional
         Called with a `SelectionProgress` after each solve.
     executor : None, "threads" or object with ``submit``, optional
-        Who works on the columns and points: threads by default; else any executor of `concurrent.futures`, such as a
-        ProcessPoolExecutor. The result is the same.
+        Runs the columns and points: threads by default, or any executor of `concurrent.futures`, such as a
+        ProcessPoolExecutor. The result does not depend on it.
     scale, assume_centered, association, missing, constant, variables
         How covariances are computed from samples, see `jointglasso.covariance.prepare.Preparation`. In folds and
-        subsamples, variables that happen to be constant are isolated, whatever `constant` says.
+        subsamples, variables that are constant by chance are isolated, regardless of `constant`.
     weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
-        Class weights of the solves. By default ``sqrt(n_k / mean n)``: the noise of a class falls with the root of its
-        sample size.
+        Class weights of the solves. By default ``sqrt(n_k / mean n)``, since the sampling noise of a class is
+        proportional to ``n_k^-1/2``.
     penalize_diagonal : bool, default False
-        Whether lambda1 holds for the diagonal too, as `jointglasso.solve` has it by default.
+        Whether lambda1 applies to the diagonal too (the default of `jointglasso.solve`).
     max_seconds : float or None, default 120
         With more than 1,000 variables, points whose solve would take longer than this (by `plan`), or would not fit
         into memory, are left out beforehand, and the choice is made among the others.
     on_interrupt : {"raise", "return"}
-        On Ctrl-C raise KeyboardInterrupt, or return the choice among the points that are done, which then says so.
+        On Ctrl-C raise KeyboardInterrupt, or return the best of the points evaluated so far, marked as interrupted.
     **options
-        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory``, which holds for all that
-        is solved at the same time on a machine, and ``checkpoint``: a folder in which every point gets a checkpoint of
-        its own. The same call after an interrupt goes through the points that are done in no time.
+        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory`` (a limit on all
+        concurrent solves of a machine together) and ``checkpoint`` (a folder with one checkpoint per point: the same
+        call after an interrupt reads the finished points from it).
 
     Returns
     -------
@@ -153,9 +154,9 @@ def select(
     ConvergenceWarning
         Once, with their number, if solves stopped before their tolerance.
     SelectionWarning
-        If the chosen point lies on the edge of what was tried, or the criterion is one that chooses noise.
+        If the chosen point lies on the border of the evaluated points, or the criterion is anti-conservative.
     RefitWarning
-        If the likelihood has no maximum on the chosen edges, so that a ridge was needed.
+        If the likelihood has no maximum on the chosen support, so that a ridge was needed.
 
     Examples
     --------
@@ -170,10 +171,10 @@ def select(
     >>> chosen.precision[0].shape
     (4, 4)
     """
-    given = locals()
+    arguments = locals()
     preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
     solve = {"weights": weights, "penalize_diagonal": penalize_diagonal, **solve_options(options)}
-    named = {field.name: given[field.name] for field in fields(SelectionSettings) if field.name in given}
+    named = {field.name: arguments[field.name] for field in fields(SelectionSettings) if field.name in arguments}
     return select_from(read_data(X, y, preparation), SelectionSettings(**named, solve=solve).checked())
 
 
@@ -198,7 +199,7 @@ class SelectionSettings:
     solve: dict[str, Any] = field(default_factory=dict)
 
     def checked(self) -> SelectionSettings:
-        """Return itself if every option makes sense."""
+        """Return itself after validation of every option."""
         check_choice("criterion", self.criterion, (*CRITERIA, "cv", "stars"))
         check_choice("on_interrupt", self.on_interrupt, ("raise", "return"))
         if self.gamma is not None:
@@ -214,7 +215,7 @@ class SelectionSettings:
 
 
 def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
-    """`select` from data that were read before."""
+    """`select` for data that are already read and validated."""
     with quiet_solves(), scanned_once(data.source, settings.solve):
         result = (_by_stars if settings.criterion == "stars" else _by_score)(data, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
@@ -231,7 +232,7 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
 
 
 def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
-    """Point with the smallest score, of a given grid or by a search."""
+    """Minimise the score over a given grid, or by the coarse-to-fine search."""
     evaluate: Evaluator
     if settings.criterion == "cv":
         evaluate = CrossValidated(data, make_folds(data, settings.cv, settings.random_state), settings.solve)
@@ -239,38 +240,38 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
         gamma = GAMMA.get(settings.criterion, 0.0) if settings.gamma is None else settings.gamma
         evaluate = Information(data.source, settings.criterion, gamma, settings.relaxed, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    crew = Crew.of(settings.n_jobs, settings.executor, settings.solve)
-    settled = None
-    kept = Kept()
+    workers = Crew.of(settings.n_jobs, settings.executor, settings.solve)
+    search_converged = None
+    interim = Kept()
     if settings.grid is None:
-        zoom = Zoom(evaluate, budget, *_region(data, settings), data.source.n_classes)
-        tracker = Tracker(settings.callback, 40 * evaluate.solves, kept)
-        found = _or_kept(lambda: zoom.run(tracker, crew, settings.patience or 2), kept, settings)
-        grid = LambdaGrid.from_points([*found.done, *found.left_out])
-        settled = zoom.settled
+        search = Zoom(evaluate, budget, *_region(data, settings), data.source.n_classes)
+        tracker = Tracker(settings.callback, 40 * evaluate.solves, interim)
+        outcome = _run_or_interim(lambda: search.run(tracker, workers, settings.patience or 2), interim, settings)
+        grid = LambdaGrid.from_points([*outcome.done, *outcome.left_out])
+        search_converged = search.settled
     else:
         grid = as_grid(settings.grid)
-        tracker = Tracker(settings.callback, len(grid) * evaluate.solves, kept)
+        tracker = Tracker(settings.callback, len(grid) * evaluate.solves, interim)
         stop = Patience(settings.patience, evaluate.tie)
-        found = _or_kept(lambda: walk_grid(evaluate, grid, stop, budget, tracker, crew), kept, settings)
-    scores = _column(grid, found.done, "score")
+        outcome = _run_or_interim(lambda: walk_grid(evaluate, grid, stop, budget, tracker, workers), interim, settings)
+    scores = _column(grid, outcome.done, "score")
     if not np.isfinite(scores).any():
         raise InputError(
             "The likelihood has no maximum on any support of the grid: try stronger penalties, or set "
             f"{argument('relaxed', False)}.",
             "relaxed",
         )
-    # Columns often find the same graph, and a criterion of graphs cannot tell those apart: take the least shrunken one.
-    tied = np.flatnonzero(scores <= np.nanmin(scores) + evaluate.tie)
-    best = int(min(tied, key=lambda point: (grid.strength[point], point)))
-    solution = _solution(data, found.done[grid[best]], settings)
-    result = _result(data, grid, found.done, best, solution, settings.criterion, evaluate)
-    left_out = describe_left_out(found.left_out)
-    return replace(result, settled=settled, left_out=left_out, interrupted=found.interrupted)
+    # Columns often lead to the same graph and hence to tied scores: take the least shrunken estimate.
+    tied_points = np.flatnonzero(scores <= np.nanmin(scores) + evaluate.tie)
+    best = int(min(tied_points, key=lambda point: (grid.strength[point], point)))
+    solution = _solution(data, outcome.done[grid[best]], settings)
+    result = _result(data, grid, outcome.done, best, solution, settings.criterion, evaluate)
+    left_out = describe_left_out(outcome.left_out)
+    return replace(result, settled=search_converged, left_out=left_out, interrupted=outcome.interrupted)
 
 
 def _region(data: SelectionData, settings: SelectionSettings) -> tuple[dict[float, float], float]:
-    """Largest s of each degree of similarity, and the smallest s worth trying."""
+    """Range of the search: largest s = lambda1 + lambda2 by omega = lambda2 / s, and the smallest s."""
     omegas: tuple[float, ...] = OMEGAS if data.source.n_classes > 1 else OMEGAS[:1]
     if settings.solve.get("penalty", "group") != "group":
         omegas = tuple(omega for omega in omegas if omega < 1.0)  # without lambda1 edges never vanish
@@ -286,59 +287,61 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     grid = as_grid(settings.grid, data.source, settings.solve)
     evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    kept = Kept()
-    tracker = Tracker(settings.callback, len(grid) * evaluate.solves, kept)
-    crew = Crew.of(settings.n_jobs, settings.executor, settings.solve)
+    interim = Kept()
+    tracker = Tracker(settings.callback, len(grid) * evaluate.solves, interim)
+    workers = Crew.of(settings.n_jobs, settings.executor, settings.solve)
     stop = UnstableBeyond(settings.beta)
-    found = _or_kept(lambda: walk_grid(evaluate, grid, stop, budget, tracker, crew), kept, settings)
-    measured = _column(grid, found.done, "score")
+    outcome = _run_or_interim(lambda: walk_grid(evaluate, grid, stop, budget, tracker, workers), interim, settings)
+    measured = _column(grid, outcome.done, "score")
     instability = monotone(grid, measured)
-    edges = np.array([found.done[point].edges.sum() if point in found.done else np.nan for point in grid])
+    edges = np.array([outcome.done[point].edges.sum() if point in outcome.done else np.nan for point in grid])
     best = choose(grid, instability, edges, settings.beta)
-    solution = _solution(data, found.done[grid[best]], settings)
-    result = _result(data, grid, found.done, best, solution, "stars", evaluate)
+    solution = _solution(data, outcome.done[grid[best]], settings)
+    result = _result(data, grid, outcome.done, best, solution, "stars", evaluate)
     return replace(
         result,
         limit=settings.beta,
         records={**result.records, "score": instability, "measured_instability": measured},
         criterion_name=f"{evaluate.name}, at most {settings.beta:g}",
-        left_out=describe_left_out(found.left_out),
-        interrupted=found.interrupted,
+        left_out=describe_left_out(outcome.left_out),
+        interrupted=outcome.interrupted,
     )
 
 
-def _or_kept(search: Callable[[], Found], kept: Kept, settings: SelectionSettings) -> Found:
-    """What a search finds; if it is interrupted, and that is wanted, the points that it had done."""
+def _run_or_interim(search: Callable[[], Found], interim: Kept, settings: SelectionSettings) -> Found:
+    """Outcome of a search; after an interrupt with ``on_interrupt="return"``, the points evaluated so far."""
     try:
         return search()
     except KeyboardInterrupt:
-        if settings.on_interrupt == "raise" or not kept.done:
+        if settings.on_interrupt == "raise" or not interim.done:
             raise
-        return Found(kept.done, {}, interrupted=True)
+        return Found(interim.done, {}, interrupted=True)
 
 
 def _solution(data: SelectionData, chosen: Evaluation, settings: SelectionSettings) -> Solution:
-    """Solution on all samples at the chosen point; it is at hand if the criterion itself solved all samples."""
+    """Solution on all samples at the chosen point; information criteria have computed it already."""
     if settings.criterion in CRITERIA and chosen.solutions:
         return chosen.solutions[0]
     return solve_point(data.source, chosen.lambda1, chosen.lambda2, None, settings.solve)
 
 
-def _column(grid: LambdaGrid, found: Mapping[tuple[float, float], Evaluation], name: str) -> Any:
-    """An attribute of the evaluations as an array over the grid, NaN where there is none."""
-    return np.array([getattr(found[point], name) if point in found else np.nan for point in grid], dtype=float)
+def _column(grid: LambdaGrid, evaluations: Mapping[tuple[float, float], Evaluation], name: str) -> Any:
+    """Attribute `name` of the evaluations as an array over the grid, NaN at points not evaluated."""
+    return np.array(
+        [getattr(evaluations[point], name) if point in evaluations else np.nan for point in grid], dtype=float
+    )
 
 
 def _result(
     data: SelectionData,
     grid: LambdaGrid,
-    found: Mapping[tuple[float, float], Evaluation],
+    evaluations: Mapping[tuple[float, float], Evaluation],
     best: int,
     solution: Solution,
     criterion: str,
     evaluate: Evaluator,
 ) -> SelectionResult:
-    done = [found.get(point) for point in grid]
+    done = [evaluations.get(point) for point in grid]
     edges = np.array([np.zeros(data.source.n_classes) if e is None else e.edges for e in done]).round().astype(int)
     edges[best] = solution.n_edges
     details = dict.fromkeys(name for e in done if e is not None for name in e.details)
@@ -354,11 +357,11 @@ def _result(
             "strength": grid.strength,
             "similarity": grid.similarity,
             "column": grid.column,
-            "score": _column(grid, found, "score"),
+            "score": _column(grid, evaluations, "score"),
             "edges": edges.sum(axis=1),
             "tried": np.array([e is not None for e in done]),
             "converged": np.array([e is None or e.n_failed == 0 for e in done]),
-            "relative_gap": _column(grid, found, "gap"),
+            "relative_gap": _column(grid, evaluations, "gap"),
             **{f"edges[{name}]": edges[:, k] for k, name in enumerate(data.source.class_names)},
             **{name: np.array([np.nan if e is None else e.details[name] for e in done]) for name in details},
         },

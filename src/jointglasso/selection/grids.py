@@ -1,10 +1,10 @@
-"""Grids of penalties: from the point where the last edge vanishes down to the noise, for several degrees of similarity.
+"""Grids of penalties: logarithmic from `lambda_max` down to the noise level, for several ratios of lambda2 to lambda1.
 
-A grid has one *column* for each ratio ``lambda2 / lambda1``. A column starts at its `lambda_max`, the exact value from
-which on no class has an edge, and goes down on a logarithmic scale. Along a column s = lambda1 + lambda2 is the
-threshold of an edge that one class has alone; omega = lambda2 / s says how much the classes are tied. Two coordinates
-of Danaher, Wang and Witten describe a point too: *strength* ``lambda1 + lambda2 / sqrt(2)`` and *similarity*, the share
-of ``lambda2 / sqrt(2)`` in it.
+A grid has one *column* for each ratio ``lambda2 / lambda1``. A column starts at its `lambda_max`, the smallest penalty
+without an edge in any class (exact), and decreases on a logarithmic scale. s = lambda1 + lambda2 is the threshold of an
+edge present in a single class; omega = lambda2 / s measures the coupling of the classes. Alternative coordinates, of
+Danaher, Wang and Witten: *strength* ``lambda1 + lambda2 / sqrt(2)`` and *similarity*, the fraction of
+``lambda2 / sqrt(2)`` in it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from jointglasso.validation import (
     check_weights,
 )
 
-#: Shares omega of lambda2 in lambda1 + lambda2, from classes on their own to those with the same edges throughout.
+#: omega = lambda2 / (lambda1 + lambda2) of the columns: 0 decouples the classes, 1 gives them one common support.
 OMEGAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 
 #: The same as ratios lambda2 / lambda1.
 RATIOS = (0.0, 1.0 / 9.0, 1.0 / 3.0, 1.0, 3.0, np.inf)
 
-#: The default grid ends at so many times sqrt(log p / n), which the correlation of two independent variables reaches
-#: in a good part of all pairs.
-_OF_NOISE = 0.3
+#: The default grid ends at this multiple of sqrt(log p / n), a value that a large fraction of the sample correlations
+#: of independent variables exceeds.
+_NOISE_MULTIPLE = 0.3
 
-#: Smallest penalty as a share of the largest where sample sizes are unknown.
+#: Smallest penalty as a fraction of the largest where sample sizes are unknown.
 _MIN_RATIO = 0.05
 
 #: The largest penalties are raised by this factor, so that rounding cannot leave an edge at them.
@@ -76,7 +76,7 @@ class LambdaGrid(Shown):
 
     @property
     def similarity(self) -> FloatArray:
-        """Share of ``lambda2 / sqrt(2)`` in the strength: 0 for separate classes, 1 for lambda1 = 0."""
+        """``lambda2 / sqrt(2)`` as a fraction of the strength: 0 for separate classes, 1 for lambda1 = 0."""
         part = self.lambda2 / np.sqrt(2.0)
         return np.divide(part, self.strength, out=np.zeros_like(part), where=self.strength > 0)
 
@@ -125,14 +125,14 @@ class LambdaGrid(Shown):
             raise InputError("grid holds no point: give at least one pair (lambda1, lambda2).", "grid")
         lambda1 = np.array([check_nonnegative("lambda1", first) for first, _ in pairs])
         lambda2 = np.array([check_nonnegative("lambda2", second) for _, second in pairs])
-        # Angles tell ratios apart without dividing by lambda1 = 0; rounded, since grids are often computed.
+        # Angles identify ratios without division by lambda1 = 0; rounded, since grids are often computed.
         _, column = np.unique(np.arctan2(lambda2, lambda1).round(9), return_inverse=True)
         order = np.lexsort((-(lambda1 + lambda2), column))
         return cls(lambda1[order], lambda2[order], column[order])
 
 
 def as_grid(grid: Any, source: CovarianceSource | None = None, solve: Mapping[str, Any] | None = None) -> LambdaGrid:
-    """Take a grid as it is, arrange a list of points, or make the default grid of a source for options of `solve`."""
+    """Return a LambdaGrid unchanged, convert a list of points, or make the default grid of a source."""
     if grid is None and source is not None:
         return lambda_grid(source, **of_problem(solve or {}))
     return grid if isinstance(grid, LambdaGrid) else LambdaGrid.from_points(grid)
@@ -161,10 +161,10 @@ def lambda_grid(
         ``lambda2 / lambda1`` of each column, 0 for separate graphical lassos, ``inf`` for lambda1 = 0, which only the
         group penalty can do without. With a single class the two penalties are one and only the first ratio is used.
     min_ratio : float, optional
-        Smallest penalty of a column as a share of its largest. By default columns end at the noise,
+        Smallest penalty of a column as a fraction of its largest. By default columns end at the noise level,
         ``lambda1 + lambda2 = 0.3 sqrt(log p / n)``, or at 0.05 where sample sizes are unknown.
     weights, pair_weights, penalty, class_graph
-        Of the solve, as in `jointglasso.solve`. Unpenalised pairs, edges at any penalty, do not count.
+        Of the solve, as in `jointglasso.solve`. Unpenalised pairs are ignored.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def lambda_grid(
     directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
     problem = {"weights": weights, "pair_weights": pair_weights, "penalty": penalty, "class_graph": class_graph}
     largest = lambda_max(source, directions, **problem) * _ROUNDING
-    # Without any covariance there is no edge at any penalty, and every grid will do.
+    # With all covariances zero, graphs are empty at every penalty and any positive value serves.
     largest = np.where(largest > 0, largest, 1.0)
     if min_ratio is None:
         noise = noise_level(source, weights)
@@ -204,22 +204,22 @@ def lambda_grid(
 
 
 def of_problem(solve: Mapping[str, Any]) -> dict[str, Any]:
-    """Those options of `solve` that say which problem it is."""
+    """Options of `solve` that define the problem (not the algorithm)."""
     return {name: solve[name] for name in ("weights", "pair_weights", "penalty", "class_graph") if name in solve}
 
 
 def noise_level(source: CovarianceSource, weights: Any) -> float | None:
-    """Smallest lambda1 + lambda2 that is worth trying, on the scale of the source; None without sample sizes."""
+    """Smallest lambda1 + lambda2 of the default grid, on the scale of the source; None without sample sizes."""
     if source.sample_sizes is None:
         return None
     w = check_weights(weights, source.class_names, source.sample_sizes)
     spread = [np.median(source.diagonal(k)) for k in range(source.n_classes)]
     deviation = w * np.array(spread) / np.sqrt(np.asarray(source.sample_sizes, dtype=float))
-    return float(_OF_NOISE * np.sqrt(np.log(max(source.n_variables, 2))) * deviation.min())
+    return float(_NOISE_MULTIPLE * np.sqrt(np.log(max(source.n_variables, 2))) * deviation.min())
 
 
 def _directions(ratios: Sequence[float]) -> FloatArray:
-    """(lambda1, lambda2) adding up to one for each ratio."""
+    """(len(ratios), 2): (lambda1, lambda2) with sum 1 for each ratio."""
     values = np.array([float(ratio) for ratio in ratios])
     if not len(values) or np.isnan(values).any() or (values < 0).any():
         raise InputError(

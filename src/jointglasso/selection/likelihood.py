@@ -15,7 +15,7 @@ from jointglasso.validation import InputError
 
 
 def components_of(Theta: Any) -> list[IntArray]:
-    """Connected components with at least two variables of the graph of a sparse matrix."""
+    """Connected components (two or more variables) of the graph of a sparse matrix, as index arrays."""
     _, label = sparse.csgraph.connected_components(Theta, directed=False)
     joined = np.flatnonzero(np.bincount(label)[label] > 1)
     order = joined[np.argsort(label[joined], kind="stable")]
@@ -23,21 +23,21 @@ def components_of(Theta: Any) -> list[IntArray]:
 
 
 def diagonal_blocks(Theta: Any) -> list[tuple[IntArray, FloatArray]]:
-    """Components with at least two variables, and the dense matrix of each."""
+    """Connected components (two or more variables) with their dense diagonal blocks."""
     parts = components_of(Theta)
-    part_of, place = np.full(Theta.shape[0], -1), np.zeros(Theta.shape[0], dtype=np.int64)
+    part_of, position = np.full(Theta.shape[0], -1), np.zeros(Theta.shape[0], dtype=np.int64)
     for number, members in enumerate(parts):
-        part_of[members], place[members] = number, np.arange(len(members))
+        part_of[members], position[members] = number, np.arange(len(members))
     entries = sparse.coo_array(Theta)
     number = part_of[entries.row]
     order = np.argsort(number, kind="stable")
     ends = np.searchsorted(number[order], np.arange(len(parts) + 1))
-    rows, columns, values = place[entries.row][order], place[entries.col][order], entries.data[order]
+    rows, columns, values = position[entries.row][order], position[entries.col][order], entries.data[order]
     blocks = []
     for part, members in enumerate(parts):
-        mine = slice(ends[part], ends[part + 1])
+        span = slice(ends[part], ends[part + 1])
         block = np.zeros((len(members), len(members)))
-        block[rows[mine], columns[mine]] = values[mine]
+        block[rows[span], columns[span]] = values[span]
         blocks.append((members, block))
     return blocks
 
@@ -46,17 +46,17 @@ def logdet(Theta: Any) -> float:
     """Log-determinant of a sparse positive definite matrix, component by component."""
     rows = sparse.csr_array(Theta)
     diagonal = rows.diagonal()
-    alone = np.ones(len(diagonal), dtype=bool)
+    isolated = np.ones(len(diagonal), dtype=bool)
     total = 0.0
     for members, block in diagonal_blocks(rows):
         factor = np.linalg.cholesky(block)
         total += 2.0 * float(np.log(np.diagonal(factor)).sum())
-        alone[members] = False
-    return total + float(np.log(diagonal[alone]).sum())
+        isolated[members] = False
+    return total + float(np.log(diagonal[isolated]).sum())
 
 
 def deviances(source: CovarianceSource, precision: Sequence[Any]) -> FloatArray:
-    """``<S_k, Theta_k> - log det Theta_k`` of each class: minus two log-likelihoods per sample, constants left out."""
+    """``<S_k, Theta_k> - log det Theta_k`` of each class: minus two log-likelihoods per sample, up to a constant."""
     out = np.empty(len(precision))
     for k, matrix in enumerate(precision):
         Theta = sparse.coo_array(matrix)
@@ -92,19 +92,19 @@ def mean_log_likelihood(
         n, p = int(complete.sum()), X.shape[1]
         total -= 0.5 * (held_out_loss(centred[complete], Theta, logdet(Theta)) + n * p * np.log(2.0 * np.pi))
         if not complete.all():
-            total += _incomplete(centred[~complete], np.linalg.inv(Theta.toarray()))
+            total += _marginal_log_likelihood(centred[~complete], np.linalg.inv(Theta.toarray()))
         count += len(X)
     if count == 0:
         raise InputError("X holds no complete sample, so there is no likelihood: fill the missing values in.", "X")
     return total / count
 
 
-def _incomplete(centred: FloatArray, Sigma: FloatArray) -> float:
-    """Each sample under the marginal distribution of the variables it has."""
+def _marginal_log_likelihood(centred: FloatArray, Sigma: FloatArray) -> float:
+    """Sum over samples of the log-density of their observed variables (marginal Gaussian)."""
     total = 0.0
     for row in centred:
-        seen = np.flatnonzero(~np.isnan(row))
-        factor = np.linalg.cholesky(Sigma[np.ix_(seen, seen)])
-        z = np.linalg.solve(factor, row[seen])
-        total -= 0.5 * (len(seen) * np.log(2.0 * np.pi) + float(z @ z)) + float(np.log(np.diagonal(factor)).sum())
+        observed = np.flatnonzero(~np.isnan(row))
+        factor = np.linalg.cholesky(Sigma[np.ix_(observed, observed)])
+        z = np.linalg.solve(factor, row[observed])
+        total -= 0.5 * (len(observed) * np.log(2.0 * np.pi) + float(z @ z)) + float(np.log(np.diagonal(factor)).sum())
     return total

@@ -1,8 +1,8 @@
-"""Relaxed estimates: maximum likelihood on the edges that were found, without the shrinkage of the penalty.
+"""Refit: Gaussian maximum likelihood on a given support, without the shrinkage of the penalty.
 
 For each class, ``min -log det Theta + <S, Theta>`` over the matrices that are zero off the support. At the minimum
-``W = Theta^{-1}`` agrees with S on the support: that is checked and reported. The problem falls apart into the
-connected components of the support.
+``W = Theta^{-1}`` equals S on the support; the residual of this condition is reported. The problem separates over
+the connected components of the support.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from jointglasso.selection.support_fit import Fit, Limits, best_multiple, fit_su
 from jointglasso.solution import Refit, RefitFailure, RefitWarning, Sameness, Solution
 from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_positive
 
-#: Largest component that is refitted for the sake of a score.
+#: Largest component that is refitted to compute a criterion.
 LARGEST = 1000
 
-#: Share of each variance that is added to it where the likelihood has no maximum otherwise.
+#: Ridge, as a fraction of each variance, where the likelihood has no maximum otherwise.
 RIDGE = 1e-2
 
 
@@ -50,7 +50,7 @@ def refit(
         Its non-zero entries are the support. Where a solution with a fused penalty has the same value in several
         classes, the estimate has too: these classes are then fitted together, weighted by their sample sizes.
     ridge : float, default 0.0
-        Added to the diagonal of S, as a share of each variance. Above 0 the estimate always exists.
+        Added to the diagonal of S, as a fraction of each variance. Above 0 the estimate always exists.
     on_failure : {"raise", "keep", "ridge"}
         Where the likelihood has no maximum (fewer samples than the largest clique of the support is the usual cause),
         raise ValueError, keep the given matrix on that component, or fit it with a ridge of 1e-2; such components are
@@ -88,51 +88,51 @@ def refit(
         raise InputError(f"support has {len(matrices)} matrices, but there are {source.n_classes} classes.", "support")
     plan = _Plan(check_nonnegative("ridge", ridge), RIDGE if on_failure == "ridge" else 0.0)
     sameness = support.sameness if isinstance(support, Solution) else None
-    found = _refit_classes(source, matrices, plan, [limits] * source.n_classes, sameness)
-    if found.failures and on_failure == "raise":
+    fitted = _refit_classes(source, matrices, plan, [limits] * source.n_classes, sameness)
+    if fitted.failures and on_failure == "raise":
         raise InputError(
-            f"{found.failures[0]} Set ridge above 0, or on_failure='ridge' for a ridge of {RIDGE:g} there alone, or "
+            f"{fitted.failures[0]} Set ridge above 0, or on_failure='ridge' for a ridge of {RIDGE:g} there alone, or "
             "'keep' to leave it as it is.",
             "ridge",
         )
-    return found
+    return fitted
 
 
 def with_refit(source: CovarianceSource, solution: Solution) -> Solution:
-    """The same solution with maximum likelihood values beside it; a ridge where there is no maximum, with a warning.
+    """Solution with its `refit`; a ridge and a warning where the likelihood has no maximum.
 
-    Beside latent variables the values stay penalised.
+    Solutions with latent variables are returned unchanged.
     """
     if solution.has_latent:
         return solution
-    found = refit(source, solution, on_failure="ridge")
-    if found.failures:
-        warnings.warn(found.describe(), RefitWarning, stacklevel=3)
-    return replace(solution, refit=found)
+    fitted = refit(source, solution, on_failure="ridge")
+    if fitted.failures:
+        warnings.warn(fitted.describe(), RefitWarning, stacklevel=3)
+    return replace(solution, refit=fitted)
 
 
 def relaxed_deviances(source: CovarianceSource, solution: Solution, sizes: FloatArray) -> FloatArray | None:
-    """``<S_k, Theta_k> - log det Theta_k`` of each class at its maximum likelihood on the support; None without one.
+    """``<S_k, Theta_k> - log det Theta_k`` (K,) at the maximum likelihood on the support; None if it does not exist.
 
-    As accurate as a criterion needs it: n_k times the deviance is within about 0.1 of the minimum. A precision of 1e4
-    or more, on the scale of correlations, counts as infinite. Components of more than `LARGEST` variables are not
-    refitted: there the best multiple of the penalised matrix is taken, whose deviance is higher.
+    n_k times the deviance is within about 0.1 of the minimum, which suffices for a criterion. A diagonal precision of
+    1e4 or more, on the scale of correlations, counts as divergence. Components of more than `LARGEST` variables use
+    the best multiple of the penalised matrix, an upper bound of the minimum.
     """
     limits = [Limits(tol=np.inf, max_iter=30, decrement=min(0.1, 0.3 * n**-0.5), diverged=1e4) for n in sizes]
-    found = _refit_classes(source, solution.precision, _Plan(largest=LARGEST), limits, solution.sameness)
-    return None if found.failures else deviances(source, found.precision)
+    fitted = _refit_classes(source, solution.precision, _Plan(largest=LARGEST), limits, solution.sameness)
+    return None if fitted.failures else deviances(source, fitted.precision)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is done with each component."""
+    """Treatment of each component: ridge, fallback and size limit."""
 
     ridge: float = 0.0
-    """Share of each variance that is added to it everywhere."""
+    """Fraction of each variance added to it, in all components."""
     fallback: float = 0.0
-    """The same for components whose likelihood has no maximum; 0 keeps what was given there."""
+    """Ridge of components whose likelihood has no maximum; 0 keeps the penalised matrix there."""
     largest: float = np.inf
-    """Components of more variables are only scaled."""
+    """Components of more variables are scaled, not refitted."""
 
 
 def _refit_classes(
@@ -142,88 +142,93 @@ def _refit_classes(
     limits: Sequence[Limits],
     sameness: Sameness | None = None,
 ) -> Refit:
-    """Components that share the values of edges, fitted together; what is alone, class by class."""
-    given = [sparse.csr_array(matrix).astype(float) for matrix in matrices]
-    shared = [] if sameness is None else [blocks for blocks in coupled_blocks(given, sameness) if len(blocks) > 1]
+    """Refit components that share edge values jointly, and the others class by class."""
+    penalised = [sparse.csr_array(matrix).astype(float) for matrix in matrices]
+    shared = [] if sameness is None else [blocks for blocks in coupled_blocks(penalised, sameness) if len(blocks) > 1]
     residual, failures = np.zeros(source.n_classes), list[RefitFailure]()
-    fitted: list[_Pieces] = [[] for _ in given]
-    together = np.zeros((source.n_classes, source.n_variables), dtype=bool)
+    fitted: list[_Entries] = [[] for _ in penalised]
+    is_coupled = np.zeros((source.n_classes, source.n_variables), dtype=bool)
     for blocks in shared:
-        strict = min((limits[block.k] for block in blocks), key=lambda limit: limit.decrement)
-        fit = _fit_together(source, blocks, given, cast(Sameness, sameness), plan, strict)
+        tightest = min((limits[block.k] for block in blocks), key=lambda limit: limit.decrement)
+        fit = _fit_coupled(source, blocks, penalised, cast(Sameness, sameness), plan, tightest)
         for block, Theta in zip(blocks, fit.Theta, strict=True):
-            together[block.k, block.members] = True
-            _put(fitted[block.k], block.members, Theta)
+            is_coupled[block.k, block.members] = True
+            _append_entries(fitted[block.k], block.members, Theta)
             if fit.failure:
                 names = tuple(source.variable_names[i] for i in block.members)
                 failures.append(RefitFailure(source.class_names[block.k], names, fit.failure))
             else:
                 residual[block.k] = max(residual[block.k], fit.residual)
-    done = map_on_cores(
-        lambda k: _refit_class(source, k, given[k], together[k], plan, limits[k]),
+    results = map_on_cores(
+        lambda k: _refit_class(source, k, penalised[k], is_coupled[k], plan, limits[k]),
         range(source.n_classes),
         work=float(source.n_classes * source.n_variables**2),
     )
     precision = []
-    for k, (pieces, worst, failed) in enumerate(done):
-        failures += [failure for failure in failed if failure not in failures]
+    for k, (pieces, worst, class_failures) in enumerate(results):
+        failures += [failure for failure in class_failures if failure not in failures]
         residual[k] = max(residual[k], worst)
         values, rows, columns = (np.concatenate(part) for part in zip(*pieces, *fitted[k], strict=True))
-        precision.append(sparse.csc_array((values, (rows, columns)), shape=given[k].shape))
+        precision.append(sparse.csc_array((values, (rows, columns)), shape=penalised[k].shape))
     return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
 
 
-def _fit_together(
-    source: CovarianceSource, blocks: list[Block], given: Sequence[Any], sameness: Sameness, plan: _Plan, limits: Limits
+def _fit_coupled(
+    source: CovarianceSource,
+    blocks: list[Block],
+    penalised: Sequence[Any],
+    sameness: Sameness,
+    plan: _Plan,
+    limits: Limits,
 ) -> Fit:
-    """Estimates of components that share values."""
+    """Joint estimate of components that share values (fused classes)."""
 
     def fit(ridge: float, limits: Limits | None) -> Fit:
-        return fit_face(source, blocks, given, sameness, ridge, limits)
+        return fit_face(source, blocks, penalised, sameness, ridge, limits)
 
-    kept = [given_block(given, block) for block in blocks]
-    return _fit_or_way_out(fit, max(len(block.members) for block in blocks), kept, plan, limits)
+    unchanged = [given_block(penalised, block) for block in blocks]
+    return _fit_with_fallback(fit, max(len(block.members) for block in blocks), unchanged, plan, limits)
 
 
-def _fit_or_way_out(
-    fit: Callable[[float, Limits | None], Fit], size: int, kept: Any, plan: _Plan, limits: Limits
+def _fit_with_fallback(
+    fit: Callable[[float, Limits | None], Fit], size: int, unchanged: Any, plan: _Plan, limits: Limits
 ) -> Fit:
-    """What ``fit(ridge, limits)`` gives; where that is too big or there is no maximum, the plan's way out."""
+    """``fit(ridge, limits)``, or the fallback of the plan above its size limit or where no maximum exists."""
     with blas_threads_for(size):
         if size > plan.largest:
             return fit(plan.ridge, None)
-        found = fit(plan.ridge, limits)
-        if not found.failure:
-            return found
+        result = fit(plan.ridge, limits)
+        if not result.failure:
+            return result
         if not plan.fallback:
-            return replace(found, Theta=kept)
-        return replace(fit(plan.fallback, limits), failure=found.failure)
+            return replace(result, Theta=unchanged)
+        return replace(fit(plan.fallback, limits), failure=result.failure)
 
 
 def _refit_class(
-    source: CovarianceSource, k: int, given: Any, elsewhere: BoolArray, plan: _Plan, limits: Limits
-) -> tuple[_Pieces, float, list[RefitFailure]]:
-    """Entries of one class but for the variables fitted `elsewhere`, with its largest residual and what failed."""
+    source: CovarianceSource, k: int, penalised: Any, is_coupled: BoolArray, plan: _Plan, limits: Limits
+) -> tuple[_Entries, float, list[RefitFailure]]:
+    """Refit of one class without the variables in `is_coupled`: entries, largest residual and failures."""
     deviation = np.sqrt(source.diagonal(k))
     failures = []
     for i in np.flatnonzero(deviation <= 0):
         names = (source.variable_names[i],)
         failures.append(RefitFailure(source.class_names[k], names, f"{names[0]!r} has zero variance."))
-        deviation[i] = given[i, i] ** -0.5  # a variable without variance has no edges and keeps its value
+        deviation[i] = penalised[i, i] ** -0.5  # a variable without variance has no edges and keeps its value
     variance = (1.0 + plan.ridge) * deviation**2
-    upper = sparse.triu(given, 1).tocoo()
-    rows, columns = upper.row[~elsewhere[upper.row]], upper.col[~elsewhere[upper.row]]
-    ((diagonal, at, _), *edges), done = forest_fit(source.entries(k, rows, columns), rows, columns, variance)
-    here, done = ~elsewhere[at], done | elsewhere
-    out: _Pieces = [(diagonal[here], at[here], at[here]), *edges]
+    upper = sparse.triu(penalised, 1).tocoo()
+    rows, columns = upper.row[~is_coupled[upper.row]], upper.col[~is_coupled[upper.row]]
+    ((diagonal, on_forest, _), *edges), done = forest_fit(source.entries(k, rows, columns), rows, columns, variance)
+    uncoupled, done = ~is_coupled[on_forest], done | is_coupled
+    out: _Entries = [(diagonal[uncoupled], on_forest[uncoupled], on_forest[uncoupled]), *edges]
     worst = 0.0
-    for members, start in diagonal_blocks(given):
+    for members, start in diagonal_blocks(penalised):
         if done[members[0]]:
             continue
         scale = np.outer(deviation[members], deviation[members])
         R = source.block(k, members) / scale
         fit = _fit_component(R, start * scale, plan, limits)
-        _put(out, members, fit.Theta / scale)
+        _append_entries(out, members, fit.Theta / scale)
         if fit.failure:
             names = tuple(source.variable_names[i] for i in members)
             failures.append(RefitFailure(source.class_names[k], names, fit.failure))
@@ -233,32 +238,32 @@ def _refit_class(
 
 
 def _fit_component(R: FloatArray, start: FloatArray, plan: _Plan, limits: Limits) -> Fit:
-    """Estimate on one component, on the scale of correlations."""
+    """Estimate of one component from its correlation matrix R."""
 
     def fit(ridge: float, limits: Limits | None) -> Fit:
         np.fill_diagonal(R, 1.0 + ridge)
         return Fit(best_multiple(start, R), 0.0) if limits is None else fit_support(R, start != 0, start, limits)
 
-    return _fit_or_way_out(fit, len(R), start, plan, limits)
+    return _fit_with_fallback(fit, len(R), start, plan, limits)
 
 
-#: Entries of a matrix in pieces: values, rows, columns.
-_Pieces = list[tuple[FloatArray, IntArray, IntArray]]
+#: Parts of a sparse matrix in coordinate form: values, rows, columns.
+_Entries = list[tuple[FloatArray, IntArray, IntArray]]
 
 
-def _put(out: _Pieces, members: IntArray, block: FloatArray) -> None:
+def _append_entries(out: _Entries, members: IntArray, block: FloatArray) -> None:
     rows, columns = np.nonzero(block)
     out.append((block[rows, columns], members[rows], members[columns]))
 
 
 def forest_fit(
     covariance: FloatArray, rows: IntArray, columns: IntArray, variance: FloatArray
-) -> tuple[_Pieces, BoolArray]:
-    """Estimates of all components that are trees, in closed form, and which variables lie on one.
+) -> tuple[_Entries, BoolArray]:
+    """Closed-form estimate of all components that are trees, and the mask (p,) of their variables.
 
     On a tree ``Theta_ij = -s_ij / (s_ii s_jj - s_ij^2)`` for every edge and ``Theta_ii`` is 1 / s_ii plus
-    ``s_ij^2 / (s_ii (s_ii s_jj - s_ij^2))`` for each of its edges. A perfect correlation is left to the general method,
-    which says so.
+    ``s_ij^2 / (s_ii (s_ii s_jj - s_ij^2))`` for each of its edges. Components with a perfect correlation are left to
+    the iterative method, which reports the failure.
     """
     p = len(variance)
     graph = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(p, p))
@@ -268,8 +273,8 @@ def forest_fit(
     general = np.bincount(label[rows], minlength=n_components) != np.bincount(label, minlength=n_components) - 1
     general[label[rows[singular]]] = True
     on_tree = ~general[label]
-    mine = on_tree[rows]
-    i, j, s, minor = rows[mine], columns[mine], covariance[mine], minor[mine]
+    edge_mask = on_tree[rows]
+    i, j, s, minor = rows[edge_mask], columns[edge_mask], covariance[edge_mask], minor[edge_mask]
     diagonal = 1.0 / variance
     diagonal += np.bincount(i, s**2 / (variance[i] * minor), minlength=p)
     diagonal += np.bincount(j, s**2 / (variance[j] * minor), minlength=p)

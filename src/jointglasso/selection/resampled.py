@@ -1,7 +1,7 @@
-"""Criteria from parts of the samples: cross-validated likelihood, and StARS.
+"""Criteria by resampling: cross-validated likelihood, and StARS.
 
-StARS, the weakest penalty whose graph hardly changes from subsample to subsample, is that of Liu, Roeder and Wasserman
-(2010), with one network for each class.
+StARS (Liu, Roeder and Wasserman, 2010) chooses the weakest penalty whose instability over subsamples is below a
+threshold, here with one network per class.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from jointglasso.validation import InputError
 
 
 class Instability(Evaluator):
-    """Instability of a point: how much the edges differ between subsamples.
+    """Instability of the edges over subsamples (StARS).
 
-    With pi the share of subsamples in which a pair is an edge, it is the mean of ``2 pi (1 - pi)`` over all pairs and
-    classes.
+    With pi the fraction of subsamples in which a pair is an edge, it is the mean of ``2 pi (1 - pi)`` over all pairs
+    and classes.
     """
 
     def __init__(self, data: SelectionData, n_subsamples: int, random_state: Any, options: dict[str, Any]) -> None:
         samples = data.require_samples("StARS")
         rng = check_random_state(random_state)
         parts = [draw(samples.sizes, subsample_sizes(samples.sizes), rng) for _ in range(n_subsamples)]
-        how = data.preparation.for_resamples()
-        sources = [prepared(how, samples.take(part)).source for part in parts]
+        preparation = data.preparation.for_resamples()
+        sources = [prepared(preparation, samples.take(part)).source for part in parts]
         super().__init__(f"instability over {n_subsamples} subsamples", [(source, None) for source in sources], options)
         self._shape = samples.n_classes, samples.n_variables
 
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
-        """Count how often each pair is an edge."""
+        """Instability from the selection frequency of each pair."""
         counter = EdgeCounter(*self._shape)
         for part in solved:
             counter.add(part.solution.precision)
         n_classes, p = self._shape
-        shares = [counts.data / self.solves for counts in counter.counts]
-        unstable = float(sum((2.0 * share * (1.0 - share)).sum() for share in shares))
+        frequencies = [counts.data / self.solves for counts in counter.counts]
+        unstable = float(sum((2.0 * frequency * (1.0 - frequency)).sum() for frequency in frequencies))
         edges = float(np.mean([part.solution.n_edges for part in solved], axis=0).sum())
         return unstable / (max(1, p * (p - 1) // 2) * n_classes), {"subsample_edges": edges}
 
 
 @dataclass(frozen=True)
 class UnstableBeyond:
-    """Leave a column once it is too unstable: made monotone, instability cannot fall again."""
+    """Stop a column above instability `beta`: the monotone instability cannot decrease again."""
 
     beta: float
 
@@ -65,7 +65,7 @@ class UnstableBeyond:
 
 
 def monotone(grid: LambdaGrid, instability: FloatArray) -> FloatArray:
-    """Largest instability at each point of a column or before it; NaN where it was not measured."""
+    """Running maximum of the instability along each column; NaN where it was not computed."""
     out = instability.copy()
     for column in range(grid.n_columns):
         points = grid.points_of(column)
@@ -88,7 +88,7 @@ def choose(grid: LambdaGrid, instability: FloatArray, mean_edges: FloatArray, be
 
 
 def subsample_sizes(sizes: Sizes) -> list[int]:
-    """``10 sqrt(n)`` samples of a class of n, or 80 % of them if that is n < 144, but two at least."""
+    """Subsample size of each class: ``10 sqrt(n)`` for n >= 144, else 0.8 n, and at least 2."""
     return [max(2, int(10 * np.sqrt(n) if n >= 144 else 0.8 * n)) for n in sizes]
 
 
@@ -110,7 +110,7 @@ class CrossValidated(Evaluator):
             )
 
         def prepare(held_out: Part) -> tuple[CovarianceSource, list[FloatArray]]:
-            """Covariances of the training samples, and the held-out samples on their scale."""
+            """Covariances of the training samples, and the held-out samples standardised by the training moments."""
             training = prepared(data.preparation.for_resamples(), samples.take(complement(held_out, samples.sizes)))
             test = handle_missing(samples.take(held_out), data.preparation.missing, smallest=0)
             return training.source, [training.scores(k, X) for k, X in enumerate(test.matrices)]
@@ -119,11 +119,11 @@ class CrossValidated(Evaluator):
         super().__init__(name, [prepare(held_out) for held_out in folds], options)
 
     def score_part(self, source: CovarianceSource, known: list[FloatArray], solution: Solution) -> float:
-        """Loss of the samples that were held out of a fold."""
+        """Total loss of the held-out samples of a fold."""
         return sum(held_out_loss(Z, Theta, logdet(Theta)) for Z, Theta in zip(known, solution.precision, strict=True))
 
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
-        """Loss of all folds together, and of each."""
+        """Mean loss per held-out sample over all folds, with its standard error and the mean of each fold."""
         losses = np.array([part.score for part in solved])
         sizes = np.array([sum(map(len, held_out)) for _, held_out in self.parts], dtype=float)
         per_sample = losses / np.maximum(sizes, 1.0)

@@ -1,4 +1,4 @@
-"""The data of a selection, and parts of the samples: folds and subsamples, always drawn within the classes."""
+"""Data of a selection, and stratified folds and subsamples of them."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.validation import InputError, check_count
 
-#: Positions of the chosen samples in each class.
+#: Sample indices by class.
 Part = list[IntArray]
 
-#: Number of samples of each class.
+#: Sample sizes n_k by class.
 Sizes = Sequence[int] | IntArray
 
 
 @dataclass(frozen=True)
 class SelectionData:
-    """Covariances of all samples, and the samples where they are known."""
+    """Covariances of all samples, and the samples themselves where available."""
 
     source: CovarianceSource
     samples: Samples | None
     preparation: Preparation
     notes: tuple[str, ...] = ()
-    """What a reader of the results must know of the covariances, in sentences."""
+    """Remarks about the covariances for the report, in sentences."""
 
     def require_samples(self, what: str) -> Samples:
-        """Samples by class, or an error that says why they are needed."""
+        """Samples by class; InputError where only covariances are known or samples are shared by windows."""
         if self.samples is None:
             raise InputError(f"{what} needs the samples, not their covariances alone: give X and y.", "X")
         if self.samples.share < 1.0:
@@ -56,13 +56,13 @@ def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
             raise InputError("y is given although X is a covariance source, which knows its classes: leave y out.", "y")
         return SelectionData(X, None, preparation)
     samples = read_samples(X, y, preparation.variables)
-    ready = prepared(preparation, samples)
-    return SelectionData(ready.source, samples, preparation, ready.notes)
+    prepared_samples = prepared(preparation, samples)
+    return SelectionData(prepared_samples.source, samples, preparation, prepared_samples.notes)
 
 
 @dataclass(frozen=True)
 class Resamples:
-    """What the solves of all parts or permutations of the samples have in common."""
+    """Data and options common to the solves of all resamples."""
 
     samples: Samples
     preparation: Preparation
@@ -71,37 +71,37 @@ class Resamples:
 
 
 def stratified_folds(sizes: Sizes, n_folds: int, random_state: Any, *, shuffle: bool = True) -> list[Part]:
-    """Held-out samples of each class in each fold, dealt out as evenly as they can be.
+    """Held-out samples of each class in each fold, of sizes as equal as possible.
 
-    Every sample is held out once, except in tiny classes: there some samples always train, so that no fold
-    leaves fewer than two.
+    Every sample is held out once, except in very small classes: at least two samples of each class remain for training
+    in every fold.
     """
     rng = check_random_state(random_state)
     folds: list[Part] = [[] for _ in range(n_folds)]
-    dealt = 0
+    n_assigned = 0
     for size in sizes:
         order = rng.permutation(size) if shuffle else np.arange(size)
         order = order[: max(0, size - 2) * n_folds]
-        # Dealing goes on where the class before ended, so that small classes do not all land in the first folds.
-        fold_of = (dealt + np.arange(len(order))) % n_folds
+        # Continue with the fold after that of the previous class, so that small classes do not all use the first folds.
+        fold_of = (n_assigned + np.arange(len(order))) % n_folds
         for fold in range(n_folds):
             folds[fold].append(np.sort(order[fold_of == fold]))
-        dealt += len(order)
+        n_assigned += len(order)
     return folds
 
 
 def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
     """Held-out samples of each fold by class, from a number, a scikit-learn splitter or a list of splits.
 
-    A number, or a plain `KFold`, is dealt out within the classes. Other splitters and lists of (training rows,
-    held-out rows) are taken as they are.
+    A number, or a plain `KFold`, is stratified by class. Other splitters and lists of (training rows, held-out rows)
+    are used unchanged.
     """
     samples = data.require_samples("Cross-validation")
     if isinstance(cv, KFold):
         seed = cv.random_state if cv.random_state is not None else random_state
         folds = stratified_folds(samples.sizes, check_count("cv", cv.n_splits, 2), seed, shuffle=cv.shuffle)
     elif hasattr(cv, "split") or (hasattr(cv, "__iter__") and not isinstance(cv, str)):
-        folds = _given_folds(samples.rows, cv)
+        folds = _explicit_folds(samples.rows, cv)
     else:
         folds = stratified_folds(samples.sizes, check_count("cv", cv, 2), random_state)
     if not any(len(part) for held_out in folds for part in held_out):
@@ -123,8 +123,8 @@ def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
     return folds
 
 
-def _given_folds(by_class: Sequence[IntArray], cv: Any) -> list[Part]:
-    """Folds that are given as rows of the table in which each class has these."""
+def _explicit_folds(by_class: Sequence[IntArray], cv: Any) -> list[Part]:
+    """Folds from a splitter or explicit row numbers; ``by_class[k]`` are the rows of class k in the table."""
     labels, position = np.empty((2, sum(map(len, by_class))), dtype=np.int64)
     for k, members in enumerate(by_class):
         labels[members], position[members] = k, np.arange(len(members))
@@ -142,17 +142,17 @@ def _given_folds(by_class: Sequence[IntArray], cv: Any) -> list[Part]:
 
 
 def complement(part: Part, sizes: Sizes) -> Part:
-    """All samples that are not in `part`."""
+    """Samples outside `part`, by class."""
     return [np.setdiff1d(np.arange(size), members) for size, members in zip(sizes, part, strict=True)]
 
 
 def draw(sizes: Sizes, take: Sizes, rng: Any) -> Part:
-    """Random samples of each class, without replacement."""
+    """Random subsample of ``take[k]`` samples of each class, without replacement, sorted."""
     return [np.sort(rng.permutation(size)[:n]) for size, n in zip(sizes, take, strict=True)]
 
 
 class EdgeCounter:
-    """How often each pair i < j was an edge of each class."""
+    """Selection counts: number of added solutions in which each pair i < j is an edge, by class."""
 
     def __init__(self, n_classes: int, n_variables: int) -> None:
         shape = (n_variables, n_variables)
@@ -165,7 +165,7 @@ class EdgeCounter:
 
 
 def edges_of(Theta: Any) -> Any:
-    """Upper triangle with a one for every edge."""
+    """Upper triangular CSR adjacency matrix with entries 1."""
     upper = sparse.csr_array(sparse.triu(Theta, 1))
     upper.eliminate_zeros()
     return sparse.csr_array((np.ones(upper.nnz, dtype=np.int32), upper.indices, upper.indptr), shape=upper.shape)

@@ -1,4 +1,4 @@
-"""What a selection found, as numbers and in words."""
+"""Result of a selection, with its explanation in words."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class SelectionResult:
     Attributes
     ----------
     criterion : str
-        Criterion asked for; `criterion_name` says it in words.
+        Criterion; `criterion_name` is its full name.
     grid : LambdaGrid
         Points tried.
     best : int
         Index of the chosen point in the grid and in `records`.
     solution : Solution
-        Penalised solution with its certificate, on all samples at the chosen point; ``solution.refit`` says how the
-        maximum likelihood on its edges went.
+        Penalised solution with its certificate, on all samples at the chosen point; ``solution.refit`` is the
+        maximum likelihood estimate on its support.
     records : dict of arrays (m,)
         One entry per point: lambda1, lambda2, strength, similarity, column, score (smaller is better), edges (over all
         classes), tried, converged, relative_gap, ``edges[class]``, and more depending on the criterion. `table` is the
@@ -40,16 +40,16 @@ class SelectionResult:
     n_failed, n_solves : int
         Solves that stopped before their tolerance, and solves in all, folds and subsamples included.
     limit : float or None
-        Instability that StARS was allowed.
+        Threshold of the instability for StARS.
     settled : bool or None
-        Whether the search went on until the neighbours of the chosen point had about as many edges; None where the grid
-        was given.
+        Whether the search ended because the neighbours of the chosen point have about as many edges; None for a given
+        grid.
     left_out : str
-        What could not be afforded and was left out beforehand, in words; empty if nothing was.
+        Sentence about points left out beforehand for their memory or time; empty if there are none.
     interrupted : bool
         Whether the search was stopped before its end (``on_interrupt="return"``): the choice is among the points done.
     notes : tuple of str
-        What a reader must know of the correlations: variables taken as ordinal, matrices that had to be projected.
+        Remarks about the correlations: variables treated as ordinal, matrices projected to be positive semidefinite.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class SelectionResult:
 
     @property
     def precision(self) -> list[Any]:
-        """Maximum likelihood on the chosen edges (K sparse matrices); `penalized_precision` is what found them."""
+        """Maximum likelihood on the chosen support (K sparse matrices); `penalized_precision` defines the support."""
         return self.solution.estimate
 
     @property
@@ -111,26 +111,26 @@ class SelectionResult:
 
     @property
     def on_edge(self) -> tuple[str, ...]:
-        """Sides of what was tried that the chosen point lies on although there is something beyond.
+        """Borders of the evaluated region that the chosen point lies on, where the region could be extended.
 
-        "strongest", "weakest", "least similar", "most similar"; a graph without edges, lambda2 = 0 and lambda1 = 0 have
-        nothing beyond them.
+        "strongest", "weakest", "least similar", "most similar"; an empty graph, lambda2 = 0 and lambda1 = 0 are natural
+        limits and do not count.
         """
-        points = self._own_column
-        place = int(np.flatnonzero(points == self.best)[0])
+        points = self._chosen_column
+        position = int(np.flatnonzero(points == self.best)[0])
         similarity = self.grid.similarity
-        tied = similarity[self._tied]
+        tied_similarity = similarity[self._tied]
         several = self.grid.n_columns > 1
         sides = {
-            "strongest": len(points) > 1 and place == 0 and sum(self.solution.n_edges) > 0,
-            "weakest": len(points) > 1 and not np.any(self.records["tried"][points[place + 1 :]]),
-            "least similar": several and 0.0 < tied.max() <= similarity.min() + 1e-12,
-            "most similar": several and 1.0 > tied.min() >= similarity.max() - 1e-12,
+            "strongest": len(points) > 1 and position == 0 and sum(self.solution.n_edges) > 0,
+            "weakest": len(points) > 1 and not np.any(self.records["tried"][points[position + 1 :]]),
+            "least similar": several and 0.0 < tied_similarity.max() <= similarity.min() + 1e-12,
+            "most similar": several and 1.0 > tied_similarity.min() >= similarity.max() - 1e-12,
         }
         return tuple(side for side, holds in sides.items() if holds)
 
     def explain(self) -> str:
-        """Say in plain words which point was chosen, why, and how clear the choice is."""
+        """Explain which point was chosen, why, and by which margin."""
         inside = "It lies inside what was tried, not on its edge."
         inside = inside if sum(self.solution.n_edges) else "The data support no edge at all."
         lines = [self._what(), self._why(), self.edge_advice or inside]
@@ -160,15 +160,15 @@ class SelectionResult:
 
     @property
     def _tied(self) -> BoolArray:
-        """The chosen point and those whose score is the same for all one can say."""
+        """Mask (m,) of the points whose score ties with that of the chosen one."""
         scores = np.asarray(self.records["score"], dtype=float)
         if self.criterion not in CRITERIA:
             return np.arange(len(scores)) == self.best
-        same: BoolArray = scores <= self.score + TIE
-        return same
+        is_tied: BoolArray = scores <= self.score + TIE
+        return is_tied
 
     @property
-    def _own_column(self) -> IntArray:
+    def _chosen_column(self) -> IntArray:
         return self.grid.points_of(int(self.grid.column[self.best]))
 
     def _what(self) -> str:
@@ -180,9 +180,9 @@ class SelectionResult:
 
     def _why(self) -> str:
         tried = f"{count(len(self.grid), 'point')} in {count(self.grid.n_columns, 'column')} of equal lambda2 / lambda1"
-        left = len(self.grid) - int(np.sum(self.records["tried"]))
+        n_untried = len(self.grid) - int(np.sum(self.records["tried"]))
         why = "not tried" if self.left_out or self.interrupted else "left out after the score had stopped falling"
-        tried += f" ({left} weaker ones {why})" if left else ""
+        tried += f" ({n_untried} weaker ones {why})" if n_untried else ""
         if self.limit is not None and self.score > self.limit:
             return (
                 f"No point of the {tried} is stable enough (StARS, {self.criterion_name}); this is the least "
@@ -197,7 +197,7 @@ class SelectionResult:
 
     @property
     def edge_advice(self) -> str:
-        """What to do about a point on the edge of what was tried; empty if it is none."""
+        """Advice for a chosen point on the border of the evaluated region; empty inside it."""
         lower, ratios = argument("min_ratio"), argument("ratios")
         advice = {
             "strongest": "It is the strongest penalty of its column: a better point may lie beyond, so start higher.",
@@ -210,28 +210,28 @@ class SelectionResult:
         return " ".join(advice[side] for side in self.on_edge)
 
     def _neighbours(self) -> str:
-        points = self._own_column
-        place = int(np.flatnonzero(points == self.best)[0])
+        points = self._chosen_column
+        position = int(np.flatnonzero(points == self.best)[0])
         words = []
         for step, kind in ((-1, "stronger"), (1, "weaker")):
-            if 0 <= place + step < len(points):
-                words.append(f"one step {kind} {self._point(int(points[place + step]))}")
-        for other in self._beside():
+            if 0 <= position + step < len(points):
+                words.append(f"one step {kind} {self._point(int(points[position + step]))}")
+        for other in self._adjacent_points():
             kind = "more" if self.grid.similarity[other] > self.grid.similarity[self.best] else "less"
             words.append(f"with {kind} similarity {self._point(other)}")
         return f"Its neighbours: {'; '.join(words)}." if words else "It has no neighbours: the grid is a single point."
 
-    def _beside(self) -> list[int]:
-        """Points of about the same strength in the next columns by similarity."""
+    def _adjacent_points(self) -> list[int]:
+        """Points of the closest strength in the two columns adjacent by similarity."""
         similarity, strength = self.grid.similarity, self.grid.strength
         levels = np.unique(similarity.round(9))
-        own = int(np.argmin(np.abs(levels - similarity[self.best])))
-        beside = []
-        for level in (own - 1, own + 1):
+        current = int(np.argmin(np.abs(levels - similarity[self.best])))
+        adjacent = []
+        for level in (current - 1, current + 1):
             if 0 <= level < len(levels):
                 points = np.flatnonzero(similarity.round(9) == levels[level])
-                beside.append(int(points[np.argmin(np.abs(strength[points] - strength[self.best]))]))
-        return beside
+                adjacent.append(int(points[np.argmin(np.abs(strength[points] - strength[self.best]))]))
+        return adjacent
 
     def _point(self, point: int) -> str:
         if not self.records["tried"][point]:
@@ -244,18 +244,18 @@ class SelectionResult:
         scores: FloatArray = np.asarray(self.records["score"], dtype=float)
         if self.criterion == "cv":
             error = float(self.records["standard_error"][self.best])
-            close = int((scores <= self.score + error).sum()) - 1
-            return f"{_others(close)} within one standard error ({error:.3g}) of its score."
+            n_close = int((scores <= self.score + error).sum()) - 1
+            return f"{_others(n_close)} within one standard error ({error:.3g}) of its score."
         if self.limit is not None:
             stable = int((scores <= self.limit).sum())
             return f"{count(stable, 'point')} of the grid {'is' if stable == 1 else 'are'} stable enough."
-        same = int(self._tied.sum()) - 1
-        close = int((scores <= self.score + 10.0).sum()) - 1
+        n_tied = int(self._tied.sum()) - 1
+        n_close = int((scores <= self.score + 10.0).sum()) - 1
         sure = self.settled is not False and not self.interrupted and not self.on_edge
         clear = "a clear choice" if sure else "but better ones may lie between or beyond those tried"
-        hardly = "so it is hardly worse" if close == 1 else "so they are hardly worse"
-        text = f"{_others(close)} within 10 of its score, {hardly if close else clear}."
-        return f"{text} {same} of them score the same; of those the weakest penalties were taken." if same else text
+        hardly = "so it is hardly worse" if n_close == 1 else "so they are hardly worse"
+        text = f"{_others(n_close)} within 10 of its score, {hardly if n_close else clear}."
+        return f"{text} {n_tied} of them score the same; of those the weakest penalties were taken." if n_tied else text
 
 
 def _others(number: int) -> str:

@@ -1,4 +1,4 @@
-"""What all selections do with their solves: who does them, how far they have come, and one warning for all of them."""
+"""Execution of many solves: workers, progress, and one warning for all that did not converge."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from jointglasso.validation import InputTypeError, check_jobs, check_positive
 
 @dataclass(frozen=True)
 class Crew:
-    """Who does the solves of a selection: so many threads, or an executor."""
+    """Workers of a selection: a number of threads, or an executor."""
 
     n_jobs: int | None = None
     executor: Executor | None = None
     memory: float | None = None
-    """Bytes for what is solved at the same time on one machine."""
+    """Memory limit (bytes) of all concurrent solves on one machine."""
 
     @classmethod
     def of(cls, n_jobs: Any, executor: Any, options: dict[str, Any]) -> Crew:
-        """Check what a caller wants, given the options of the solves."""
-        found, limit = check_executor(executor), options.get("max_memory")
-        memory = memory_of(found, None if limit is None else check_positive("max_memory", limit))
-        return cls(check_jobs(n_jobs) if found is None else None, found, memory)
+        """Validate `n_jobs` and `executor`; the memory limit is ``options["max_memory"]``."""
+        checked, limit = check_executor(executor), options.get("max_memory")
+        memory = memory_of(checked, None if limit is None else check_positive("max_memory", limit))
+        return cls(check_jobs(n_jobs) if checked is None else None, checked, memory)
 
     def map(
         self,
@@ -44,35 +44,35 @@ class Crew:
         tracker: Tracker,
         finish: Callable[[int, Any], Any] = lambda number, result: result,
     ) -> list[Any]:
-        """Apply ``function(item, shared, tell)`` to every item; it tells the tracker of its solves.
+        """Apply ``function(item, shared, progress)`` to every item; ``progress(stage)`` counts a solve in the tracker.
 
-        `finish` is called with every result, one at a time, and what it returns is kept.
+        `finish` maps every result, one at a time, to the value that is returned.
         """
 
-        def tell(number: int, *news: Any) -> bool:
-            if news:
-                tracker.advance(*news)
+        def progress(number: int, *event: Any) -> bool:
+            if event:
+                tracker.advance(*event)
             return False
 
-        return self.do(Work(function, items, shared, tell=tell, finish=finish))
+        return self.do(Work(function, items, shared, tell=progress, finish=finish))
 
     @property
     def size(self) -> float:
-        """How many pieces are worked on at a time; infinite where that is not known."""
+        """Number of concurrent tasks; infinite where the executor does not state it."""
         if self.executor is None:
             return self.n_jobs or 1
         return float(getattr(self.executor, "_max_workers", math.inf))
 
     def do(self, work: Work) -> list[Any]:
-        """Do all items of some work."""
+        """Run all items of `work`."""
         return map_work(work, self.executor, self.n_jobs, self.memory)
 
 
 @contextmanager
 def quiet_solves() -> Iterator[None]:
-    """Keep back the warnings of single solves; whoever runs many of them warns once, with their number.
+    """Suppress ConvergenceWarning of single solves; `warn_not_converged` then warns once with their number.
 
-    The filters belong to the whole process: enter this in the thread that starts the others.
+    Warning filters are global to the process: enter this in the thread that starts the others.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -80,7 +80,7 @@ def quiet_solves() -> Iterator[None]:
 
 
 def warn_not_converged(n_failed: int, n_solves: int, what: str) -> None:
-    """Warn once about all the solves that missed their tolerance."""
+    """Warn once about all solves that stopped before their tolerance."""
     if n_failed:
         warnings.warn(
             f"{n_failed} of {n_solves} solves of the {what} stopped before their tolerance: raise "
@@ -90,15 +90,15 @@ def warn_not_converged(n_failed: int, n_solves: int, what: str) -> None:
         )
 
 
-def solve_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Options for `solve`, those left at None dropped; what neither knows is refused before anything is done."""
+def solve_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of `solve` without those that are None; unknown names raise InputTypeError."""
     known = list(signature(solve).parameters)
-    for name in given:
+    for name in options:
         if name not in known:
             raise InputTypeError(
                 f"{name}= is no argument here, nor one of solve ({nearest(name, known)}): correct it.", name
             )
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class SelectionProgress:
     """
 
     stage: str
-    """What is being computed, in words."""
+    """Description of the current stage."""
     done: int
     """Solves finished."""
     total: int
@@ -138,10 +138,10 @@ ProgressCallback = Callable[[SelectionProgress], object]
 
 
 class Tracker:
-    """Counts solves, from any thread, keeps what they gave as `keep` says, and tells the callback."""
+    """Thread-safe counter of solves; passes evaluations to `keep` and progress to the callback."""
 
     def __init__(
-        self, callback: ProgressCallback | None, total: int, keep: Callable[[Any], None] = lambda found: None
+        self, callback: ProgressCallback | None, total: int, keep: Callable[[Any], None] = lambda evaluation: None
     ) -> None:
         if callback is not None and not callable(callback):
             raise InputTypeError(
@@ -154,11 +154,11 @@ class Tracker:
         self._began = time.perf_counter()
         self._lock = threading.Lock()
 
-    def advance(self, stage: str, n_solves: int = 1, n_skipped: int = 0, found: Any = None) -> None:
-        """Count solves, after which so many others turned out not to be needed, or more of them than expected."""
+    def advance(self, stage: str, n_solves: int = 1, n_skipped: int = 0, evaluation: Any = None) -> None:
+        """Count `n_solves` finished solves; the total falls by `n_skipped`."""
         with self._lock:
-            if found is not None:
-                self._keep(found)
+            if evaluation is not None:
+                self._keep(evaluation)
             self._done += n_solves
             self._total = max(self._total - n_skipped, self._done)
             if self._callback is not None:

@@ -1,4 +1,4 @@
-"""How often each edge is found again in half of the samples."""
+"""Stability selection: frequency of each edge over random subsamples."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EdgeStability(Shown):
     Attributes
     ----------
     frequencies : list of K scipy.sparse.csc_array
-        Symmetric: share of the subsamples in which the pair was an edge of the class, 0 to 1, in class order.
+        Symmetric (p, p): fraction of the subsamples in which the pair is an edge of the class.
     class_names, variable_names : tuple of str
         As in the data.
     n_subsamples : int
@@ -55,7 +55,7 @@ class EdgeStability(Shown):
     n_failed : int
         Solves that stopped before their tolerance.
     fraction : float
-        Share of the samples of a class in a subsample.
+        Fraction of the samples of a class in a subsample.
     complementary_pairs : bool
         Whether subsamples come in pairs without a common sample.
 
@@ -85,14 +85,14 @@ class EdgeStability(Shown):
     complementary_pairs: bool
 
     def stable(self, threshold: float = 0.75) -> list[Any]:
-        """Edges found in at least a share `threshold` of the subsamples: K boolean csc_array."""
+        """Edges with a selection frequency of at least `threshold`: K boolean csc_array."""
         return [sparse.csc_array(matrix >= check_positive("threshold", threshold)) for matrix in self.frequencies]
 
     def _parts(self) -> list[Any]:
         upper = [sparse.triu(matrix, 1).data for matrix in self.frequencies]
         table: dict[str, Any] = {"class": list(self.class_names), "mean edges": self.mean_edges}
         for share in (50, 75, 90):
-            table[f">= {share} %"] = [int((found >= share / 100.0).sum()) for found in upper]
+            table[f">= {share} %"] = [int((frequency >= share / 100.0).sum()) for frequency in upper]
         return [
             f"Edges found again in a share of {self.n_subsamples} subsamples of {100.0 * self.fraction:g} % of the "
             "samples, by class:",
@@ -100,12 +100,12 @@ class EdgeStability(Shown):
         ]
 
     def error_bound(self, threshold: float = 0.75) -> FloatArray:
-        """Bound (K,) on the expected number of wrong edges among those found in a share `threshold` of the subsamples.
+        """Bound (K,) on the expected number of false edges among those with a frequency of at least `threshold`.
 
         It is ``q^2 / ((2 threshold - 1) p (p - 1) / 2)`` of Meinshausen and Bühlmann (2010), for subsamples of half the
-        samples. It holds if false edges are all equally likely to be selected and no likelier than by guessing. With
-        complementary pairs (Shah and Samworth, 2013) the same number bounds, without such assumptions, the edges
-        selected that have less than an average chance of it.
+        samples. It holds if the selection of false edges is exchangeable and not worse than random guessing. With
+        complementary pairs (Shah and Samworth, 2013) the same number bounds, without these assumptions, the selected
+        edges of low selection probability (below the average q / P).
         """
         if not 0.5 < check_positive("threshold", threshold) <= 1.0:
             raise InputError(
@@ -143,7 +143,7 @@ def edge_stability(
     penalize_diagonal: bool = False,
     **options: Any,
 ) -> EdgeStability:
-    """Share of random subsamples in which each edge is found.
+    """Fraction of random subsamples in which each edge is selected.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def edge_stability(
     n_subsamples : int, default 100
         Number of subsamples; rounded up to an even number for complementary pairs.
     fraction : float, default 0.5
-        Share of the samples of each class in a subsample, two samples at least.
+        Fraction of the samples of each class in a subsample, two samples at least.
     complementary_pairs : bool, default True
         Draw subsamples in pairs without a common sample; needs ``fraction <= 0.5``, and four samples in every class.
     random_state, n_jobs, callback, executor, scale, assume_centered, association, missing, constant, variables
@@ -183,34 +183,34 @@ def edge_stability(
     samples = data.require_samples("Edge stability")
     counter = EdgeCounter(samples.n_classes, samples.n_variables)
     settings = {**solve_options(options), "weights": weights, "penalize_diagonal": penalize_diagonal}
-    shared = Resamples(samples, data.preparation, (lambda1, lambda2), settings)
+    context = Resamples(samples, data.preparation, (lambda1, lambda2), settings)
 
-    def count(_: int, found: tuple[list[Any], bool]) -> bool:
-        counter.add(found[0])
-        return found[1]
+    def count(_: int, result: tuple[list[Any], bool]) -> bool:
+        counter.add(result[0])
+        return result[1]
 
-    crew = Crew.of(n_jobs, executor, settings)
+    workers = Crew.of(n_jobs, executor, settings)
     with quiet_solves():
-        converged = crew.map(_edges_of_part, parts, shared, Tracker(callback, len(parts)), count)
+        converged = workers.map(_edges_of_part, parts, context, Tracker(callback, len(parts)), count)
     warn_not_converged(converged.count(False), len(parts), "edge stability")
     upper = [counts / len(parts) for counts in counter.counts]
     return EdgeStability(
-        frequencies=[sparse.csc_array(share + share.T) for share in upper],
+        frequencies=[sparse.csc_array(frequency + frequency.T) for frequency in upper],
         class_names=samples.class_names,
         variable_names=samples.variable_names,
         n_subsamples=len(parts),
-        mean_edges=np.array([float(share.sum()) for share in upper]),
+        mean_edges=np.array([float(frequency.sum()) for frequency in upper]),
         n_failed=converged.count(False),
         fraction=float(fraction),
         complementary_pairs=complementary_pairs,
     )
 
 
-def _edges_of_part(part: Part, shared: Resamples, tell: Tell) -> tuple[list[Any], bool]:
-    """Edges of the network of one subsample, and whether its solve converged."""
-    source = prepared(shared.preparation.for_resamples(), shared.samples.take(part)).source
-    solution = solve(source, *shared.lambdas, **shared.options)
-    tell("subsamples")
+def _edges_of_part(part: Part, context: Resamples, progress: Tell) -> tuple[list[Any], bool]:
+    """Adjacency matrices (K) of one subsample, and whether its solve converged."""
+    source = prepared(context.preparation.for_resamples(), context.samples.take(part)).source
+    solution = solve(source, *context.lambdas, **context.options)
+    progress("subsamples")
     return [edges_of(Theta) for Theta in solution.precision], solution.status.converged
 
 

@@ -1,4 +1,4 @@
-"""Every input error is raised here, in one sentence that names what is wrong and what to do."""
+"""Validation of the input: errors state in one sentence what is wrong and what to do."""
 
 from jointglasso.errors import InputError, InputTypeError
 from jointglasso.validation.covariances import FULL_CHECK_SIZE, check_covariances, join_matrices, semidefinite

@@ -1,4 +1,4 @@
-"""Covariance matrices as they are given, and whether they have negative eigenvalues."""
+"""Validation of covariance matrices: shape, symmetry, positive semidefiniteness."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_covariances(
 ) -> tuple[list[FloatArray], tuple[str, ...], tuple[str, ...], IntArray | None]:
     """Check K covariance matrices: square, same size, finite, symmetric, positive semidefinite, names aligned.
 
-    The matrices with the variables in one order, the names of classes and variables, and the sample sizes.
+    Returns the matrices with aligned variables, the names of classes and variables, and the sample sizes.
     """
     single = hasattr(matrices, "toarray") or (isinstance(matrices, np.ndarray) and matrices.ndim == 2)
     named = split_classes(matrices, class_names, "covariance matrix", single)
@@ -46,7 +46,7 @@ def check_covariances(
 
 
 def _check_covariance(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
-    """Refuse a matrix that is not finite, symmetric and, as far as that is cheap to tell, positive semidefinite."""
+    """Refuse a matrix that is not finite, symmetric and (up to `FULL_CHECK_SIZE`) positive semidefinite."""
     from jointglasso.kernels.scan import first_asymmetry
 
     with np.errstate(invalid="ignore"):
@@ -92,20 +92,19 @@ def _check_sample_sizes(sample_sizes: Any, class_names: list[str]) -> IntArray |
 
 
 def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArray:
-    """Which symmetric matrices, laid flat one after another and sorted by size, have no eigenvalue below zero.
+    """Mask of the positive semidefinite ones among symmetric matrices in flat storage, sorted by size.
 
-    Judged on the scale of correlations, so that the units of the variables do not matter: variances are raised by a
-    part of themselves, which forgives rounding.
+    Scale invariant: variances are raised by a small fraction of themselves, as a tolerance for rounding.
     """
     from jointglasso.kernels.small_blocks import SMALL, semidefinite_blocks
 
     n_small = int(np.searchsorted(size, SMALL, side="right"))
-    big = [
+    large_matrices = [
         flat[first : first + b * b].reshape(b, b) for first, b in zip(offset[n_small:], size[n_small:], strict=False)
     ]
     small = semidefinite_blocks(flat, offset, size, n_small)
-    found = map_on_cores(_is_semidefinite, big, work=sum(matrix.size for matrix in big))
-    return np.concatenate([small, np.array(found, dtype=bool)])
+    large = map_on_cores(_is_semidefinite, large_matrices, work=sum(matrix.size for matrix in large_matrices))
+    return np.concatenate([small, np.array(large, dtype=bool)])
 
 
 def is_semidefinite(matrix: FloatArray) -> bool:
@@ -115,7 +114,7 @@ def is_semidefinite(matrix: FloatArray) -> bool:
 
 
 def _is_semidefinite(matrix: FloatArray) -> bool:
-    """For a matrix that may be big: with one copy of it, and in single precision if that can tell."""
+    """Positive semidefiniteness of a large matrix by Cholesky, in single precision first; needs one copy."""
     from jointglasso.kernels.small_blocks import FORGIVEN, FORGIVEN_EACH
 
     variance, b = np.diagonal(matrix), len(matrix)
@@ -124,24 +123,24 @@ def _is_semidefinite(matrix: FloatArray) -> bool:
         with np.errstate(over="ignore", under="ignore"):
             raised: Any = matrix.astype(kind)
             raised.flat[:: b + 1] = raised_variance
-        if factor_in_place(raised) and np.isfinite(np.diagonal(raised)).all():  # LAPACK does not mind infinities
+        if factor_in_place(raised) and np.isfinite(np.diagonal(raised)).all():  # LAPACK does not report infinities
             return True
         del raised
     return False
 
 
 def join_matrices(data: Any, class_names: Any, variables: str) -> tuple[dict[str, FloatArray], list[str], BoolArray]:
-    """Covariance matrices on the variables of all classes: the arrays, the names, and what (K, p) each class lacks.
+    """Covariance matrices on joined variables: arrays (p, p), names, and the mask (K, p) of absent variables.
 
-    There the diagonal is 1 and the rest zero.
+    Absent variables have variance 1 and covariances 0.
     """
     named = split_classes(data, class_names, "covariance matrix", False)
-    names, places = joined_variables({name: column_names(table) for name, table in named.items()}, variables)
+    names, indices = joined_variables({name: column_names(table) for name, table in named.items()}, variables)
     arrays = {}
-    for (name, table), place in zip(named.items(), places, strict=True):
+    for (name, table), index in zip(named.items(), indices, strict=True):
         array = as_float_matrix(table, f"The table of class {name!r}")
         array = reorder_rows(array, [str(word) for word in table.index], column_names(table) or [], name)
-        there, full = place >= 0, np.eye(len(names))
-        full[np.ix_(there, there)] = array[np.ix_(place[there], place[there])]
+        present, full = index >= 0, np.eye(len(names))
+        full[np.ix_(present, present)] = array[np.ix_(index[present], index[present])]
         arrays[name] = full
-    return arrays, names, np.array([place < 0 for place in places])
+    return arrays, names, np.array([index < 0 for index in indices])

@@ -1,4 +1,4 @@
-"""Errors about data that show only while a problem is set up or solved."""
+"""Errors about the data that are detected while a problem is set up or solved."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import count, listed
 from jointglasso.errors import InputError, argument
 
-#: Variances are to lie between this and its inverse, or be zero.
+#: Variances must lie between the inverse of this and this, or be zero.
 LARGEST_VARIANCE = 1e60
 
-#: Variances below this lose digits, because the squares behind them are rounded to multiples of the smallest number.
+#: Variances below this lose precision, because squares underflow to subnormal numbers.
 _SMALLEST_VARIANCE = float(np.finfo(float).tiny / np.finfo(float).eps)
 
 
 def require_sound_variance(
     variance: FloatArray, constant: BoolArray, class_name: str, variable_names: Sequence[str]
 ) -> None:
-    """Refuse samples so large that their squares overflow, or so small that they vanish though they vary."""
+    """Refuse samples whose squares overflow, or underflow although they vary."""
     for bad, fate in (
         (~np.isfinite(variance), "overflows"),
         (~constant & (variance < _SMALLEST_VARIANCE), "is too small to be computed"),
@@ -36,7 +36,7 @@ def require_sound_variance(
 
 
 def require_ordinary_variance(variance: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
-    """Refuse variances so large or small that products of a few of them overflow, or vanish without being zero."""
+    """Refuse variances so large or small that products of a few of them overflow or underflow."""
     ordinary = (variance <= LARGEST_VARIANCE) & ((variance >= 1.0 / LARGEST_VARIANCE) | (variance == 0))
     if not ordinary.all():
         first = int(np.flatnonzero(~ordinary)[0])
@@ -50,7 +50,7 @@ def require_ordinary_variance(variance: FloatArray, class_name: str, variable_na
 
 
 def require_varying(constant: BoolArray, class_name: str, variable_names: Sequence[str]) -> None:
-    """Refuse variables that are constant in a class where a correlation is wanted."""
+    """Refuse variables that are constant in a class, since they have no correlation."""
     if constant.any():
         names = [variable_names[i] for i in np.flatnonzero(constant).tolist()]
         dropped = argument("constant", "drop", words="drop them")
@@ -67,7 +67,7 @@ def require_varying(constant: BoolArray, class_name: str, variable_names: Sequen
 def require_bounded(
     diagonal: FloatArray, diagonal_penalty: float, class_name: str, variable_names: Sequence[str]
 ) -> None:
-    """Refuse a variable without variance where nothing keeps its precision finite."""
+    """Refuse zero variances with an unpenalised diagonal: the precision would be infinite."""
     if diagonal_penalty > 0:
         return
     flat = np.flatnonzero(diagonal <= 0)

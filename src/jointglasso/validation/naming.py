@@ -1,4 +1,4 @@
-"""Names of classes and variables: given, found in data frames, or made up; and variables aligned or joined by them."""
+"""Names of classes and variables (arguments, columns of data frames, or defaults), and alignment by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jointglasso.validation.options import check_choice
 
 
 def data_argument(what: str) -> str:
-    """What the public functions call their data: covariances S, samples X."""
+    """Argument name of the data in the public functions: S for covariances, X for samples."""
     return "S" if "covariance" in what else "X"
 
 
@@ -45,9 +45,9 @@ def split_classes(data: Any, class_names: Any, what: str, single: bool) -> dict[
     return dict(zip(distinct_class_names(names, len(parts)), parts, strict=True))
 
 
-def distinct_class_names(given: Any, n_classes: int) -> list[str]:
-    """One different name for each class."""
-    names = names_of_all("class_names", given, n_classes, "classes")
+def distinct_class_names(class_names: Any, n_classes: int) -> list[str]:
+    """Unique names of the classes."""
+    names = names_of_all("class_names", class_names, n_classes, "classes")
     require_whole_characters(names, "class")
     if len(set(names)) < len(names):
         raise InputError(
@@ -56,9 +56,9 @@ def distinct_class_names(given: Any, n_classes: int) -> list[str]:
     return names
 
 
-def names_of_all(parameter: str, given: Any, expected: int, what: str) -> list[str]:
-    """As many names as there are things to be named."""
-    names = word_list(parameter, given)
+def names_of_all(parameter: str, values: Any, expected: int, what: str) -> list[str]:
+    """List of names of the `expected` length."""
+    names = word_list(parameter, values)
     if len(names) != expected:
         raise InputError(
             f"{parameter} has {len(names)} names, but there are {expected} {what}: give one name each.", parameter
@@ -72,7 +72,7 @@ def _first_duplicate(names: Sequence[str]) -> str:
 
 
 def require_whole_characters(names: Sequence[str], what: str) -> None:
-    """Refuse names with half a character (a lone surrogate), which no file and no screen can show."""
+    """Refuse names with a lone surrogate, which cannot be encoded in UTF-8."""
     try:
         "".join(names).encode("utf-8")
     except UnicodeEncodeError:
@@ -84,15 +84,15 @@ def require_whole_characters(names: Sequence[str], what: str) -> None:
         ) from None
 
 
-def word_list(parameter: str, given: Any) -> list[str]:
-    """Names as a list of words; a single word is not a list of its letters."""
-    if isinstance(given, str) or not hasattr(given, "__iter__"):
-        raise InputTypeError(f"{parameter} must be a list of names, not {type(given).__name__} {given!r}.", parameter)
-    return [str(name) for name in given]
+def word_list(parameter: str, values: Any) -> list[str]:
+    """Names as a list of strings; a single string is refused."""
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise InputTypeError(f"{parameter} must be a list of names, not {type(values).__name__} {values!r}.", parameter)
+    return [str(name) for name in values]
 
 
 def column_names(data: Any) -> list[str] | None:
-    """Names of the columns of a pandas, polars or pyarrow table, None of anything else."""
+    """Column names of a pandas, polars or pyarrow table; None for other types."""
     columns = data.column_names if hasattr(data, "column_names") else getattr(data, "columns", None)
     return None if columns is None else [str(name) for name in columns]
 
@@ -127,7 +127,7 @@ def align_variables(
 
 
 def require_unique(names: list[str], where: str) -> list[str]:
-    """Return names of variables that are all different and can be written."""
+    """Return the names of the variables after checking that they are unique and encodable."""
     require_whole_characters(names, "variable")
     if len(set(names)) < len(names):
         raise InputError(
@@ -157,7 +157,7 @@ def reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_
     if index == columns:
         return array
     if set(index) != set(columns):
-        if index == [str(i) for i in range(len(index))]:  # rows without names of their own
+        if index == [str(i) for i in range(len(index))]:  # default index: unnamed rows
             return array
         raise InputError(
             f"The rows and columns of the covariance matrix of class {class_name!r} name different variables: "
@@ -169,9 +169,9 @@ def reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_
 
 
 def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tuple[str, ...]:
-    """Names of the variables: those given, of the columns, or made up."""
+    """Names of the variables: the argument, the column names, or defaults."""
     if variable_names is None:
-        return tuple(require_unique(reference, "X")) if reference is not None else _made_up(p)
+        return tuple(require_unique(reference, "X")) if reference is not None else _default_names(p)
     names = names_of_all("variable_names", variable_names, p, "variables")
     if reference is not None and names != reference:
         raise InputError(
@@ -182,22 +182,22 @@ def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tup
 
 
 @lru_cache(maxsize=8)
-def _made_up(p: int) -> tuple[str, ...]:
-    """Names of p variables without any; kept, since they take as long as a small solve."""
+def _default_names(p: int) -> tuple[str, ...]:
+    """Default names of p variables; cached, since making them takes as long as a small solve."""
     return tuple(f"x{i}" for i in range(p))
 
 
-#: What to do with variables that not all classes have: there are none; all; those of all classes.
+#: Treatment of variables that differ between classes: refuse, use all, use the common ones.
 VARIABLES = ("same", "union", "intersection")
 
 
 def joined_variables(columns: Mapping[str, Sequence[str] | None], variables: str) -> tuple[list[str], list[IntArray]]:
-    """Names of the variables of all classes, and for each class the column of each; -1 where it lacks one.
+    """Joined names of the variables, and for each class their column indices (-1 where absent).
 
-    "union": those of any class, in order of appearance; "intersection": those that all classes have.
+    "union": variables of any class, in order of appearance; "intersection": variables common to all classes.
     """
     check_choice("variables", variables, VARIABLES[1:])
-    given = []
+    by_class = []
     for name, words in columns.items():
         if words is None:
             raise InputError(
@@ -206,14 +206,14 @@ def joined_variables(columns: Mapping[str, Sequence[str] | None], variables: str
                 "variables",
                 class_name=name,
             )
-        given.append(require_unique([str(word) for word in words], f"class {name!r}"))
-    names = list(dict.fromkeys(word for words in given for word in words))
+        by_class.append(require_unique([str(word) for word in words], f"class {name!r}"))
+    names = list(dict.fromkeys(word for words in by_class for word in words))
     if variables == "intersection":
-        everywhere = set(names).intersection(*map(set, given))
+        everywhere = set(names).intersection(*map(set, by_class))
         names = [word for word in names if word in everywhere]
     if len(names) < 2:
         raise InputError(
             f"variables={variables!r} leaves {len(names)} of the variables: give classes that share some.", "variables"
         )
-    positions = [{word: at for at, word in enumerate(words)} for words in given]
+    positions = [{word: index for index, word in enumerate(words)} for words in by_class]
     return names, [np.array([position.get(word, -1) for word in names], dtype=np.int64) for position in positions]

@@ -1,4 +1,4 @@
-"""Single options: words, numbers, switches, weights of the classes and starting points."""
+"""Validation of single options: choices, numbers, booleans, class weights and warm starts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from jointglasso._threads import available_cores
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.errors import InputError, InputTypeError, argument
 
-#: Penalties may not be larger, weights lie between the second number and its inverse: products of them with variances
-#: stay far from where numbers overflow.
+#: Upper bounds of penalties and of class weights (and of the inverse weights): products with variances must not
+#: overflow.
 LARGEST_PENALTY, LARGEST_WEIGHT = 1e75, 1e15
 
 P = ParamSpec("P")
@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Refuse arguments under the names that they had once, with the new one in the sentence."""
+    """Refuse former argument names with an error that states the new name."""
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -40,13 +40,13 @@ def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wrap
 
 
-#: What became of the arguments ``correlation`` and ``isolate_constant``.
+#: Replacements of the former arguments ``correlation`` and ``isolate_constant``.
 NOW_SCALE = "scale='correlation' or scale='covariance'"
 NOW_CONSTANT = "constant='isolate' or constant='refuse'"
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
-    """Return `value` when it is one of `choices`; else say which are valid."""
+    """Return `value` if it is one of `choices`; else raise InputError with the list."""
     valid = list(choices)
     if isinstance(value, str) and value in valid:
         return value
@@ -96,7 +96,7 @@ def check_path(name: str, value: Any) -> Path | None:
 
 
 def check_switch(name: str, value: Any) -> bool:
-    """Return `value` when it is True or False; a word such as "no" would count as true."""
+    """Return a boolean `value`; other types are refused, since a string such as "no" is truthy."""
     if not isinstance(value, bool | np.bool_):
         raise InputTypeError(f"{name} must be True or False, not {value!r}.", parameter=name)
     return bool(value)
@@ -111,7 +111,7 @@ def check_callback(value: Any) -> Any:
 
 
 def check_warm_start(matrices: Any, n_classes: int, n_variables: int) -> list[Any]:
-    """Return K matrices to start from as a list when they have the right shape."""
+    """Return the K matrices of a warm start as a list, after a check of their shapes."""
     shape = (n_variables, n_variables)
     wanted = f"warm_start must be a Solution or hold {n_classes} matrices of shape {shape}, one per class"
     if not isinstance(matrices, Sequence | np.ndarray) or isinstance(matrices, str):
@@ -135,8 +135,8 @@ def check_count(name: str, value: Any, minimum: int = 1) -> int:
 def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArray | None) -> FloatArray:
     """Class weights w_k as an array (K,).
 
-    None or "equal" (ones), "sample_size" (n_k / sum n), "sqrt_sample_size" (sqrt(n_k / mean n), so that noise is
-    equally large in all classes), numbers, or a dict.
+    None or "equal" (ones), "sample_size" (n_k / sum n), "sqrt_sample_size" (sqrt(n_k / mean n), for equal
+    sampling noise in all classes), numbers, or a dict.
     """
     n_classes = len(class_names)
     if weights is None or (isinstance(weights, str) and weights == "equal"):
@@ -153,9 +153,9 @@ def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArr
         return np.sqrt(sizes / sizes.mean()) if weights == "sqrt_sample_size" else sizes / sizes.sum()
     if isinstance(weights, Mapping):
         if {str(name) for name in weights} != set(class_names):
-            given, known = sorted(map(str, weights)), sorted(class_names)
+            requested, known = sorted(map(str, weights)), sorted(class_names)
             raise InputError(
-                f"weights names the classes {given}, the data {known}: give one weight for each class.", "weights"
+                f"weights names the classes {requested}, the data {known}: give one weight for each class.", "weights"
             )
         by_name = {str(name): value for name, value in weights.items()}
         weights = [by_name[name] for name in class_names]

@@ -1,4 +1,4 @@
-"""Labels and values of samples as they are given; labels may be a column of the table, or an annotation."""
+"""Validation of samples and labels; labels can be a column of the table or an annotation."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from jointglasso.validation.naming import column_names, require_whole_characters
 
 
 def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
-    """Positions of the samples of each class, in order of appearance; of an ordered categorical, in its order."""
+    """Row indices by class, classes in order of appearance (of the categories for an ordered categorical)."""
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != n_samples:
         raise InputError(f"y has shape {labels.shape}, but X has {n_samples} samples: give one label per sample.", "y")
-    # Looked at one by one and as given: NumPy would turn a NaN among words into the word 'nan'.
-    given = y.tolist() if hasattr(y, "tolist") else list(y)
-    missing = [i for i, label in enumerate(given) if _is_missing(label)]
+    # Test the original values: NumPy would convert a NaN among strings to the string 'nan'.
+    values = y.tolist() if hasattr(y, "tolist") else list(y)
+    missing = [i for i, label in enumerate(values) if _is_missing(label)]
     if missing:
         raise InputError(f"The label of sample {missing[0]} is missing: name its class or leave the sample out.", "y")
-    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in given})
+    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in values})
     if "str" in kinds and len(kinds) > 1:
         raise InputTypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.", "y")
     try:
@@ -31,19 +31,19 @@ def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
     except TypeError:
         raise InputTypeError(f"The labels mix {' and '.join(kinds)}: give all labels one type.", "y") from None
     rows: dict[str, IntArray] = {
-        str(label): np.flatnonzero(labels == label) for label in _ranked(y, classes[np.argsort(first)])
+        str(label): np.flatnonzero(labels == label) for label in _class_order(y, classes[np.argsort(first)])
     }
     require_whole_characters(list(rows), "class")
     return rows
 
 
-def _ranked(y: Any, classes: Any) -> Any:
-    """The classes as they are, or in the order of the categories where `y` is an ordered categorical."""
+def _class_order(y: Any, classes: Any) -> Any:
+    """Classes in the order of the categories if `y` is an ordered categorical, else unchanged."""
     kind = getattr(y, "dtype", None)
     if kind is None or not getattr(kind, "ordered", False):
         return classes
-    there = set(classes.tolist())
-    return [label for label in kind.categories.tolist() if label in there]
+    present = set(classes.tolist())
+    return [label for label in kind.categories.tolist() if label in present]
 
 
 def _is_missing(label: Any) -> bool:
@@ -54,9 +54,9 @@ def _is_missing(label: Any) -> bool:
 
 
 def require_finite(X: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
-    """Refuse missing and infinite values, the first of them by name."""
+    """Refuse missing and infinite values; the error names the first one."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum()):  # one cheap pass; only a bad or overflowing table is looked at entry by entry
+        if np.isfinite(X.sum()):  # one cheap pass; entries are tested only if the sum is not finite
             return
     bad = np.argwhere(~np.isfinite(X))
     if len(bad):
@@ -70,20 +70,20 @@ def require_finite(X: FloatArray, class_name: str, variable_names: Sequence[str]
 
 
 def labelled(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return a table that can be read as numbers, and its labels.
+    """Return a numeric table and its labels.
 
-    `y` may be the name of a column of a data frame, or of an annotation of the cells of an AnnData object; the column
-    is then no variable. AnnData objects become data frames.
+    `y` can be the name of a column of a data frame, which is then removed from the variables, or of an annotation of
+    the cells of an AnnData object. AnnData objects become data frames.
     """
     if hasattr(X, "obs") and callable(getattr(X, "to_df", None)):
         labels = X.obs[_known(y, list(X.obs.columns), "obs of the AnnData object")] if isinstance(y, str) else y
         return X.to_df(), labels
     if isinstance(y, str):
-        X, y = _taken_apart(X, y)
+        X, y = _split_label_column(X, y)
     return X, y
 
 
-def _taken_apart(X: Any, name: str) -> tuple[Any, Any]:
+def _split_label_column(X: Any, name: str) -> tuple[Any, Any]:
     columns = column_names(X)
     if columns is None:
         raise InputTypeError(

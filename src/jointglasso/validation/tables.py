@@ -1,4 +1,4 @@
-"""Tables of numbers of any kind, made dense when they are read; those in files are sent as the place where they lie."""
+"""Numeric tables of any type, converted to dense arrays on reading; tables in files are pickled by reference."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.errors import InputError, InputTypeError
 from jointglasso.validation.naming import column_names, data_argument, require_unique
 
-#: Numbers of a file that are read at once.
+#: Entries of a file that are read at a time.
 _NUMBERS_AT_ONCE = 2_000_000
 
 
 class SampleRows:
-    """Some rows and columns of a table of samples, dense only once they are read.
+    """Lazy selection of rows and columns of a table of samples; dense after `read`.
 
-    The table may be an array, also one mapped from a file, a sparse matrix of SciPy, or whatever gives rows by slices
-    and knows its `shape` and `dtype`: datasets of h5py and zarr, those of an AnnData object that stays on disk, arrays
-    of Dask. What lies in a file is pickled as the place where it lies. Rows are given in increasing order; None is all
-    of them.
+    The table is an array (also memory-mapped), a SciPy sparse matrix, or any object with `shape`, `dtype` and row
+    slicing: datasets of h5py and zarr, a backed AnnData object, arrays of Dask. Tables in files are pickled by
+    reference. `rows` are in increasing order; None selects all.
     """
 
     def __init__(self, table: Any, rows: IntArray | None = None, columns: IntArray | None = None) -> None:
@@ -39,12 +38,12 @@ class SampleRows:
 
     @property
     def is_stored(self) -> bool:
-        """Whether another process can read the table where it lies."""
+        """Whether other processes can read the table from its file."""
         return is_stored(self._table)
 
     @staticmethod
     def can_read(data: Any) -> bool:
-        """Whether `data` is such a table; data frames are not."""
+        """Whether `data` is a supported table; data frames are not."""
         if hasattr(data, "columns") or not isinstance(getattr(data, "dtype", None), np.dtype):
             return False
         return len(getattr(data, "shape", ())) == 2
@@ -57,7 +56,7 @@ class SampleRows:
 
     @property
     def dtype(self) -> Any:
-        """Type of the numbers before they are read."""
+        """Data type of the underlying table."""
         return self._table.dtype
 
     def restricted(self, columns: IntArray) -> SampleRows:
@@ -65,7 +64,7 @@ class SampleRows:
         return SampleRows(self._table, self._rows, columns)
 
     def read(self) -> FloatArray:
-        """Return the numbers as a dense array, NaN where they are masked."""
+        """Return a dense float64 array, NaN where masked."""
         if isinstance(self._table, np.ndarray):
             part = self._table if self._rows is None else self._table[self._rows]
             return _unmasked(part if self._columns is None else part[:, self._columns])
@@ -75,33 +74,33 @@ class SampleRows:
         return self._read_in_pieces()
 
     def _read_in_pieces(self) -> FloatArray:
-        """Read slices and keep the rows wanted: files give single rows far more slowly than a stretch of them."""
+        """Read contiguous slices and select the rows: reading single rows from a file is far slower."""
         n, p = (int(size) for size in self._table.shape)
         rows = np.arange(n) if self._rows is None else self._rows
         result = np.empty(self.shape)
         step = max(1, _NUMBERS_AT_ONCE // max(1, p))
-        at = 0
-        while at < len(rows):
-            first = int(rows[at])
+        position = 0
+        while position < len(rows):
+            first = int(rows[position])
             end = int(np.searchsorted(rows, first + step))
             piece = self._table[first : int(rows[end - 1]) + 1]
-            result[at:end] = self._dense(piece[rows[at:end] - first])
-            at = end
+            result[position:end] = self._dense(piece[rows[position:end] - first])
+            position = end
         return result
 
     def _dense(self, part: Any) -> FloatArray:
         if self._columns is not None:
             part = part[:, self._columns]
         if hasattr(part, "toarray"):
-            # In rows, as other tables are: sums then run in the same order, to the last bit.
+            # C order, as for other tables, so that sums are bit-identical.
             return np.asarray(part.astype(np.float64).toarray(order="C"))
         return np.asarray(part, dtype=np.float64)
 
 
 def with_rows(table: Any) -> Any:
-    """Return a table that gives rows: sparse formats that cannot, such as coordinates, become one that can.
+    """Return a table with row indexing: other sparse formats, such as COO, are converted to CSR.
 
-    A sparse file sorted by columns gives rows only by being read as a whole, so it comes into memory, sparse as it is.
+    A backed CSC dataset has no efficient row access and is read into memory, still sparse.
     """
     if hasattr(table, "toarray"):
         return table if table.format in ("csr", "csc") else table.tocsr()
@@ -111,7 +110,7 @@ def with_rows(table: Any) -> Any:
 
 
 def deferred(data: Any, what: str) -> SampleRows | FloatArray:
-    """Check what can be checked without reading; data frames and lists become arrays at once."""
+    """Validate type and shape without reading; data frames and lists are converted to arrays."""
     if not SampleRows.can_read(data) and not isinstance(data, SampleRows):
         return as_float_matrix(data, what)
     rows = data if isinstance(data, SampleRows) else SampleRows(data)
@@ -121,7 +120,7 @@ def deferred(data: Any, what: str) -> SampleRows | FloatArray:
 
 
 def read_matrix(data: SampleRows | FloatArray, what: str) -> FloatArray:
-    """Return the numbers of a deferred table."""
+    """Return the array of a deferred table."""
     if isinstance(data, np.ndarray):
         return data
     if data.dtype.kind in "biuf":
@@ -151,9 +150,9 @@ def as_float_matrix(data: Any, what: str) -> FloatArray:
 
 
 def readable_table(data: Any) -> Any:
-    """Return a table that scikit-learn reads as it is meant: no dates, columns told apart, NaN where masked.
+    """Return a table for scikit-learn: without dates, with unique columns, NaN where masked.
 
-    It refuses complex numbers and words itself.
+    Complex numbers and text are refused by scikit-learn.
     """
     _refuse_types(data, "X", ("date", "time", "duration", "period"))
     columns = column_names(data)
@@ -163,12 +162,12 @@ def readable_table(data: Any) -> Any:
 
 
 def require_real(data: Any, what: str) -> None:
-    """Refuse complex numbers, dates and spans of time, which would become numbers without a word."""
+    """Refuse complex numbers, dates and durations, which would be converted silently."""
     _refuse_types(data, what, ("complex", "date", "time", "duration", "period"))
 
 
 def _refuse_types(data: Any, what: str, beginnings: tuple[str, ...]) -> None:
-    """Refuse columns whose type, as NumPy, pandas, polars or pyarrow call it, begins like this."""
+    """Refuse columns whose type name (NumPy, pandas, polars or pyarrow) starts with one of `beginnings`."""
     columns = column_names(data)
     if columns is None:
         types = [data.dtype if hasattr(data, "dtype") else np.asarray(data).dtype]
@@ -178,9 +177,9 @@ def _refuse_types(data: Any, what: str, beginnings: tuple[str, ...]) -> None:
         kind = str(dtype).lower()
         if kind.startswith(beginnings):
             where = what if columns is None else _in_column(columns[number], what)
-            found = "complex numbers" if kind.startswith("complex") else "dates or times"
+            content = "complex numbers" if kind.startswith("complex") else "dates or times"
             raise InputTypeError(
-                f"{where} holds {found}: it must be a table of real numbers, leave out what is none.",
+                f"{where} holds {content}: it must be a table of real numbers, leave out what is none.",
                 data_argument(what),
             )
 
@@ -203,7 +202,7 @@ def _require_variables(shape: tuple[int, ...], what: str) -> None:
 
 
 def _first_wordy_column(data: Any) -> str | None:
-    """Name of the first column of a data frame that does not hold numbers."""
+    """Name of the first non-numeric column of a data frame."""
     for name in getattr(data, "columns", ()):
         try:
             data[name].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -213,9 +212,9 @@ def _first_wordy_column(data: Any) -> str | None:
 
 
 def place_of(table: Any) -> tuple[Any, ...] | None:
-    """Where a whole mapped array or a dataset of h5py lies on disk; None for tables that must travel themselves.
+    """File reference of a complete memory-mapped array or an h5py dataset; None for tables pickled by value.
 
-    Arrays of zarr know how to travel without their numbers, so they are none of our business.
+    Arrays of zarr implement pickling by reference themselves.
     """
     base: Any = getattr(table, "base", None)
     if isinstance(table, np.memmap) and isinstance(base, mmap.mmap) and table.filename is not None:
@@ -229,23 +228,23 @@ def place_of(table: Any) -> tuple[Any, ...] | None:
 
 
 def is_stored(table: Any) -> bool:
-    """Whether another process can read a table where it lies."""
+    """Whether other processes can read a table from its file."""
     return place_of(table) is not None or type(table).__module__.partition(".")[0] == "zarr"
 
 
 def open_place(place: tuple[Any, ...]) -> Any:
-    """The table at a place, in the process that it was sent to."""
+    """Open the table of a file reference in the receiving process."""
     kind, path, size, where = place
     try:
-        found = os.path.getsize(path)
+        actual_size = os.path.getsize(path)
     except OSError as error:
         raise FileNotFoundError(
             f"A worker cannot read the samples at {path} ({error.strerror}): put them on storage that every worker "
             "sees under the same path, or read them into memory before."
         ) from None
-    if found != size:
+    if actual_size != size:
         raise InputError(
-            f"A worker finds another file of samples at {path}: {found} bytes instead of {size}.", "samples"
+            f"A worker finds another file of samples at {path}: {actual_size} bytes instead of {size}.", "samples"
         )
     if kind == "mapped":
         dtype, offset, shape, order = where
