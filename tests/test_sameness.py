@@ -172,7 +172,7 @@ def test_the_figure_has_a_row_for_each_pattern(shown, tmp_path):
 def test_networks_are_coloured_by_what_changes(shown):
     figure = plots.plot_networks(shown, colour="same")
     words = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
-    assert {"one value in all classes", "value changes", "value changes, not proved"} <= words
+    assert {"one value in all classes", "value changes", "value changes, not certified"} <= words
 
 
 def test_the_report_tells_clusters_and_patterns(shown):

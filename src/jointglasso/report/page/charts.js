@@ -91,7 +91,7 @@ function heatChart({ label, names, cells }) {
     }
   }
   parts.push(draw("rect", { x: margin, y: margin, width: cell * names.length, height: cell * names.length }, [], { fill: "none", stroke: "var(--pale)" }));
-  parts.push(drawText(`${label}: edges found, the darker the smaller q`, size / 2, height - 12, "middle", 11));
+  parts.push(drawText(`${label}: significant edges, the darker the smaller q`, size / 2, height - 12, "middle", 11));
   return chartFrame(`Matrix of q-values, ${label}`, size + 10, height, parts);
 }
 
