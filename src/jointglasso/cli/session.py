@@ -158,7 +158,7 @@ class Command(click.Command):
         typed = ctx.meta["jointglasso.typed"]
         ctx.obj = Session(as_json=as_json, quiet=quiet, command_line=typed, arguments=ctx.params)
         try:
-            with spelt(options_of(self)), _warnings_as_notes(), _termination_as_interrupt():
+            with spelt(options_of(self)), _warnings_as_notes(), _asked_to_end_like_interrupted():
                 code = super().invoke(ctx) or OK
         except click.UsageError as error:
             if as_json:
@@ -207,7 +207,7 @@ def _answer_error(text: str, code: int, error: BaseException | None = None) -> N
 
 
 @contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
+def _asked_to_end_like_interrupted() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like SIGINT (Ctrl-C), so that checkpoints and partial results are written.
 
     Ignored signals stay ignored, as after nohup. Where SIGINT is ignored, as in a background job of a script, SIGTERM
