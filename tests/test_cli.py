@@ -211,7 +211,13 @@ def test_select_by_every_criterion(table, criterion):
 
 def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
     shown = invoke("screen", table, "--label", "state", *PENALTIES, "--plot", tmp_path / "curve.png").stdout
-    for words in ("hybrid", "Blocks as the penalties decrease", "No edge is left from", "pure noise", "The solve there"):
+    for words in (
+        "hybrid",
+        "Blocks as the penalties decrease",
+        "No edge is left from",
+        "pure noise",
+        "The solve there",
+    ):
         assert words in shown
     assert (tmp_path / "curve.png").stat().st_size > 1000
     found = answer("screen", table, "--label", "state", *PENALTIES)

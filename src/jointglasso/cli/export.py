@@ -110,8 +110,8 @@ def _selection(folder: Path, solution: Solution) -> SavedSelection:
     records = pd.read_csv(folder / "selection.csv", float_precision="round_trip").to_dict("list")
     chosen = float(solution.parameters["lambda1"]), float(solution.parameters["lambda2"])
     tried = list(zip(records["lambda1"], records["lambda2"], strict=True))
-    words = folder / "selection.txt"
-    text = words.read_text(encoding="utf-8") if words.is_file() else ""
+    explanation = folder / "selection.txt"
+    text = explanation.read_text(encoding="utf-8") if explanation.is_file() else ""
     return SavedSelection(records, tried.index(chosen) if chosen in tried else None, text, *chosen)
 
 

@@ -144,9 +144,9 @@ score_options = together(
 )
 
 
-def split(words: Sequence[str]) -> list[str]:
+def split(values: Sequence[str]) -> list[str]:
     """Values of an option that is repeated or holds a comma-separated list."""
-    return [word.strip() for text in words for word in text.split(",") if word.strip()]
+    return [word.strip() for text in values for word in text.split(",") if word.strip()]
 
 
 def numbers(option: str, text: str) -> list[float]:

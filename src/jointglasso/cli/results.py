@@ -127,10 +127,10 @@ def write_table(path: Path, table: Any) -> None:
     atomic_text(path, text.getvalue())
 
 
-def write_explanation(folder: Path, session: Session, said: Sequence[str], what: Mapping[str, str]) -> None:
-    """Write README.txt: a summary, descriptions (`what`) of the files present, and the command."""
-    files = [f"  {name:<24}{words}" for name, words in what.items() if (folder / name).exists()]
-    text = [*said, "", "Files:", *files, "", f"Made by: {session.command_line}", ""]
+def write_explanation(folder: Path, session: Session, lines: Sequence[str], descriptions: Mapping[str, str]) -> None:
+    """Write README.txt: a summary, descriptions (`descriptions`) of the files present, and the command."""
+    files = [f"  {name:<24}{description}" for name, description in descriptions.items() if (folder / name).exists()]
+    text = [*lines, "", "Files:", *files, "", f"Made by: {session.command_line}", ""]
     atomic_text(folder / "README.txt", "\n".join(text))
 
 

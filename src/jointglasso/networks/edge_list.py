@@ -157,10 +157,10 @@ def upper_entries(Theta: Any) -> tuple[IntArray, IntArray, FloatArray, FloatArra
     return rows, columns, value, 0.0 - value * scale[rows] * scale[columns]
 
 
-def as_objects(words: tuple[str, ...]) -> Any:
+def as_objects(strings: tuple[str, ...]) -> Any:
     """Strings as an object array, so that indexing copies references only."""
-    out = np.empty(len(words), dtype=object)
-    out[:] = words
+    out = np.empty(len(strings), dtype=object)
+    out[:] = strings
     return out
 
 

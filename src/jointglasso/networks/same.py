@@ -32,8 +32,8 @@ def same_columns(networks: JointNetworks) -> dict[str, Any]:
         return {}
     members, certified = _cluster_members(networks)
     patterns, which = np.unique(members, axis=0, return_inverse=True)
-    words = as_objects(tuple(", ".join(compress(networks.class_names, row)) for row in patterns))
-    return {"same_in": words[which.ravel()], "same_certified": certified}
+    class_lists = as_objects(tuple(", ".join(compress(networks.class_names, row)) for row in patterns))
+    return {"same_in": class_lists[which.ravel()], "same_certified": certified}
 
 
 def _cluster_members(networks: JointNetworks) -> tuple[BoolArray, BoolArray]:

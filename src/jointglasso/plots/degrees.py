@@ -129,14 +129,14 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: str | os.Pa
     figure = new_figure(9.0, 1.6 + 0.2 * max(6, len(chosen)))
     panels = figure.subplots(1, len(MEASURES), sharey=True)
     height = np.arange(len(chosen))[::-1]
-    for ax, (name, words) in zip(panels, MEASURES.items(), strict=True):
+    for ax, (name, label) in zip(panels, MEASURES.items(), strict=True):
         for k, class_name in enumerate(networks.class_names):
             colour, marker = class_style(k, networks.n_classes)
             ax.plot(
                 values[name][chosen, k], height, color=colour, marker=marker, markersize=3.5, linewidth=0.9,
                 label=plain(class_name),
             )  # fmt: skip
-        ax.set_xlabel(words, fontsize=9)
+        ax.set_xlabel(label, fontsize=9)
         ax.grid(axis="y", color="#EEEEEE", linewidth=0.6)
         tidy(ax)
     panels[0].set_yticks(height, [plain(networks.variable_names[i]) for i in chosen], fontsize=7)

@@ -70,15 +70,15 @@ def _draw_steps(ax: Any, networks: JointNetworks, place: Any) -> None:
     steps = networks.steps()
     width = np.diff(place)
     middle = place[:-1] + width / 2
-    words = "pairs that change"
+    label = "pairs that change"
     if "changed" in steps:
         ax.bar(middle, steps["changed"], width=0.7 * width, color=BLUE, alpha=0.3, label="not certified")
         ax.bar(middle, steps["certified"], width=0.7 * width, color=BLUE, label="certified")
         ax.legend(frameon=False, fontsize=8)
     else:
-        words = "edges that appear or vanish"
+        label = "edges that appear or vanish"
         ax.bar(middle, steps["appeared"] + steps["vanished"], width=0.7 * width, color=BLUE)
-    ax.set_ylabel(words, fontsize=8)
+    ax.set_ylabel(label, fontsize=8)
     tidy(ax)
 
 

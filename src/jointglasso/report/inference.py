@@ -43,12 +43,12 @@ def inference_cards(result: Inference | None) -> list[Card]:
     ]
     if result.n_classes > 1:
         differences = result.differences(fdr=RATE)
-        words = [_counted(differences, "differences between two classes", "differences.csv")]
+        summary = [_counted(differences, "differences between two classes", "differences.csv")]
         cards.append(
             {
                 "id": "tests",
                 "title": "Differences with intervals",
-                "paragraphs": words,
+                "paragraphs": summary,
                 "charts": _volcanoes(result),
                 "table": _cells(differences),
             }
@@ -67,7 +67,7 @@ def bootstrap_cards(bootstrap: NetworkBootstrap | None) -> list[Card]:
         {"name": name, "values": [[*numbers.loc[(k, name)].tolist(), True] for k in bootstrap.class_names]}
         for name in mean[mean > 0].index[:MAX_INTERVALS]
     ]
-    words = "sum of the absolute partial correlations of a variable's edges, 95 % bootstrap interval"
+    label = "sum of the absolute partial correlations of a variable's edges, 95 % bootstrap interval"
     return [
         {
             "id": "bootstrap",
@@ -76,7 +76,7 @@ def bootstrap_cards(bootstrap: NetworkBootstrap | None) -> list[Card]:
                 f"{bootstrap.n_resamples:,} bootstrap resamples; rank is the mean over them, 1 being the most central "
                 "variable of its class. The set of edges is that estimated from the data."
             ],
-            "charts": [{"kind": "forest", "classes": list(bootstrap.class_names), "words": words, "pairs": pairs}],
+            "charts": [{"kind": "forest", "classes": list(bootstrap.class_names), "words": label, "pairs": pairs}],
             "table": _cells(table[table.strength > 0]),
         }
     ]
@@ -115,8 +115,8 @@ def _forest(result: Inference) -> list[dict[str, Any]]:
         }
         for n, (i, j) in enumerate(zip(*ends, strict=True))
     ]
-    words = "partial correlation, 95 % interval; filled: significant at the false discovery rate"
-    return [{"kind": "forest", "classes": list(result.class_names), "words": words, "pairs": pairs}]
+    label = "partial correlation, 95 % interval; filled: significant at the false discovery rate"
+    return [{"kind": "forest", "classes": list(result.class_names), "words": label, "pairs": pairs}]
 
 
 def _matrices(result: Inference) -> list[dict[str, Any]]:

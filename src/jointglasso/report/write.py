@@ -107,9 +107,9 @@ def _check_arguments(solution: Any, networks: Any, parameters: Any, texts: Any) 
         "parameters": (parameters, Mapping | None, "a mapping of names to values"),
         "texts": (texts, Mapping | None, "a mapping of variables to words"),
     }
-    for name, (value, kind, words) in expected.items():
+    for name, (value, kind, expectation) in expected.items():
         if not isinstance(value, kind):
-            raise InputTypeError(f"{name} must be {words}, not {type(value).__name__}.", name)
+            raise InputTypeError(f"{name} must be {expectation}, not {type(value).__name__}.", name)
 
 
 def fill_page(payload: Mapping[str, Any]) -> str:
