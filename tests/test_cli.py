@@ -211,7 +211,13 @@ def test_select_by_every_criterion(table, criterion):
 
 def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
     shown = invoke("screen", table, "--label", "state", *PENALTIES, "--plot", tmp_path / "curve.png").stdout
-    for words in ("hybrid", "Blocks as the penalties fall", "No edge is left from", "noise alone", "The solve there"):
+    for words in (
+        "hybrid",
+        "Blocks as the penalties decrease",
+        "No edge is left from",
+        "pure noise",
+        "The solve there",
+    ):
         assert words in shown
     assert (tmp_path / "curve.png").stat().st_size > 1000
     found = answer("screen", table, "--label", "state", *PENALTIES)
@@ -368,8 +374,8 @@ def test_prove_decides_every_edge(table, tmp_path):
     before = answer(*loose, tmp_path / "loose")
     after = answer(*loose, tmp_path / "proved", "--prove")
     assert before["edges_undecided"] > 0 == after["edges_undecided"]
-    assert payload_of(tmp_path / "proved" / "report.html")["verdict"]["text"].startswith("Proved: exactly")
-    assert "edges proved" in payload_of(tmp_path / "loose" / "report.html")["verdict"]["text"]
+    assert payload_of(tmp_path / "proved" / "report.html")["verdict"]["text"].startswith("Certified: exactly")
+    assert "edges certified" in payload_of(tmp_path / "loose" / "report.html")["verdict"]["text"]
 
 
 # From a file to a table
@@ -456,7 +462,7 @@ def test_answers_to_questions_are_told_from_counts(tmp_path):
     path = tmp_path / "items.csv"
     lines = ["q1,q2,q3,age", *(",".join(map(str, [*row, 20 + 2 * i])) for i, row in enumerate(answers.tolist()))]
     path.write_text("\n".join(lines) + "\n")
-    with pytest.warns(UserWarning, match="as answers to questions do: --association mixed"):
+    with pytest.warns(UserWarning, match="as ordinal answers do: --association mixed"):
         screened(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

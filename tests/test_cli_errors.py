@@ -168,7 +168,7 @@ def test_an_interrupt_writes_nothing_and_exits_with_3(good, tmp_path, monkeypatc
     options = ("--label", "state", *FIT, "--checkpoint", tmp_path / "work", "--out", tmp_path / "o")
     result = invoke("fit", good, *options, "--json")
     assert result.exit_code == 3 and json.loads(result.stdout)["exit_code"] == 3
-    assert "no result was written" in result.stderr and "goes on from" in result.stderr
+    assert "no result was written" in result.stderr and "resumes from" in result.stderr
     assert not (tmp_path / "o").exists()
 
 
@@ -184,7 +184,7 @@ def test_an_interrupted_choice_is_made_among_the_points_that_are_done(good, tmp_
     options = ("--label", "state", "--checkpoint", tmp_path / "work", "--out", tmp_path / "o", "--json")
     result = invoke(command, good, *options)
     assert result.exit_code == 3
-    assert "among the points that were done" in result.stderr
+    assert "among the grid points solved so far" in result.stderr
     assert "Interrupted after 4 points" in json.loads(result.stdout)["explanation"]
     assert (tmp_path / "o" / "parameters.json").exists()
     monkeypatch.setattr(Tracker, "advance", advance)

@@ -98,7 +98,7 @@ def test_the_command_line_ties_classes(tmp_path):
     [
         (("--penalty", "graph"), "class"),
         (("--penalty", "chain", "--order", "t0,t1"), "leaves out 't2'"),
-        (("--penalty", "graph", "--class-graph", "t0-t9"), "no edge between two of the classes"),
+        (("--penalty", "graph", "--class-graph", "t0-t9"), "not an edge between two of the classes"),
         (("--penalty", "chain", "--order", "t0,t1,t2", "--class-graph", "t0-t1"), "give one of them"),
     ],
 )

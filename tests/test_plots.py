@@ -368,7 +368,7 @@ def test_pictures_are_saved_by_ending(small, tmp_path, ending, magic):
 
 
 def test_unknown_endings_and_folders_are_named(small, tmp_path):
-    with pytest.raises(ValueError, match=r"has the ending '.doc', which is no picture format: use .png"):
+    with pytest.raises(ValueError, match=r"has the ending '.doc', which is not a figure format: use .png"):
         jgl.plots.plot_degrees(small, path=tmp_path / "picture.doc")
     with pytest.raises(OSError, match="no folder"):
         jgl.plots.plot_degrees(small, path=tmp_path / "missing" / "picture.png")

@@ -196,10 +196,10 @@ def test_kinds_and_sign_changes_are_those_of_the_networks(proteins):
 def test_certificate_is_told_in_numbers_and_words(proteins):
     certificate, facts = proteins.solution.certificate, facts_of(proteins.page, "proof")
     assert facts["Converged"]["value"] == "yes"
-    assert f"{certificate.gap:.2g}" in facts["Gap"]["value"]
+    assert f"{certificate.gap:.2g}" in facts["Duality gap"]["value"]
     assert facts["Objective"]["value"] == f"{certificate.objective:.10g}"
-    assert facts["Edges proved"]["value"] == f"{certificate.edges_present:,} of {sum(proteins.solution.n_edges):,}"
-    assert facts["Open"]["value"] == f"{certificate.edges_undetermined:,}"
+    assert facts["Edges certified"]["value"] == f"{certificate.edges_present:,} of {sum(proteins.solution.n_edges):,}"
+    assert facts["Undecided"]["value"] == f"{certificate.edges_undetermined:,}"
     assert proteins.page.data["verdict"]["good"]
 
 
@@ -211,7 +211,7 @@ def test_a_solve_that_did_not_converge_says_so_and_what_to_do(tmp_path):
         "value": "no",
         "note": "Stopped after 3 iterations. Raise max_iter.",
     }
-    assert page.data["verdict"] == {"good": False, "text": "Not converged: see the proof"}
+    assert page.data["verdict"] == {"good": False, "text": "Not converged: see the certificate"}
     assert page.data["title"] == "Network of only"
 
 
@@ -387,4 +387,4 @@ def test_infinite_gap_is_told_in_words(tmp_path):
     solution = made_solution([ring(4, 0.2)], "A", "abcd", converged=False)
     object.__setattr__(solution.certificate, "gap", float("inf"))
     page = read_report(jgl.write_report(tmp_path / "r.html", solution))
-    assert "inf" in facts_of(page, "proof")["Gap"]["value"]
+    assert "inf" in facts_of(page, "proof")["Duality gap"]["value"]

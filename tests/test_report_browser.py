@@ -175,7 +175,7 @@ def test_the_difference_of_two_classes_is_drawn(page, networks):
 
 def test_facts_are_on_the_page(page):
     text = page.find("#facts").text
-    for words in ("How sure is this result?", "Gap", "Edges proved", "Parameters and run", "Screening"):
+    for words in ("Certificate of optimality", "Duality gap", "Edges certified", "Parameters and run", "Screening"):
         assert words in text
     assert page.texts("#verdict")[0].startswith("Proved optimal to")
 
@@ -543,7 +543,7 @@ def test_proved_edges_and_parameters_come_from_the_solution(open_report):
     seen = {title: rows for title, rows in page.run(SWEEP) if " – " in title}
     marks = {title: rows[0][-1] for title, rows in seen.items()}
     assert marks.pop("a – b") == ""
-    assert len(marks) >= 3 and set(marks.values()) == {"proved"}
+    assert len(marks) >= 3 and set(marks.values()) == {"certified"}
     assert "1e-06" in page.find("#parameters").text
 
 

@@ -122,7 +122,7 @@ def test_patterns_tell_what_stays_and_what_changes(shown):
     assert table["changes"].tolist() == [False, True, True]
     assert table["certified"].tolist() == [True, True, False]
     assert summary_of_sameness(shown).startswith(
-        "1 of 3 joined pairs have one value in all classes (1 proved), 2 change (1 proved); most often:"
+        "1 of 3 joined pairs have one value in all classes (1 certified), 2 change (1 certified); most often:"
     )
 
 
@@ -172,7 +172,7 @@ def test_the_figure_has_a_row_for_each_pattern(shown, tmp_path):
 def test_networks_are_coloured_by_what_changes(shown):
     figure = plots.plot_networks(shown, colour="same")
     words = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
-    assert {"one value in all classes", "value changes", "value changes, not proved"} <= words
+    assert {"one value in all classes", "value changes", "value changes, not certified"} <= words
 
 
 def test_the_report_tells_clusters_and_patterns(shown):

@@ -1,6 +1,7 @@
-"""The command line: a thin front of the library.
+"""Command-line interface of the library.
 
-One module for each command or two; `session` is what they have in common, and `folder` how results get to the disk.
+One module for each command or two. `session` holds the shared behaviour (JSON output, exit codes, errors), `folder` the
+atomic writing of result folders.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jointglasso.cli.session import EXIT_CODES
 
 
 class _InOrder(click.Group):
-    """Lists its commands in the order in which one would use them."""
+    """A group that lists its commands in the order of use, not of the alphabet."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -38,12 +39,12 @@ class _InOrder(click.Group):
 
 @click.group(
     cls=_InOrder,
-    epilog=f"{EXIT_CODES} Every command knows --help, and --json for one JSON object on the standard output.",
+    epilog=f"{EXIT_CODES} Every command has --help, and --json for one JSON object on the standard output.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="jointglasso")
 def main() -> None:
-    """Exact joint graphical lasso: several related networks, with a proof of optimality.
+    """Exact joint graphical lasso: several related networks, with a certificate of optimality.
 
     \b
     Example:

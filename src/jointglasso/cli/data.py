@@ -1,4 +1,4 @@
-"""From data arguments to samples and covariances."""
+"""Read the data arguments of a command into samples and covariances."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from jointglasso.covariance.classes import Samples
     from jointglasso.io import LabelledTable
 
-#: Options that `jointglasso.io.read_table` takes as they are.
+#: Options that are passed to `jointglasso.io.read_table` unchanged.
 _READING = (
     "label", "labels", "time", "samples_in", "sheet", "delimiter", "layer", "decimal", "thousands", "encoding",
     "unmatched", "format", "header",
 )  # fmt: skip
 
-#: Of more classes than this only the first are named.
+#: Number of classes that are named; of more, only the first.
 NAMED = 8
 
 
 @dataclass(frozen=True)
 class Data:
-    """What was read, and how the covariances come from it."""
+    """Samples read from the files, and their covariance source."""
 
     samples: Samples
     source: CovarianceSource
     preparation: dict[str, Any]
-    """Keyword arguments by which `select` and `edge_stability` compute the same covariances."""
+    """Keyword arguments with which `select` and `edge_stability` compute the same covariances."""
     origin: str
     facts: dict[str, Any]
-    """What names the data in parameters.json."""
+    """Identification of the data in parameters.json."""
     notes: tuple[str, ...] = ()
-    """What a reader must know of the correlations."""
+    """Remarks on how the correlations were computed."""
 
     def describe(self) -> str:
-        """Say what was read."""
+        """Summary of the data: source, number of samples, variables and classes."""
         from jointglasso._wording import count
         from jointglasso.covariance.classes import ONE_CLASS
 
@@ -50,36 +50,38 @@ class Data:
         named = [f"{name} ({size:,})" for name, size in sizes.items()]
         more = f" and {len(named) - NAMED + 1} more" if len(named) > NAMED else ""
         classes = ", ".join(named[: NAMED - 1] if more else named) + more
-        total = count(round(self.samples.share * sum(sizes.values())), "sample")  # each once, windows may overlap
-        alone = self.samples.class_names == (ONE_CLASS,)
-        told = ", one class (no label)." if alone else f" in {count(len(sizes), 'class')}: {classes}."
-        text = f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}{told}"
+        total = count(
+            round(self.samples.share * sum(sizes.values())), "sample"
+        )  # each sample once; windows may overlap
+        unlabelled = self.samples.class_names == (ONE_CLASS,)
+        class_text = ", one class (no label)." if unlabelled else f" in {count(len(sizes), 'class')}: {classes}."
+        text = f"{self.origin}\n{total} of {count(self.samples.n_variables, 'variable')}{class_text}"
         return " ".join([text, *self.notes])
 
 
 def read_data(options: dict[str, Any]) -> Data:
-    """Read the file and compute what the options ask for."""
+    """Read the file and compute the covariances that the options ask for."""
     table, preparation = read_labelled(options)
     return prepare(table, preparation, options["file"], class_order(table, options))
 
 
 def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any]]:
-    """Read the file, and how covariances are to be computed from it."""
+    """Table of the samples, and the keyword arguments for computing covariances from it."""
     from jointglasso.io import read_table
 
     check_time(options)
     files: tuple[Path, ...] = options["file"]
-    beside = None
+    covariate_columns = None
     if len(files) > 1:
-        given = {**_reading(options), "subset": _conditions(options["subset"]) or None}
-        tables = {file: read_table(file, **given) for file in files}
+        arguments = {**_reading(options), "subset": _conditions(options["subset"]) or None}
+        tables = {file: read_table(file, **arguments) for file in files}
         table = one_class_each(tables, union=options["variables"] == "union")
         if options["classes"]:
             table = table.select(classes=split(options["classes"]))
     else:
-        table, beside = _read_one(files[0], options)
+        table, covariate_columns = _read_one(files[0], options)
     classes = split(options["classes"])
-    if classes and options["subset"]:  # otherwise the reader has kept them already
+    if classes and options["subset"]:  # otherwise `read_table` has selected them
         table = table.select(classes=classes)
     table, share = in_windows(table, options)
     panels = options["variables"] if options["variables"] in ("union", "intersection") else "same"
@@ -88,52 +90,52 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     missing = options["missing"]
     if missing == "drop-variables":
         table, missing = table.drop_missing("variables"), "refuse"
-    table = shape(table, options, beside)
+    table = shape(table, options, covariate_columns)
     constant = "refuse" if options["constant"] == "drop" else options["constant"]
     chosen = {name: options[name] for name in ("scale", "association", "weights")}
     return table, {**chosen, "constant": constant, "missing": missing, "variables": panels, "share": share}
 
 
 def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
-    """The table of a file, and its covariates as a data frame where some of them are words, which no variable is."""
+    """Table of a file, and its covariates as a data frame where some of them are categorical, else None."""
     from jointglasso.io import read_table
 
     covariates = split(options["covariates"])
     try:
         return read_table(file, **_reading(options)), None
     except ValueError as error:
-        words = getattr(error, "variable", None)
-        if not covariates and words and options["label"] and f"column {words!r} holds words" in str(error):
-            way = f"{str(error)[:-1]}, or have its effect taken out of the variables with --covariates {words}."
-            raise InputError(way, "path", variable=words) from None
+        column = getattr(error, "variable", None)
+        if not covariates and column and options["label"] and f"column {column!r} holds words" in str(error):
+            message = f"{str(error)[:-1]}, or have its effect taken out of the variables with --covariates {column}."
+            raise InputError(message, "path", variable=column) from None
         if not covariates:
             raise
     try:
         without = read_table(file, **_reading({**options, "drop": (*options["drop"], *covariates)}))
     except ValueError as error:
         raise about(error, "covariates") from None
-    return without, read_beside(options, covariates)
+    return without, read_annotations(options, covariates)
 
 
 def about(error: ValueError, option: str) -> InputError:
-    """The same error, said of the option whose columns are left out of the variables."""
+    """Error about `drop`, reworded for the option whose columns were dropped from the variables."""
     return InputError(str(error).replace(f"correct {argument('drop')}", f"correct --{option}"), option)
 
 
-def read_beside(options: dict[str, Any], names: Sequence[str]) -> Any:
-    """Columns of the file that say something else about the samples, as a data frame."""
+def read_annotations(options: dict[str, Any], names: Sequence[str]) -> Any:
+    """Annotation columns of the samples (groups, covariates) as a data frame; they are not variables."""
     from jointglasso._optional import require
 
     return require("pandas", "pandas").DataFrame({name: _column(options, name, names) for name in names})
 
 
 def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:
-    """Numbers of a column, as if it were a variable, or else its words, as if they were labels."""
+    """Values of a column: numbers, read as a variable, or categories, read as labels."""
     from jointglasso.io import read_table
 
     if len(options["file"]) > 1:
         raise InputError(
-            f"Column {name!r} is looked for in one file, but there are several: put them into one.", "label"
+            f"Column {name!r} can be read from one file only, but several were given: merge them into one.", "label"
         )
     file, reading = options["file"][0], _reading(options)
     dropped = [*(reading["drop"] or []), *(other for other in names if other != name)]
@@ -141,11 +143,11 @@ def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:
         table = read_table(file, **{**reading, "drop": dropped or None})
         if name in table.variable_names:
             return table.X[:, table.variable_names.index(name)]
-    except ValueError:  # a column of words is no variable
+    except ValueError:  # categorical columns cannot be read as variables
         pass
     if options["label"] is not None:
         dropped.append(options["label"])
-    if isinstance(reading["subset"], list):  # of classes, which only the label can tell
+    if isinstance(reading["subset"], list):  # of class labels: turn into a condition on the label column
         reading["subset"] = {options["label"]: reading["subset"]}
     return read_table(file, **{**reading, "label": name, "drop": dropped or None}).y
 
@@ -153,7 +155,7 @@ def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:
 def prepare(
     table: LabelledTable, preparation: dict[str, Any], files: Sequence[Path] = (), order: Sequence[str] | None = None
 ) -> Data:
-    """Covariances of a table, its classes in some order, with what identifies it."""
+    """Covariances of a table, with its classes in the given order, and the identification of the data."""
     from jointglasso.covariance import fingerprint
     from jointglasso.covariance.classes import Samples
     from jointglasso.covariance.prepare import Preparation
@@ -179,7 +181,7 @@ def prepare(
 
 
 def _lacking(samples: Samples) -> list[str]:
-    """Which classes do not have all variables, in a sentence."""
+    """Sentence on the classes that do not have all variables, as a list of at most one."""
     if samples.absent is None:
         return []
     counts = zip(samples.class_names, samples.absent.sum(axis=1).tolist(), strict=True)
@@ -188,23 +190,23 @@ def _lacking(samples: Samples) -> list[str]:
 
 
 def _reading(options: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of `read_table`."""
-    given = {name: options[name] for name in _READING if options[name] is not None}
+    """Keyword arguments of `read_table`."""
+    arguments = {name: options[name] for name in _READING if options[name] is not None}
     if options["delimiter"] == "tab":
-        given["delimiter"] = "\t"
+        arguments["delimiter"] = "\t"
     if (options["sheet"] or "").isdigit():
-        given["sheet"] = int(options["sheet"])
-    given["subset"] = _conditions(options["subset"]) or split(options["classes"]) or None
-    given["names"] = False if options["no_names"] else options["names"]
-    given["comment"] = False if options["no_comment"] else options["comment"]
-    given["drop"] = split(options["drop"]) or None
-    given["missing_markers"] = split(options["missing_marker"]) or None
-    return given
+        arguments["sheet"] = int(options["sheet"])
+    arguments["subset"] = _conditions(options["subset"]) or split(options["classes"]) or None
+    arguments["names"] = False if options["no_names"] else options["names"]
+    arguments["comment"] = False if options["no_comment"] else options["comment"]
+    arguments["drop"] = split(options["drop"]) or None
+    arguments["missing_markers"] = split(options["missing_marker"]) or None
+    return arguments
 
 
-def _conditions(given: Sequence[str]) -> dict[str, list[str]]:
+def _conditions(texts: Sequence[str]) -> dict[str, list[str]]:
     conditions = {}
-    for text in given:
+    for text in texts:
         name, equals, values = text.partition("=")
         if not equals or not split([values]):
             raise InputError(f"--subset {text!r} is no condition: write NAME=VALUE or NAME=VALUE,VALUE.", "subset")
@@ -212,10 +214,10 @@ def _conditions(given: Sequence[str]) -> dict[str, list[str]]:
     return conditions
 
 
-def _variables(given: str) -> list[str]:
-    file = Path(given)
+def _variables(text: str) -> list[str]:
+    file = Path(text)
     if not file.is_file():
-        return split([given])
+        return split([text])
     names = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     if not names:
         raise InputError(f"{file} names no variable: write one name on each line.", "variables")

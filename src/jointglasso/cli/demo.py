@@ -1,4 +1,4 @@
-"""`jointglasso demo`: the whole way on data inside the package."""
+"""`jointglasso demo`: the complete analysis of a data set inside the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from jointglasso.cli.data import prepare
-from jointglasso.cli.fit import tell
+from jointglasso.cli.fit import print_result
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.results import Contents, Result, write_result
 from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
@@ -30,8 +30,8 @@ MIN_RATIO = 0.3
 def demo(session: Session, out: Path) -> int:
     """Try it on protein data of six cancers.
 
-    The data are inside the package. Chooses the penalties on a small grid, solves with proof, and writes a folder with
-    a report. Takes less than half a minute, and once per machine a little longer for compiling.
+    The data are inside the package. Chooses the penalties on a small grid, solves with a certificate, and writes a
+    folder with a report. Takes less than half a minute, and once per machine a little longer for compiling.
 
     \b
     Example:
@@ -48,12 +48,12 @@ def demo(session: Session, out: Path) -> int:
         began = time.perf_counter()
         grid = jgl.lambda_grid(data.source, n_lambdas=N_LAMBDAS, ratios=RATIOS, min_ratio=MIN_RATIO)
         with counting(session, "choosing penalties by jbic") as show, warnings.catch_warnings():
-            warnings.simplefilter("ignore", jgl.SelectionWarning)  # that the grid is small is said in words
+            warnings.simplefilter("ignore", jgl.SelectionWarning)  # the text below says that the grid is small
             selection = jgl.select(data.samples, grid=grid, callback=show, **data.preparation)
         seconds = time.perf_counter() - began
         session.say(f"Penalties chosen on a small grid and networks solved in {seconds:.1f} s; fit searches further.\n")
         networks = jgl.JointNetworks.from_solution(selection.solution)
         result = Result(data, selection.solution, networks, selection)
         write_result(folder, result, Contents(title="Protein networks of six cancers"), session)
-    tell(session, result, target, explain=False)
+    print_result(session, result, target, explain=False)
     return OK if selection.solution.status else NOT_CONVERGED

@@ -1,4 +1,4 @@
-"""`jointglasso doctor`: what this machine has to offer."""
+"""`jointglasso doctor`: versions, cores, memory and compiled kernels of this machine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OPTIONAL = ("matplotlib", "pyarrow", "openpyxl", "anndata", "networkx", "igraph"
 @click.option("--warm", is_flag=True, help="Compile every kernel now, so that later runs start at once.")
 @click.pass_obj
 def doctor(session: Session, warm: bool) -> None:
-    """Look at versions, cores, memory and kernels.
+    """Show versions, cores, memory and compiled kernels.
 
-    The kernels are compiled on first use and kept; --warm compiles them now.
+    Kernels are compiled on first use and cached; --warm compiles them now.
 
     \b
     Example:
@@ -61,8 +61,8 @@ def _facts() -> dict[str, Any]:
         "cores": available_cores(),
         "memory_bytes": available_memory(),
         "threads": [
-            {"name": found["internal_api"], "version": found.get("version"), "threads": found["num_threads"]}
-            for found in threadpool_info()
+            {"name": library["internal_api"], "version": library.get("version"), "threads": library["num_threads"]}
+            for library in threadpool_info()
         ],
     }
 
@@ -71,7 +71,7 @@ def _kernels(session: Session) -> dict[str, Any]:
     from jointglasso.warm import kernel_cache
 
     cache = kernel_cache()
-    where = "kept nowhere" if cache.folder is None else f"in {cache.folder}"
+    where = "not cached" if cache.folder is None else f"in {cache.folder}"
     session.say(f"Compiled kernels: {cache.n_ready} of {cache.n_kernels}, {where}")
     if not cache.sweeps:
         warm = ": jointglasso doctor --warm compiles them now" if cache.folder else " in every process"

@@ -1,4 +1,4 @@
-"""`jointglasso report` and `jointglasso export`: what can be made of a saved solution."""
+"""`jointglasso report` and `jointglasso export`: reports and network files from a saved solution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
     """Write a report on a solution.
 
     The report on the saved SOLUTION is one HTML file that opens in any browser. If SOLUTION lies in the folder that fit
-    wrote, the choice of the penalties, stability, title and notes come along.
+    wrote, its choice of penalties, stability, title and notes are included.
 
     \b
     Example:
@@ -37,12 +37,12 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
     """
     import jointglasso as jgl
 
-    found = jgl.load(solution)
-    networks = jgl.JointNetworks.from_solution(found)
-    options = {**_beside(solution, found, networks), **({} if title is None else {"title": title})}
-    written = jgl.write_report(out, found, **options)
+    loaded = jgl.load(solution)
+    networks = jgl.JointNetworks.from_solution(loaded)
+    options = {**_beside(solution, loaded, networks), **({} if title is None else {"title": title})}
+    written = jgl.write_report(out, loaded, **options)
     session.say(edges_found(networks))
-    session.say(proof(found))
+    session.say(proof(loaded))
     session.say(f"Written: {written}")
     session.answer(out=written.resolve())
 
@@ -53,14 +53,14 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
 @click.option("--class", "class_name", help="Write this class only.")
 @click.option(
     "--format", type=click.Choice(["graphml", "gexf", "cx2", "cyjs", "csv", "parquet"]),
-    help="Format, where the name of OUT does not tell.",
+    help="Format, where the suffix of OUT does not determine it.",
 )  # fmt: skip
 @click.pass_obj
 def export(session: Session, solution: Path, out: tuple[Path, ...], class_name: str | None, format: str | None) -> None:
     """Write networks for other programs.
 
-    Writes those of a saved SOLUTION to files whose names tell the format: .graphml, .gexf, .cx2, .cyjs, .csv or
-    .parquet.
+    Writes the networks of a saved SOLUTION. The suffix of each file determines its format: .graphml, .gexf, .cx2,
+    .cyjs, .csv or .parquet.
 
     \b
     Example:
@@ -77,7 +77,7 @@ def export(session: Session, solution: Path, out: tuple[Path, ...], class_name: 
 
 @dataclass(frozen=True)
 class SavedSelection:
-    """A choice of penalties as a result folder holds it, in the words that the report asks for."""
+    """Model selection read back from a result folder, with the attributes that `write_report` uses."""
 
     records: dict[str, list[Any]]
     best: int | None
@@ -91,7 +91,7 @@ class SavedSelection:
 
 
 def _beside(file: Path, solution: Solution, networks: JointNetworks) -> dict[str, Any]:
-    """Options of a report that `fit` wrote into the folder of a solution; none where it lies elsewhere."""
+    """Arguments of `write_report` stored by `fit` in the folder of the solution; empty for other folders."""
     folder = file.parent
     if not (folder / MARK).is_file():
         return {}
@@ -110,20 +110,20 @@ def _selection(folder: Path, solution: Solution) -> SavedSelection:
     records = pd.read_csv(folder / "selection.csv", float_precision="round_trip").to_dict("list")
     chosen = float(solution.parameters["lambda1"]), float(solution.parameters["lambda2"])
     tried = list(zip(records["lambda1"], records["lambda2"], strict=True))
-    words = folder / "selection.txt"
-    text = words.read_text(encoding="utf-8") if words.is_file() else ""
+    explanation = folder / "selection.txt"
+    text = explanation.read_text(encoding="utf-8") if explanation.is_file() else ""
     return SavedSelection(records, tried.index(chosen) if chosen in tried else None, text, *chosen)
 
 
 def _stability(file: Path, networks: JointNetworks) -> list[Any] | None:
-    """Selection frequencies that the table of edges holds."""
+    """Selection frequencies (K sparse matrices) from the edge table, or None where it has none."""
     import pandas as pd
     from scipy import sparse
 
     table = pd.read_csv(file, dtype={"class": str}, keep_default_na=False, na_values={"stability": [""]})
-    known = table[table["stability"].notna()]
-    if not len(known):
+    with_stability = table[table["stability"].notna()]
+    if not len(with_stability):
         return None
-    by_class = [known[known["class"] == harmless(name)] for name in networks.class_names]
+    by_class = [with_stability[with_stability["class"] == harmless(name)] for name in networks.class_names]
     shape = (networks.n_variables, networks.n_variables)
     return [sparse.coo_array((part.stability, (part.position1, part.position2)), shape=shape) for part in by_class]

@@ -11,12 +11,12 @@ import click
 from jointglasso.cli.data import Data, read_data
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_options, solve_options
-from jointglasso.cli.results import Contents, Result, tell_differences, write_result
+from jointglasso.cli.results import Contents, Result, print_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
-from jointglasso.cli.wording import edges_found, facts_of, in_common, kinds_of_pairs, proof, steps_told
+from jointglasso.cli.wording import describe_steps, edges_found, facts_of, in_common, kinds_of_pairs, proof
 
-#: Relative gap of --prove below which rounding decides.
+#: Smallest relative gap that --prove asks for; below it rounding errors dominate.
 SMALLEST_TOL = 1e-13
 
 
@@ -25,26 +25,26 @@ SMALLEST_TOL = 1e-13
 @click.option("--lambda1", type=float, help="Sparsity penalty; chosen by a criterion if left out.")
 @click.option("--lambda2", type=float, help="Similarity penalty; chosen by a criterion if left out.")
 @click.option(
-    "--latent", type=float, metavar="MU", help="Penalty on latent variables, which then explain what they can."
+    "--latent", type=float, metavar="MU", help="Nuclear-norm penalty on the latent variables (low-rank part)."
 )
 @click.option(
     "--select", "--criterion", "criterion", type=CRITERIA, help="Criterion for the penalties [default: jbic]."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the result.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
-@click.option(
-    "--stability", type=click.IntRange(min=2), help="Find the edges again in that many halves of the samples."
-)
+@click.option("--stability", type=click.IntRange(min=2), help="Number of random half-samples for stability selection.")
 @click.option(
     "--differences",
     is_flag=False,
     flag_value="every two",
     metavar="[A,B]",
-    help="List and draw how far classes A and B lie apart; every two classes without names.",
+    help="List and draw the differences between classes A and B; of all pairs of classes without names.",
 )
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to go on from after an interrupt.")
-@click.option("--keep-partial", is_flag=True, help="On Ctrl-C write what there is, with its true gap.")
-@click.option("--prove", is_flag=True, help="Solve on to smaller gaps until every edge is proved present or absent.")
+@click.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="Folder for checkpoints; a later run resumes from it."
+)
+@click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the current iterate with its duality gap.")
+@click.option("--prove", is_flag=True, help="Tighten the duality gap until every edge is certified present or absent.")
 @click.option("--parquet", is_flag=True, help="Write the tables as Parquet too.")
 @click.option(
     "--export", "exports", multiple=True, type=click.Choice(["graphml", "gexf", "cx2", "cyjs"]), help="More formats."
@@ -65,9 +65,9 @@ SMALLEST_TOL = 1e-13
 def fit(session: Session, /, **options: Any) -> int:
     """Learn networks and write them to a folder.
 
-    Reads FILE, learns the network of each class, and says how the classes differ. Without --lambda1 and --lambda2 the
-    penalties are chosen by a criterion; on Ctrl-C, among the points that are done. The folder appears when everything
-    in it is complete: report.html to look at, edges.csv, figures, solution.jgl, and parameters.json to do it again.
+    Reads FILE, estimates the network of each class, and compares the classes. Without --lambda1 and --lambda2 the
+    penalties are chosen by a criterion; on Ctrl-C, among the grid points solved so far. The folder appears once it is
+    complete: report.html, edges.csv, figures, solution.jgl, and parameters.json for repeating the run.
 
     \b
     Example:
@@ -78,30 +78,30 @@ def fit(session: Session, /, **options: Any) -> int:
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
     names = ("parquet", "exports", "figures", "title", "figure_format", "differences")
     contents = Contents(**{name: options[name] for name in names}, over_time=options["time"] is not None)
-    with target.building() as folder:  # before the solve: a place that cannot be written is known at once
+    with target.building() as folder:  # before the solve, so that an unwritable folder fails early
         data = read_data(options)
         session.say(data.describe())
         with workers_of(session, options) as executor:
             result = _solve(session, data, {**options, "executor": executor})
         write_result(folder, result, contents, session)
-    tell(session, result, target, also=[steps_told(result.networks)] if contents.over_time else [])
+    print_result(session, result, target, extra_lines=[describe_steps(result.networks)] if contents.over_time else [])
     if contents.over_time:
         session.answer(steps=result.networks.steps().to_dict("records"))
     if contents.differences:
-        tell_differences(session, result.networks, contents.pairs(result.networks))
+        print_differences(session, result.networks, contents.pairs(result.networks))
     if result.interrupted:
         return INTERRUPTED
     return OK if result.solution.status else NOT_CONVERGED
 
 
-def tell(
-    session: Session, result: Result, target: ResultFolder, *, explain: bool = True, also: Sequence[str] = ()
+def print_result(
+    session: Session, result: Result, target: ResultFolder, *, explain: bool = True, extra_lines: Sequence[str] = ()
 ) -> None:
-    """Say what was found, what there is to say `also`, and where it is."""
+    """Print penalties, edges, stability, `extra_lines`, certificate and the path of the result."""
     solution, selection = result.solution, result.selection
     if selection is not None and explain:
         explained = selection.explain()
-        for note in result.data.notes:  # said when the data were read
+        for note in result.data.notes:  # printed when the data were read
             explained = explained.replace(f"{note}\n", "")
         session.say(f"\n{explained}\n\n{in_common(result.networks)}")
     else:
@@ -111,25 +111,25 @@ def tell(
     if solution.low_rank is not None:
         session.say(f"Latent variables: {solution.low_rank.describe(solution.class_names)}.")
     if result.stability is not None:
-        session.say(_stability(result))
+        session.say(_describe_stability(result))
     if solution.refit is not None and (selection is None or not explain):
         session.say(solution.refit.describe())
-    for text in (*also, proof(solution)):
+    for text in (*extra_lines, proof(solution)):
         session.say(text)
-    session.say(f"Written to {target.given}; open {target.given / 'report.html'} in a browser.")
+    session.say(f"Written to {target.requested}; open {target.requested / 'report.html'} in a browser.")
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
     if selection is not None:
         session.answer(criterion=selection.criterion, score=selection.score, explanation=selection.explain())
 
 
 def _check(options: dict[str, Any]) -> None:
-    given = [name for name in ("lambda1", "lambda2") if options[name] is not None]
-    if len(given) == 1:
-        other = "lambda2" if given == ["lambda1"] else "lambda1"
-        raise click.UsageError(f"--{given[0]} is given without --{other}: give both, or none to have them chosen.")
-    if given and options["criterion"]:
+    fixed = [name for name in ("lambda1", "lambda2") if options[name] is not None]
+    if len(fixed) == 1:
+        other = "lambda2" if fixed == ["lambda1"] else "lambda1"
+        raise click.UsageError(f"--{fixed[0]} is given without --{other}: give both, or none to have them chosen.")
+    if fixed and options["criterion"]:
         raise click.UsageError("--select chooses the penalties, but --lambda1 and --lambda2 are given: leave one out.")
-    if options["latent"] is not None and not given:
+    if options["latent"] is not None and not fixed:
         raise click.UsageError("--latent is for a solve at given penalties: add --lambda1 and --lambda2.")
     for name in ("prove", "stability"):
         if options["latent"] is not None and options[name]:
@@ -137,7 +137,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
-    """Choose the penalties if need be, solve, and see how stable the edges are."""
+    """Select the penalties where they are not fixed, solve, certify and compute the stability of the edges."""
     import jointglasso as jgl
     from jointglasso.selection.relaxed import with_refit
 
@@ -166,12 +166,12 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
         solution = with_refit(data.source, solution)
     stability = None
     if options["stability"] and finished:
-        stability = _find_again(session, data, solution, options)
+        stability = _edge_stability(session, data, solution, options)
     networks = jgl.JointNetworks.from_solution(solution, stability=stability and stability.frequencies)
     return Result(data, solution, networks, selection, stability)
 
 
-def _find_again(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:
+def _edge_stability(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:
     import jointglasso as jgl
 
     with counting(session, "stability of the edges") as show:
@@ -189,18 +189,18 @@ def _find_again(session: Session, data: Data, solution: Any, options: dict[str, 
         )
 
 
-def _stability(result: Result) -> str:
-    found = result.networks.edge_stability
-    stable = int((found >= 0.75).sum())
-    halves = result.stability.n_subsamples if result.stability else 0
+def _describe_stability(result: Result) -> str:
+    frequencies = result.networks.edge_stability
+    stable = int((frequencies >= 0.75).sum())
+    n_subsamples = result.stability.n_subsamples if result.stability else 0
     return (
-        f"Stability: {stable:,} of {len(found):,} edges, counted by class, are found again in at least 75 % of "
-        f"{halves} random halves of the samples."
+        f"Stability: {stable:,} of {len(frequencies):,} edges, counted by class, have a selection frequency of at "
+        f"least 75 % in {n_subsamples} random half-samples (stability selection)."
     )
 
 
 def _prove(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:
-    """Solve again from the solution, to ever smaller gaps, while that decides more edges."""
+    """Re-solve from the solution with decreasing tolerance until every entry is certified zero or non-zero."""
     import jointglasso as jgl
 
     arguments = arguments_of_solve(options, data)
@@ -209,16 +209,17 @@ def _prove(session: Session, data: Data, solution: Any, options: dict[str, Any])
     while solution.certificate.edges_undetermined and tol > SMALLEST_TOL:
         tol = max(0.01 * tol, SMALLEST_TOL)
         with progress_of_solve(session) as progress:
-            closer = jgl.solve(
+            refined = jgl.solve(
                 data.source, *penalties, tol=tol, warm_start=solution, n_jobs=options["n_jobs"], callback=progress,
                 **arguments,
             )  # fmt: skip
-        if not closer.status.converged:
+        if not refined.status.converged:
             break
-        solution = closer
-    left = solution.certificate.edges_undetermined
-    if left:
+        solution = refined
+    n_undecided = solution.certificate.edges_undetermined
+    if n_undecided:
         session.note(
-            f"--prove: {left:,} places stay undecided at a relative gap of {solution.certificate.relative_gap:.0e}."
+            f"--prove: {n_undecided:,} entries stay undecided at a relative gap of "
+            f"{solution.certificate.relative_gap:.0e}."
         )
     return solution

@@ -1,4 +1,4 @@
-"""`jointglasso infer`: from a file to tables of edges and differences with intervals and false discovery rates."""
+"""`jointglasso infer`: tests of edges and differences, with confidence intervals and false discovery rates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text
-from jointglasso.cli.data import Data, about, prepare, read_beside, read_labelled
+from jointglasso.cli.data import Data, about, prepare, read_annotations, read_labelled
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.options import data_options, split
 from jointglasso.cli.results import can_draw, write_explanation, write_parameters, write_table
@@ -19,24 +19,24 @@ from jointglasso.cli.solving import say_if_compiling
 if TYPE_CHECKING:
     from jointglasso import Inference, NetworkBootstrap
 
-#: Rows of a table that are shown on the screen.
+#: Rows of a table that are printed.
 SHOWN = 15
 
-#: What the files of the folder are.
-_WHAT = {
+#: Files of the result folder and their descriptions, for README.txt.
+_FILES = {
     "edges.csv": "partial correlation of every pair in every class, with interval, p and q",
     "differences.csv": "differences between each two classes, with interval, p and q",
     "heterogeneity.csv": "test that a partial correlation is the same in all classes",
     "common.csv": "test of a common effect over the classes",
-    "edges_found.csv": "the edges at the false discovery rate asked for",
-    "differences_found.csv": "the differences at that rate",
-    "centrality.csv": "strength of each variable with the interval and mean rank of the bootstrap",
-    "edges_again.csv": "intervals of the edges by the bootstrap, and in how many resamples they are found again",
-    "networks.graphml": "the networks of the edges found, for Gephi, Cytoscape, igraph, networkx",
-    "report.html": "the networks of the edges found, tables and tests, in any browser",
-    "method.txt": "what was done, in sentences for a paper",
+    "edges_found.csv": "the edges significant at the requested false discovery rate",
+    "differences_found.csv": "the differences significant at that rate",
+    "centrality.csv": "strength of each variable with bootstrap interval and mean rank",
+    "edges_again.csv": "bootstrap intervals of the edges and their selection frequencies",
+    "networks.graphml": "the networks of the significant edges, for Gephi, Cytoscape, igraph, networkx",
+    "report.html": "the networks of the significant edges, tables and tests, in any browser",
+    "method.txt": "description of the method, in sentences for a paper",
     "figures": "intervals of the edges, volcano of the differences, matrix of q-values, centrality",
-    "parameters.json": "data, options and versions: what is needed to do it again",
+    "parameters.json": "data, options and versions, for repeating the run",
 }
 
 
@@ -46,7 +46,7 @@ _WHAT = {
     "--se", type=click.Choice(["moderated", "gaussian"]), default="moderated", show_default=True,
     help="Standard errors from the data, or those of Gaussian data.",
 )  # fmt: skip
-@click.option("--groups", help="Column that names the subject of each sample, where subjects come repeatedly.")
+@click.option("--groups", help="Column that names the subject of each sample, for repeated measurements.")
 @click.option(
     "--fdr", type=click.FloatRange(0, 1, min_open=True), default=0.1, show_default=True, help="False discovery rate."
 )
@@ -75,38 +75,43 @@ def infer(session: Session, /, **options: Any) -> int:
 
     _check(options)
     target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
-    beside = split([options["groups"] or "", *options["covariates"]])
+    annotations = split([options["groups"] or "", *options["covariates"]])
     if options["overlap"] > 0:
         raise click.UsageError("--overlap does not go with tests: windows that share samples are not independent.")
     try:
-        table, preparation = read_labelled({**options, "drop": (*options["drop"], *beside), "covariates": ()})
+        table, preparation = read_labelled({**options, "drop": (*options["drop"], *annotations), "covariates": ()})
     except ValueError as error:
-        named = next((name for name in beside if f"no column {name!r}" in str(error)), None)
+        named = next((name for name in annotations if f"no column {name!r}" in str(error)), None)
         if named is None:
             raise
         raise about(error, "groups" if named == options["groups"] else "covariates") from None
-    data = prepare(table, {**preparation, "constant": "isolate"}, options["file"])  # `infer` says what does not vary
-    columns = read_beside(options, beside)
+    data = prepare(table, {**preparation, "constant": "isolate"}, options["file"])  # `infer` reports constant variables
+    columns = read_annotations(options, annotations)
     session.say(data.describe())
     say_if_compiling(session)
-    given = {
+    arguments = {
         "association": options["association"],
         "missing": preparation["missing"],
         "weights": options["weights"],
         "groups": None if options["groups"] is None else columns[options["groups"]],
         "covariates": columns[split(options["covariates"])] if options["covariates"] else None,
     }
-    found = jgl.infer(table.to_frame(), table.y, se=options["se"], **given)
-    _tell(session, found, options["fdr"])
-    again = None
+    result = jgl.infer(table.to_frame(), table.y, se=options["se"], **arguments)
+    _print_tables(session, result, options["fdr"])
+    bootstrap = None
     if options["n_resamples"]:
-        again = jgl.bootstrap_network(
-            table.to_frame(), table.y, n_resamples=options["n_resamples"], fdr=options["fdr"], random_state=0, **given
+        bootstrap = jgl.bootstrap_network(
+            table.to_frame(),
+            table.y,
+            n_resamples=options["n_resamples"],
+            fdr=options["fdr"],
+            random_state=0,
+            **arguments,
         )
     if target is not None:
         with target.building() as folder:
-            _write(folder, found, again, options, data, session)
-        session.say(f"Written to {target.given}.")
+            _write(folder, result, bootstrap, options, data, session)
+        session.say(f"Written to {target.requested}.")
         session.answer(out=target.path)
     return OK
 
@@ -122,19 +127,19 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError("--missing pairwise has no standard errors: take complete, em or drop-variables.")
 
 
-def _tell(session: Session, found: Inference, fdr: float) -> None:
-    """Show the first edges and differences."""
-    edges = found.edges(fdr=fdr)
-    counts = {name: int((edges["class"] == name).sum()) for name in found.class_names}
+def _print_tables(session: Session, result: Inference, fdr: float) -> None:
+    """Print the first significant edges and differences."""
+    edges = result.edges(fdr=fdr)
+    counts = {name: int((edges["class"] == name).sum()) for name in result.class_names}
     session.say(f"\nEdges at a false discovery rate of {fdr:g}: " + ", ".join(f"{n} in {c}" for c, n in counts.items()))
     _show(session, edges)
-    session.answer(edges=counts, n_pairs=found.n_pairs, notes=found.notes, fdr=fdr)
-    if found.n_classes > 1:
-        differences = found.differences(fdr=fdr)
+    session.answer(edges=counts, n_pairs=result.n_pairs, notes=result.notes, fdr=fdr)
+    if result.n_classes > 1:
+        differences = result.differences(fdr=fdr)
         session.say(f"\nDifferences between classes at that rate: {len(differences)}")
         _show(session, differences)
         session.answer(differences=len(differences))
-    for note in found.notes:
+    for note in result.notes:
         session.note(note)
 
 
@@ -145,53 +150,53 @@ def _show(session: Session, table: Any) -> None:
 
 def _write(
     folder: Path,
-    found: Inference,
-    again: NetworkBootstrap | None,
+    result: Inference,
+    bootstrap: NetworkBootstrap | None,
     options: dict[str, Any],
     data: Data,
     session: Session,
 ) -> None:
-    """Fill the result folder."""
+    """Write tables, networks, report and figures into the result folder."""
     import jointglasso as jgl
 
     fdr = options["fdr"]
-    tables = {"edges": found.edges(), "edges_found": found.edges(fdr=fdr), "common": found.common()}
-    if found.n_classes > 1:
+    tables = {"edges": result.edges(), "edges_found": result.edges(fdr=fdr), "common": result.common()}
+    if result.n_classes > 1:
         tables |= {
-            "differences": found.differences(),
-            "differences_found": found.differences(fdr=fdr),
-            "heterogeneity": found.heterogeneity(),
+            "differences": result.differences(),
+            "differences_found": result.differences(fdr=fdr),
+            "heterogeneity": result.heterogeneity(),
         }
-    if again is not None:
-        tables |= {"centrality": again.centrality(), "edges_again": again.edges()}
+    if bootstrap is not None:
+        tables |= {"centrality": bootstrap.centrality(), "edges_again": bootstrap.edges()}
     for name, table in tables.items():
         write_table(folder / f"{name}.csv", table)
-    found.graph(fdr).export(folder / "networks.graphml")
-    atomic_text(folder / "method.txt", found.method(fdr) + "\n")
-    if found.solution is not None:
+    result.graph(fdr).export(folder / "networks.graphml")
+    atomic_text(folder / "method.txt", result.method(fdr) + "\n")
+    if result.solution is not None:
         shown = f"The networks show the edges at a false discovery rate of {fdr:g}."
         jgl.write_report(
             folder / "report.html",
-            found.solution,
-            networks=found.graph(fdr),
-            inference=found,
-            bootstrap=again,
+            result.solution,
+            networks=result.graph(fdr),
+            inference=result,
+            bootstrap=bootstrap,
             title=options["title"],
             notes=[data.describe().replace("\n", ": "), shown],
         )
     if options["figures"] and can_draw(session):
-        _draw(folder / "figures", found, again, fdr)
+        _draw(folder / "figures", result, bootstrap, fdr)
     write_parameters(folder, session, data)
-    write_explanation(folder, session, [data.describe(), "", found.method(fdr), *found.notes], _WHAT)
+    write_explanation(folder, session, [data.describe(), "", result.method(fdr), *result.notes], _FILES)
 
 
-def _draw(folder: Path, found: Inference, again: NetworkBootstrap | None, fdr: float) -> None:
+def _draw(folder: Path, result: Inference, bootstrap: NetworkBootstrap | None, fdr: float) -> None:
     from jointglasso import plots
 
     folder.mkdir()
-    plots.plot_intervals(found, fdr=fdr, path=folder / "intervals.png")
-    plots.plot_q_values(found, path=folder / "q_values.png")
-    if again is not None:
-        plots.plot_bootstrap(again, path=folder / "centrality.png")
-    if found.n_classes > 1:
-        plots.plot_volcano(found, fdr=fdr, path=folder / "volcano.png")
+    plots.plot_intervals(result, fdr=fdr, path=folder / "intervals.png")
+    plots.plot_q_values(result, path=folder / "q_values.png")
+    if bootstrap is not None:
+        plots.plot_bootstrap(bootstrap, path=folder / "centrality.png")
+    if result.n_classes > 1:
+        plots.plot_volcano(result, fdr=fdr, path=folder / "volcano.png")

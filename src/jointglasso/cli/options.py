@@ -1,4 +1,4 @@
-"""Options that several commands share, and how the words given with them are read."""
+"""Options shared by several commands, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATH = click.Path(path_type=Path)
 
 
 def together(*options: Decorator) -> Decorator:
-    """Several options as one decorator."""
+    """Compose several option decorators into one."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -29,7 +29,7 @@ def together(*options: Decorator) -> Decorator:
 
 
 def data_options(association: str = "pearson") -> Decorator:
-    """The data arguments, with the usual kind of correlation of a command."""
+    """Decorator with the data arguments; `association` is the default kind of correlation."""
     kinds = click.option(
         "--association", type=click.Choice(["pearson", "spearman", "nonparanormal", "mixed"]), default=association,
         show_default=True, help="Kind of correlation; mixed: polychoric for ordinal variables.",
@@ -39,13 +39,13 @@ def data_options(association: str = "pearson") -> Decorator:
 
 _DATA = [
     click.argument("file", type=_PATH, nargs=-1, required=True),
-    click.option("--label", help="Column (or row, array, annotation) that tells the classes. None: one class."),
-    click.option("--labels", type=_PATH, help="A file of its own with the labels."),
+    click.option("--label", help="Column (or row, array, annotation) with the classes. None: one class."),
+    click.option("--labels", type=_PATH, help="Separate file with the labels."),
     click.option("--time", metavar="COLUMN", help="Column with the time of each sample: classes are windows in time."),
-    click.option("--windows", type=click.IntRange(min=2), help="Number of windows, each with as many samples."),
-    click.option("--width", help="Length of the windows in time instead: a number, or 30D for dates."),
-    click.option("--overlap", default=0.0, show_default=True, help="Share of a window that lies in the next too."),
-    click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if unclear."),
+    click.option("--windows", type=click.IntRange(min=2), help="Number of windows of equal sample size."),
+    click.option("--width", help="Length of the windows in time: a number, or 30D for dates."),
+    click.option("--overlap", default=0.0, show_default=True, help="Fraction of a window that overlaps with the next."),
+    click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if ambiguous."),
     click.option("--classes", multiple=True, help="Classes to keep, in this order: A,B,C."),
     click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
     click.option(
@@ -64,7 +64,7 @@ _DATA = [
     click.option("--comment", help="Beginning of lines to leave out."),
     click.option("--no-comment", is_flag=True, help="No line is a comment."),
     click.option("--encoding", help="Character set of a text file."),
-    click.option("--format", help="Kind of file, where its name does not tell."),
+    click.option("--format", help="File format, where the suffix does not determine it."),
     click.option("--missing-marker", multiple=True, help="Words that stand for missing values: A,B,C."),
     click.option("--unmatched", type=click.Choice(["error", "drop"]), default="error", help="Samples without a label."),
     click.option(
@@ -77,32 +77,32 @@ _DATA = [
     ),
     click.option(
         "--scale", type=click.Choice(["correlation", "covariance"]), default="correlation", show_default=True,
-        help="What the networks are learnt from.",
+        help="Matrices from which the networks are estimated.",
     ),
     click.option(
         "--weights", type=click.Choice(["sqrt_sample_size", "equal", "sample_size"]), default="sqrt_sample_size",
-        show_default=True, help="Weight of the classes.",
+        show_default=True, help="Weights of the classes in the objective.",
     ),
     click.option(
         "--rename", multiple=True, metavar="OLD=NEW", help="Other names for classes, in their order: 1=men,2=women."
     ),
     click.option(
-        "--covariates", multiple=True, help="Columns whose effect is taken out of the variables, class by class: A,B."
+        "--covariates", multiple=True, help="Columns to regress out of the variables, class by class: A,B."
     ),
-    click.option("--log", is_flag=True, help="Learn from log(1 + value), as counts and intensities want it."),
-    click.option("--top-variance", type=click.IntRange(min=2), help="Keep that many variables, those that vary most."),
+    click.option("--log", is_flag=True, help="Transform values to log(1 + value), for counts and intensities."),
+    click.option("--top-variance", type=click.IntRange(min=2), help="Number of variables of largest variance to keep."),
 ]  # fmt: skip
 
 solve_options = together(
-    click.option("--tol", default=1e-6, show_default=True, help="Relative duality gap to reach."),
-    click.option("--max-iter", type=int, help="Limit on the iterations of a solve."),
+    click.option("--tol", default=1e-6, show_default=True, help="Relative duality gap at which a solve has converged."),
+    click.option("--max-iter", type=int, help="Maximum number of iterations of a solve."),
     click.option(
         "--max-memory", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
-        help="Memory that a solve may take; what needs more is refused or left out beforehand.",
+        help="Memory budget of a solve; problems that need more are refused or skipped in advance.",
     ),
-    click.option("--n-jobs", type=int, help="Pieces of work done at the same time; -1 for all cores."),
-    click.option("--workers", type=click.IntRange(min=1), help="Processes of this machine that do the work (Dask)."),
-    click.option("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers do the work: tcp://..."),
+    click.option("--n-jobs", type=int, help="Number of parallel jobs; -1 for all cores."),
+    click.option("--workers", type=click.IntRange(min=1), help="Number of local worker processes (Dask)."),
+    click.option("--scheduler", metavar="ADDRESS", help="Address of a Dask scheduler: tcp://..."),
     click.option(
         "--pair-weights", type=_PATH,
         help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge.",
@@ -114,39 +114,43 @@ solve_options = together(
     click.option(
         "--penalty", type=click.Choice(["group", "fused", "chain", "graph", "laplacian"]), default="group",
         show_default="group; chain with --time",
-        help="Wanted: edges in the same classes (group), of the same value in all classes (fused), from each class to "
-        "the next (chain), in neighbours (graph), or of similar value in neighbours (laplacian).",
+        help="Similarity penalty: common support (group); equal values in all classes (fused), in consecutive classes "
+        "(chain), in neighbouring classes (graph); or similar values in neighbouring classes (laplacian).",
     ),
-    click.option("--fuse-diagonal", is_flag=True, help="With fused, chain and graph: compare the diagonals, too."),
-    click.option("--order", help="Order of all classes for chain and laplacian: t0,t1,t2; else as in the data."),
+    click.option("--fuse-diagonal", is_flag=True, help="With fused, chain and graph: fuse the diagonal entries, too."),
+    click.option("--order", help="Order of the classes for chain and laplacian: t0,t1,t2; default: as in the data."),
     click.option(
-        "--class-graph", help="Neighbours for graph and laplacian, with weights if wanted: control-a,control-b=0.5.",
+        "--class-graph", help="Class graph for graph and laplacian, with optional weights: control-a,control-b=0.5.",
     ),
 )  # fmt: skip
 
 grid_options = together(
-    click.option("--n-lambdas", type=int, help="Make a grid with so many points for each ratio lambda2 / lambda1."),
-    click.option("--ratios", help="Make a grid with these ratios lambda2 / lambda1: 0,0.3,1."),
-    click.option("--min-ratio", type=float, help="Make a grid down to this share of the largest penalty."),
+    click.option("--n-lambdas", type=int, help="Number of grid points for each ratio lambda2 / lambda1."),
+    click.option("--ratios", help="Ratios lambda2 / lambda1 of the grid: 0,0.3,1."),
+    click.option("--min-ratio", type=float, help="Smallest penalty of the grid, as a fraction of the largest."),
 )
 
 score_options = together(
     click.option("--gamma", type=float, help="Parameter of jbic (0.55) and ebic (0.5), 0 to 1."),
-    click.option("--penalized-scores", is_flag=True, help="Information criteria without refitting: quicker, sparser."),
+    click.option(
+        "--penalized-scores",
+        is_flag=True,
+        help="Information criteria at the penalised estimate, without refitting: faster, sparser.",
+    ),
     click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
     click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),
-    click.option("--beta", default=0.05, show_default=True, help="Largest instability that StARS accepts."),
+    click.option("--beta", default=0.05, show_default=True, help="Instability threshold of StARS."),
     click.option("--seed", default=0, show_default=True, help="Seed of folds and subsamples."),
 )
 
 
-def split(words: Sequence[str]) -> list[str]:
-    """Words given by repeating an option, or between commas."""
-    return [word.strip() for given in words for word in given.split(",") if word.strip()]
+def split(values: Sequence[str]) -> list[str]:
+    """Values of an option that is repeated or holds a comma-separated list."""
+    return [word.strip() for text in values for word in text.split(",") if word.strip()]
 
 
 def numbers(option: str, text: str) -> list[float]:
-    """Numbers between commas."""
+    """Comma-separated numbers."""
     try:
         return [float(word) for word in split([text])]
     except ValueError:

@@ -1,4 +1,4 @@
-"""`jointglasso path`: solutions at many penalties."""
+"""`jointglasso path`: solutions along a path of penalties."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from jointglasso import Solution
 
 
-#: What the files of the folder are.
-_WHAT = {
+#: Files of the result folder and their descriptions, for README.txt.
+_FILES = {
     "path.csv": "penalties, edges, gap and time of each point",
     "solutions": "a file for each; read it with jointglasso.load, or jointglasso report",
-    "parameters.json": "data, options and versions: what is needed to do it again",
+    "parameters.json": "data, options and versions, for repeating the run",
 }
 
 
@@ -34,15 +34,17 @@ _WHAT = {
 @click.option("--lambda2", help="Similarity penalties, one for each lambda1 or one for all.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for table and solutions.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to go on from after an interrupt.")
-@click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the points there are.")
+@click.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="Folder for checkpoints; a later run resumes from it."
+)
+@click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the points solved so far.")
 @solve_options
 @grid_options
 @click.pass_obj
 def path(session: Session, /, **options: Any) -> int:
     """Solve at many penalties.
 
-    Solves FILE at each pair of penalties, from the solution before, and writes a table and all solutions.
+    Solves FILE at each pair of penalties, warm-started from the previous one, and writes a table and all solutions.
 
     \b
     Example:
@@ -67,12 +69,12 @@ def path(session: Session, /, **options: Any) -> int:
                 on_interrupt="return" if options["keep_partial"] else "raise",
                 **arguments_of_solve(options, data),
             )
-            facts = _walk(session, folder, points, solutions)
+            facts = _save_solutions(session, folder, points, solutions)
         write_table(folder / "path.csv", _columns(facts))
         write_parameters(folder, session, data, points=points)
         what = f"Networks by the joint graphical lasso at {len(facts)} pairs of penalties."
-        write_explanation(folder, session, [what, "", data.describe()], _WHAT)
-    session.say(f"Written to {target.given}.")
+        write_explanation(folder, session, [what, "", data.describe()], _FILES)
+    session.say(f"Written to {target.requested}.")
     session.answer(points=facts, asked_for=len(points), out=target.path, data=data.facts)
     if facts[-1]["status_code"] == "interrupt":
         return INTERRUPTED
@@ -95,10 +97,10 @@ def _points(options: dict[str, Any], data: Data) -> list[tuple[float, float]]:
     return list(zip(first, second, strict=True))
 
 
-def _walk(
+def _save_solutions(
     session: Session, folder: Path, points: list[tuple[float, float]], solutions: Iterable[Solution]
 ) -> list[dict[str, Any]]:
-    """Save the solutions as they come, and tell each in a line."""
+    """Save each solution as it is computed, and print a table with one row for each."""
     import time
 
     from jointglasso.selection import SelectionProgress
@@ -131,7 +133,7 @@ def _walk(
 
 
 def _columns(facts: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The facts as a table; edges get a column for each class."""
+    """Columns of path.csv; the numbers of edges have a column for each class."""
     columns = {name: [fact[name] for fact in facts] for name in facts[0] if name != "edges"}
     by_class = {f"edges[{name}]": [fact["edges"][name] for fact in facts] for name in facts[0]["edges"]}
     return {**columns, **by_class}

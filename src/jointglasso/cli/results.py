@@ -1,4 +1,4 @@
-"""What goes into a result folder."""
+"""Contents of a result folder: tables, figures, report, parameters."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from jointglasso.cli.data import Data
 
 
-#: Packages whose versions a repetition may depend on.
+#: Packages whose versions are recorded, since results may depend on them.
 PACKAGES = ("jointglasso", "numpy", "scipy", "numba", "scikit-learn")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a fit found."""
+    """Result of a fit: data, solution, networks, model selection and stability."""
 
     data: Data
     solution: Solution
@@ -45,13 +45,13 @@ class Result:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the solve, or the choice of its penalties, was stopped before its end."""
+        """Whether the solve or the model selection was interrupted."""
         return self.solution.status.code == "interrupt" or (self.selection is not None and self.selection.interrupted)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What the user wants beside the tables."""
+    """Optional contents of the result folder beside the tables."""
 
     parquet: bool = False
     exports: Sequence[str] = ()
@@ -59,17 +59,17 @@ class Contents:
     title: str | None = None
     figure_format: str = "png"
     differences: str | None = None
-    """Two classes with a comma between, or that every two are wanted."""
+    """Two class names separated by a comma, or "every two" for all pairs of classes."""
     over_time: bool = False
     """Whether the classes are windows in time."""
 
     def pairs(self, networks: JointNetworks) -> list[tuple[str, str]]:
-        """Classes whose differences are wanted."""
+        """Pairs of classes to compare."""
         return [] if self.differences is None else pairs_of_classes(self.differences, networks)
 
 
 def write_result(folder: Path, result: Result, contents: Contents, session: Session) -> None:
-    """Fill a result folder."""
+    """Write all files of a result folder."""
     result.solution.save(folder / "solution.jgl")
     _write_tables(folder, result.networks, contents)
     if result.selection is not None:
@@ -82,7 +82,7 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
     _write_report(folder, result, contents, notes)
     parameters = result.solution.parameters
     write_parameters(folder, session, result.data, solution=parameters, title=contents.title, notes=notes)
-    write_explanation(folder, session, _explanation(result), _WHAT)
+    write_explanation(folder, session, _explanation(result), _FILES)
 
 
 def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> None:
@@ -101,7 +101,7 @@ def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> 
 
 
 def file_names(class_names: Sequence[str]) -> dict[str, str]:
-    """Names for the files of the classes: letters, digits and what does no harm, no two alike."""
+    """File names for the classes: safe characters only, and unique ignoring case."""
     chosen: dict[str, str] = {}
     for name in class_names:
         safe = re.sub(r"[^\w.+-]+", "_", name)[:80].strip("._") or "class"
@@ -115,7 +115,7 @@ def file_names(class_names: Sequence[str]) -> dict[str, str]:
 
 
 def write_selection(folder: Path, selection: SelectionResult) -> None:
-    """Write the grid with its scores, and the choice in words."""
+    """Write the grid with its scores, and the explanation of the choice."""
     write_table(folder / "selection.csv", selection.records)
     atomic_text(folder / "selection.txt", selection.explain() + "\n")
 
@@ -127,17 +127,17 @@ def write_table(path: Path, table: Any) -> None:
     atomic_text(path, text.getvalue())
 
 
-def write_explanation(folder: Path, session: Session, said: Sequence[str], what: Mapping[str, str]) -> None:
-    """Write README.txt: what there is to say, what those files are that are there, and the command."""
-    files = [f"  {name:<24}{words}" for name, words in what.items() if (folder / name).exists()]
-    text = [*said, "", "Files:", *files, "", f"Made by: {session.command_line}", ""]
+def write_explanation(folder: Path, session: Session, lines: Sequence[str], descriptions: Mapping[str, str]) -> None:
+    """Write README.txt: a summary, descriptions (`descriptions`) of the files present, and the command."""
+    files = [f"  {name:<24}{description}" for name, description in descriptions.items() if (folder / name).exists()]
+    text = [*lines, "", "Files:", *files, "", f"Made by: {session.command_line}", ""]
     atomic_text(folder / "README.txt", "\n".join(text))
 
 
 def write_figures(
     folder: Path, result: Result, ending: str, pairs: Sequence[tuple[str, str]] = (), over_time: bool = False
 ) -> None:
-    """Draw what there is to see."""
+    """Draw the figures for which the result has data."""
     from jointglasso import plots
 
     draw: dict[str, Callable[[Path], Any]] = {
@@ -163,10 +163,10 @@ def write_figures(
 
 
 def can_draw(session: Session) -> bool:
-    """Whether the packages for figures are there; if not, say how to get them."""
+    """Whether matplotlib is installed; if not, print how to install it."""
     if find_spec("matplotlib") is not None:
         return True
-    session.note("Figures are left out: pip install 'jointglasso[plots,networks]' brings what they need.")
+    session.note("Figures are left out: pip install 'jointglasso[plots,networks]' installs what they need.")
     return False
 
 
@@ -185,7 +185,7 @@ def _write_report(folder: Path, result: Result, contents: Contents, notes: str) 
 
 
 def write_parameters(folder: Path, session: Session, data: Data | None, **more: Any) -> None:
-    """Write everything that is needed to do it again."""
+    """Write parameters.json: command, data, options and versions, for repeating the run."""
     facts = {
         "command_line": session.command_line,
         "arguments": session.arguments,
@@ -197,27 +197,27 @@ def write_parameters(folder: Path, session: Session, data: Data | None, **more: 
     atomic_text(folder / MARK, json.dumps(plain(facts), indent=2, ensure_ascii=False) + "\n")
 
 
-#: What the files of a result folder are, in the order in which one would look at them.
-_WHAT = {
-    "report.html": "the networks to look at, in any browser",
+#: Files of a result folder and their descriptions, for README.txt.
+_FILES = {
+    "report.html": "interactive report, for any browser",
     "edges.csv": "all edges: the two variables, the class, precision, partial correlation, shared or specific, "
-    "stability (empty if not asked for), and whether the edge is proved",
+    "stability (empty if not computed), and whether the edge is certified (optimisation)",
     "edges.parquet": "the same for pandas, R arrow and others",
     "classes": "the same, a file for each class",
-    "patterns.csv": "in which classes each edge has the same value, and whether it is proved to change or to stay",
-    "steps.csv": "how many edges change from each window to the next, and how many of them are proved to",
-    "differences.csv": "how far two classes lie apart, the largest differences first",
+    "patterns.csv": "in which classes each edge has the same value, and whether equality or change is certified",
+    "steps.csv": "how many edges change from each window to the next, and how many changes are certified",
+    "differences.csv": "differences between classes, largest first",
     "networks.graphml": "for Gephi, Cytoscape, igraph, networkx",
-    "networks.gexf": "for Gephi, with places and colours",
-    "networks.cx2": "for Cytoscape and NDEx, with places and style",
+    "networks.gexf": "for Gephi, with positions and colours",
+    "networks.cx2": "for Cytoscape and NDEx, with positions and style",
     "networks.cyjs": "for Cytoscape and Cytoscape.js",
     "figures": "networks (the strongest edges where there are many; the report shows all), degrees, centrality, "
     "matrices, convergence, stability and the choice of the penalties",
     "selection.csv": "the penalties tried, with scores and numbers of edges",
     "selection.txt": "why these penalties were chosen",
-    "solution.jgl": "the whole solution, penalised and maximum likelihood values; read it with jointglasso.load, or "
+    "solution.jgl": "the solution, penalised and maximum likelihood values; read it with jointglasso.load, or "
     "jointglasso report and jointglasso export",
-    "parameters.json": "data, options and versions: what is needed to do it again",
+    "parameters.json": "data, options and versions, for repeating the run",
 }
 
 
@@ -226,8 +226,8 @@ def _explanation(result: Result) -> list[str]:
     penalties = "lambda1 = {lambda1:.6g}, lambda2 = {lambda2:.6g}".format(**solution.parameters)
     chosen = "as given" if result.selection is None else f"chosen by {result.selection.criterion_name}"
     return [
-        "Networks by the joint graphical lasso: two variables are joined in a class where they depend on each",
-        "other there given all other variables.",
+        "Networks by the joint graphical lasso: an edge joins two variables in a class where they are conditionally",
+        "dependent given all other variables.",
         "",
         result.data.describe(),
         f"Penalties {penalties}, {chosen}.",
@@ -237,47 +237,47 @@ def _explanation(result: Result) -> list[str]:
     ]
 
 
-#: Figures of differences at most; of more pairs of classes only those are drawn that lie farthest apart.
-DRAWN = 6
+#: Maximum number of difference figures; of more pairs of classes those with the largest differences.
+MAX_DRAWN = 6
 
-#: Differences told on the screen.
-TOLD = 8
+#: Maximum number of differences printed.
+MAX_PRINTED = 8
 
 
-def pairs_of_classes(given: str, networks: JointNetworks) -> list[tuple[str, str]]:
-    """Every two classes, or the two that are named."""
+def pairs_of_classes(text: str, networks: JointNetworks) -> list[tuple[str, str]]:
+    """All pairs of classes, or the pair named in `text`."""
     if networks.n_classes < 2:
         raise click.UsageError("--differences needs two classes, but the data have one: add --label.")
-    if given == "every two":
+    if text == "every two":
         return list(combinations(networks.class_names, 2))
-    names = [name.strip() for name in given.split(",")]
+    names = [name.strip() for name in text.split(",")]
     if len(names) != 2:
-        raise click.UsageError(f"--differences {given!r} must name two classes with a comma between, or none.")
+        raise click.UsageError(f"--differences {text!r} must name two classes with a comma between, or none.")
     for name in names:
         networks.class_index(name)
     return [(names[0], names[1])]
 
 
 def difference_table(networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """Differences of one pair of classes or of every two."""
+    """Differences of one pair of classes or of all pairs."""
     return networks.differences(*pairs[0]) if len(pairs) == 1 else networks.differences()
 
 
 def draw_differences(folder: Path, networks: JointNetworks, pairs: Sequence[tuple[str, str]], ending: str) -> None:
-    """Draw a figure for each two classes."""
+    """Draw a figure for each pair of classes, up to `MAX_DRAWN`."""
     from jointglasso.cli.results import file_names
     from jointglasso.plots import plot_differences
 
     files = file_names(networks.class_names)
     sizes = {pair: float((networks.differences(*pair)["difference"] ** 2).sum()) for pair in pairs}
-    for one, two in sorted(sizes, key=lambda pair: -sizes[pair])[:DRAWN]:
+    for one, two in sorted(sizes, key=lambda pair: -sizes[pair])[:MAX_DRAWN]:
         plot_differences(networks, one, two, path=folder / f"{files[one]}_minus_{files[two]}.{ending}")
 
 
-def tell_differences(session: Session, networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> None:
-    """Show the largest differences."""
+def print_differences(session: Session, networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> None:
+    """Print the largest differences."""
     table = difference_table(networks, pairs)
-    rows = table.head(TOLD)
+    rows = table.head(MAX_PRINTED)
     session.say(f"\nThe largest of {len(table):,} differences; no edge counts as 0:")
     one_pair = len(pairs) == 1
     header = (*pairs[0], f"{pairs[0][0]} minus {pairs[0][1]}") if one_pair else ("A", "B", "in A", "in B", "A minus B")
@@ -288,7 +288,7 @@ def tell_differences(session: Session, networks: JointNetworks, pairs: Sequence[
              _signed(row.partial_correlation1), _signed(row.partial_correlation2), _signed(row.difference))
             for row in rows.itertuples()
         ],
-        left=(0, 1) if one_pair else (0, 1, 2, 3),
+        left_aligned=(0, 1) if one_pair else (0, 1, 2, 3),
     )  # fmt: skip
     session.answer(differences=rows.to_dict("records"))
 

@@ -1,4 +1,4 @@
-"""`jointglasso screen`: what can be afforded, before anything is solved."""
+"""`jointglasso screen`: block sizes, memory and time by screening, without solving."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from jointglasso import ComponentCurve
 
 RULES = {
-    "none": "nothing is cut",
+    "none": "no screening",
     "global": "one partition for all classes",
     "class": "one threshold in each class",
     "hybrid": "the paper's rule",
-    "strong": "the finest, with which a solve begins",
+    "strong": "the finest, starting partition of a solve",
 }
 
-#: A first point to try keeps at least so many pairs, where the curve goes so far.
+#: Minimum number of pairs at the suggested penalties, where the curve has as many.
 FIRST_EDGES = 10
 
-#: Block sizes for which the smallest penalties are told.
+#: Block sizes for which the smallest penalties are printed.
 SIZES = (50, 200, 1000)
 
 
 @click.command(cls=Command)
 @data_options()
-@click.option("--lambda1", type=float, help="Look at this sparsity penalty; a sensible one if left out.")
-@click.option("--lambda2", type=float, help="Look at this similarity penalty.")
+@click.option("--lambda1", type=float, help="Sparsity penalty to examine; a suggested one if left out.")
+@click.option("--lambda2", type=float, help="Similarity penalty to examine.")
 @click.option("--ratio", default=0.3, show_default=True, help="Ratio lambda2 / lambda1 of the curve.")
 @click.option("--points", default=12, show_default=True, type=click.IntRange(min=2), help="Points of the curve.")
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw the curve: a PNG, PDF or SVG file.")
@@ -40,7 +40,8 @@ SIZES = (50, 200, 1000)
 def screen(session: Session, /, **options: Any) -> None:
     """Show blocks, memory and time before solving.
 
-    Shows into which blocks FILE falls apart as the penalties fall, and what a solve would take. Nothing is solved.
+    Shows the blocks into which screening splits FILE as the penalties decrease, and the predicted cost of a solve.
+    Nothing is solved.
 
     \b
     Example:
@@ -67,7 +68,7 @@ def screen(session: Session, /, **options: Any) -> None:
 
 
 def _penalties(options: dict[str, Any]) -> tuple[float | None, float, float]:
-    """The point to look at, and the ratio of the curve through it."""
+    """Penalties to examine, and the ratio lambda2 / lambda1 of the curve through them."""
     lambda1, lambda2 = options["lambda1"], options["lambda2"]
     if lambda1 is None:
         if lambda2 is not None:
@@ -79,16 +80,16 @@ def _penalties(options: dict[str, Any]) -> tuple[float | None, float, float]:
 
 
 def _suggest(curve: ComponentCurve, n_variables: int) -> tuple[float, float]:
-    """A first point to try: where noise alone ties nothing together and blocks are of moderate size."""
+    """Suggested penalties: above the percolation threshold of pure noise, with blocks of moderate size."""
     affordable = curve.smallest_lambda(min(n_variables, SIZES[-1]))[0]
     lambda1 = max(affordable, min(curve.percolation or 0.0, curve.lambda_max))
-    some = curve.lambda1[curve.n_edges >= min(FIRST_EDGES, curve.n_edges[-1])]
-    lambda1 = min(lambda1, float(some[0])) if curve.n_edges[-1] else lambda1
+    with_edges = curve.lambda1[curve.n_edges >= min(FIRST_EDGES, curve.n_edges[-1])]
+    lambda1 = min(lambda1, float(with_edges[0])) if curve.n_edges[-1] else lambda1
     return lambda1, curve.ratio * lambda1
 
 
 def _show_curve(session: Session, curve: ComponentCurve) -> None:
-    session.say(f"\nBlocks as the penalties fall, lambda2 = {curve.ratio:g} lambda1:")
+    session.say(f"\nBlocks as the penalties decrease, lambda2 = {curve.ratio:g} lambda1:")
     columns = {
         "lambda1": [f"{value:.4g}" for value in curve.lambda1],
         "lambda2": [f"{value:.4g}" for value in curve.lambda2],
@@ -116,7 +117,7 @@ def _show_curve(session: Session, curve: ComponentCurve) -> None:
 def _show_suggestions(session: Session, curve: ComponentCurve, suggested: tuple[float, float], p: int) -> None:
     session.say(f"\nNo edge is left from lambda1 = {curve.lambda_max:.4g} on.")
     if curve.percolation is not None:
-        session.say(f"Below lambda1 = {curve.percolation:.4g} noise alone would tie most variables together.")
+        session.say(f"Below lambda1 = {curve.percolation:.4g} pure noise would connect most variables (percolation).")
     smallest = {size: curve.smallest_lambda(size) for size in SIZES if size < p}
     for size, (lambda1, lambda2) in smallest.items():
         lower = "" if curve.reaches(size) else " (smaller ones were not computed)"
@@ -132,15 +133,15 @@ def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) ->
     import jointglasso as jgl
 
     weights = data.preparation["weights"]
-    found = {rule: jgl.screen(data.source, lambda1, lambda2, rule=rule, weights=weights) for rule in RULES}
+    partitions = {rule: jgl.screen(data.source, lambda1, lambda2, rule=rule, weights=weights) for rule in RULES}
     session.say(f"\nBlocks by screening rule at lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}:")
     session.table(
         ["rule", "blocks", "largest", "cost (cubes)", ""],
         [
             [rule, f"{part.n_blocks:,}", f"{part.largest:,}", f"{float(part.cost):.2g}", RULES[rule]]
-            for rule, part in found.items()
+            for rule, part in partitions.items()
         ],
-        left=(0, 4),
+        left_aligned=(0, 4),
     )
     plan = jgl.plan(data.source, lambda1, lambda2, weights=weights)
     session.say(f"\nThe solve there: {plan}.")
@@ -149,7 +150,7 @@ def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) ->
         lambda2=lambda2,
         rules={
             rule: {"n_blocks": part.n_blocks, "largest": part.largest, "cost": int(part.cost)}
-            for rule, part in found.items()
+            for rule, part in partitions.items()
         },
         plan={"n_groups": plan.n_groups, "memory_bytes": plan.memory, "seconds": plan.seconds},
     )

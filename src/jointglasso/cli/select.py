@@ -1,4 +1,4 @@
-"""`jointglasso select`: the penalties of a grid, scored."""
+"""`jointglasso select`: model selection over a grid of penalties."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @data_options()
-@click.option("--criterion", type=CRITERIA, default="jbic", show_default=True, help="What is to be smallest.")
+@click.option("--criterion", type=CRITERIA, default="jbic", show_default=True, help="Criterion to minimise.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for table, explanation and figure.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
-@click.option("--checkpoint", type=click.Path(path_type=Path), help="Folder to go on from after an interrupt.")
+@click.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="Folder for checkpoints; a later run resumes from it."
+)
 @solve_options
 @grid_options
 @score_options
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 def select(session: Session, /, **options: Any) -> int:
     """Choose the penalties by a criterion.
 
-    Solves FILE over a grid of penalties, shows the score of each, and explains the choice in words. On Ctrl-C the
-    choice is made among the points that are done; with --checkpoint the same command goes on from there.
+    Solves FILE over a grid of penalties, prints the score of each, and explains the choice. On Ctrl-C the
+    choice is made among the points solved so far; with --checkpoint the same command resumes from there.
 
     \b
     Example:
@@ -46,49 +48,49 @@ def select(session: Session, /, **options: Any) -> int:
         data = read_data(options)
         session.say(data.describe())
         with workers_of(session, options) as executor:
-            found = choose(session, data, options["criterion"], {**options, "executor": executor})
+            selection = choose(session, data, options["criterion"], {**options, "executor": executor})
         session.say()
-        _show(session, found)
-        session.say("\n" + found.explain())
+        _show(session, selection)
+        session.say("\n" + selection.explain())
         if folder is not None:
-            write_selection(folder, found)
+            write_selection(folder, selection)
             if can_draw(session):
-                jgl.plots.plot_selection(found, path=folder / "selection.png")
-            write_parameters(folder, session, data, chosen={"lambda1": found.lambda1, "lambda2": found.lambda2})
+                jgl.plots.plot_selection(selection, path=folder / "selection.png")
+            write_parameters(folder, session, data, chosen={"lambda1": selection.lambda1, "lambda2": selection.lambda2})
     if target is not None:
-        session.say(f"Written to {target.given}.")
+        session.say(f"Written to {target.requested}.")
         session.answer(out=target.path)
-    chosen = f"--lambda1 {found.lambda1:.6g} --lambda2 {found.lambda2:.6g}"
-    session.say(f"To learn the networks there: jointglasso fit ... {chosen} --out FOLDER")
+    chosen = f"--lambda1 {selection.lambda1:.6g} --lambda2 {selection.lambda2:.6g}"
+    session.say(f"To estimate the networks there: jointglasso fit ... {chosen} --out FOLDER")
     session.answer(
-        lambda1=found.lambda1,
-        lambda2=found.lambda2,
-        criterion=found.criterion,
-        score=found.score,
-        best=found.best,
-        grid=found.records,
-        explanation=found.explain(),
-        interrupted=found.interrupted,
+        lambda1=selection.lambda1,
+        lambda2=selection.lambda2,
+        criterion=selection.criterion,
+        score=selection.score,
+        best=selection.best,
+        grid=selection.records,
+        explanation=selection.explain(),
+        interrupted=selection.interrupted,
         data=data.facts,
-        n_failed=found.n_failed,
+        n_failed=selection.n_failed,
     )
-    if found.interrupted:
+    if selection.interrupted:
         return INTERRUPTED
-    return NOT_CONVERGED if found.n_failed else OK
+    return NOT_CONVERGED if selection.n_failed else OK
 
 
-def _show(session: Session, found: SelectionResult) -> None:
-    """The points that were tried, the chosen one marked."""
-    records = found.records
+def _show(session: Session, selection: SelectionResult) -> None:
+    """Print the evaluated grid points, the chosen one marked."""
+    records = selection.records
     rows = [
         [
-            "* " if point == found.best else "",
+            "* " if point == selection.best else "",
             f"{records['lambda1'][point]:.4g}",
             f"{records['lambda2'][point]:.4g}",
             f"{records['edges'][point]:,}",
             f"{records['score'][point]:.7g}",
         ]
-        for point in range(len(found.grid))
+        for point in range(len(selection.grid))
         if records["tried"][point]
     ]
-    session.table(["", "lambda1", "lambda2", "edges", found.criterion], rows)
+    session.table(["", "lambda1", "lambda2", "edges", selection.criterion], rows)

@@ -1,4 +1,4 @@
-"""What all commands have in common: --json, --debug, exit codes, and errors in one sentence."""
+"""Shared behaviour of all commands: --json, --debug, exit codes, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from jointglasso.errors import spelt
 OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
 
 EXIT_CODES = (
-    "Exit codes: 0 all is well; 1 not converged, the result is written all the same with its true gap; "
+    "Exit codes: 0 success; 1 not converged, the result is still written, with its duality gap; "
     "2 bad input or usage; 3 interrupted; 4 a defect of the program."
 )
 
-#: Headings of the help, and the parameters below each in their order; all others come last.
+#: Headings of the help, and the parameters below each in order; all others are listed last.
 GROUPS = {
     "Classes and variables": (
         "label", "labels", "time", "windows", "width", "overlap", "classes", "rename", "subset", "variables", "drop",
@@ -53,10 +53,10 @@ GROUPS = {
 }  # fmt: skip
 OTHERS = "Options"
 
-#: Keyword arguments of the library that are several options, or one of another name.
+#: Keyword arguments of the library whose option has another name.
 _NAMES = {"missing_markers": "missing_marker", "cv": "folds", "subset": "classes", "warm_start": "checkpoint"}
 
-#: What is switched rather than given.
+#: Options for boolean values of keyword arguments.
 _SWITCHES = {
     ("header", True): "--header",
     ("header", False): "--no-header",
@@ -66,15 +66,15 @@ _SWITCHES = {
     ("complementary_pairs", False): "no --stability",
 }
 
-#: Errors that are about what the user gave, each with a message that says what to do.
+#: Errors caused by the input; their messages name the remedy.
 INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 
 class Session:
-    """One run of a command: where its words go, and what it answers.
+    """Output of one run of a command.
 
-    People read words on the standard output. With ``json`` that holds one JSON object and nothing else. Notes, warnings
-    and progress always go to the standard error.
+    Text goes to the standard output. With ``as_json`` the standard output holds exactly one JSON object. Notes,
+    warnings and progress always go to the standard error.
     """
 
     def __init__(self, *, as_json: bool, command_line: str, arguments: Mapping[str, Any], quiet: bool = False) -> None:
@@ -85,30 +85,30 @@ class Session:
         self._answer: dict[str, Any] = {}
 
     def say(self, text: str = "") -> None:
-        """Tell a person; silent with --json and --quiet."""
+        """Print text; silent with --json and --quiet."""
         if not self.as_json and not self.quiet:
             click.echo(text)
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> None:
-        """Show cells in columns, numbers to the right and those of the columns `left` to the left."""
-        for line in aligned(header, rows, left):
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], left_aligned: Sequence[int] = (0,)) -> None:
+        """Print a table; the columns `left_aligned` are aligned left, all others right."""
+        for line in aligned(header, rows, left_aligned):
             self.say(f"  {line}")
 
     def note(self, text: str) -> None:
-        """Tell beside the result, on the standard error."""
+        """Print a note on the standard error."""
         click.echo(text, err=True)
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a person watches the standard error."""
+        """Whether progress is shown: the standard error is a terminal, and --quiet is not set."""
         return sys.stderr.isatty() and not self.quiet
 
     def answer(self, **fields: Any) -> None:
-        """Add to what --json prints."""
+        """Add fields to the JSON object."""
         self._answer |= fields
 
     def close(self, code: int) -> None:
-        """Print the answer, if it was asked for as JSON."""
+        """Print the JSON object, with --json."""
         if self.as_json:
             click.echo(json.dumps(plain({**self._answer, "exit_code": code}), ensure_ascii=False, allow_nan=False))
 
@@ -120,15 +120,15 @@ class Command(click.Command):
         options.setdefault("epilog", EXIT_CODES)
         super().__init__(*args, **options)
         self.params += [
-            click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object instead of words."),
-            click.Option(["--quiet"], is_flag=True, help="Say nothing but warnings and errors."),
+            click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object instead of text."),
+            click.Option(["--quiet"], is_flag=True, help="Print warnings and errors only."),
             click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
         ]
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Remember what was typed, and keep to JSON where it was asked for even if the rest makes no sense."""
+        """Record the command line; with --json, report usage errors as JSON, too."""
         typed = list(args)
         try:
             context = super().make_context(info_name, args, parent, **extra)
@@ -140,7 +140,7 @@ class Command(click.Command):
         return context
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the options under headings, what one needs most first."""
+        """List the options under headings, the most used first."""
         listed: dict[str, list[tuple[str, str]]] = {title: [] for title in (*GROUPS, OTHERS)}
         rank = {name: number for number, name in enumerate(chain.from_iterable(GROUPS.values()))}
         for param in sorted(self.get_params(ctx), key=lambda param: rank.get(param.name or "", len(rank))):
@@ -153,7 +153,7 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the callback; turn what goes wrong into a sentence and an exit code."""
+        """Run the callback; turn exceptions into a message and an exit code."""
         as_json, quiet, debug = (ctx.params.pop(name) for name in ("as_json", "quiet", "debug"))
         typed = ctx.meta["jointglasso.typed"]
         ctx.obj = Session(as_json=as_json, quiet=quiet, command_line=typed, arguments=ctx.params)
@@ -176,10 +176,10 @@ class Command(click.Command):
 
 
 def _failed(error: BaseException, as_json: bool, checkpoint: Path | None) -> int:
-    """Say what went wrong and return the exit code."""
+    """Print the error message and return the exit code."""
     if isinstance(error, KeyboardInterrupt):
-        kept = "" if checkpoint is None else f" The same command goes on from the work kept in {checkpoint}."
-        code, text = INTERRUPTED, f"Interrupted: no result was written.{kept}"
+        resume = "" if checkpoint is None else f" The same command resumes from the checkpoint in {checkpoint}."
+        code, text = INTERRUPTED, f"Interrupted: no result was written.{resume}"
     elif isinstance(error, INPUT_ERRORS):
         code, text = BAD_INPUT, _sentence(error)
     else:
@@ -192,26 +192,26 @@ def _failed(error: BaseException, as_json: bool, checkpoint: Path | None) -> int
 
 
 def _sentence(error: BaseException) -> str:
-    """Text of an error without the number that the system puts in front."""
+    """Message of an error, without the errno of an OSError."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}."
     return str(error) or type(error).__name__
 
 
 def _answer_error(text: str, code: int, error: BaseException | None = None) -> None:
-    """The error as JSON, with the class, variable and parameter that it is about where it tells."""
+    """Print the error as JSON, with the class, variable and parameter it concerns where known."""
     named = {"class": "class_name", "variable": "variable", "parameter": "parameter"}
-    about = {key: getattr(error, name, None) for key, name in named.items()}
-    known = {key: value for key, value in about.items() if value is not None}
-    click.echo(json.dumps({"error": text, **known, "exit_code": code}, ensure_ascii=False))
+    attributes = {key: getattr(error, name, None) for key, name in named.items()}
+    fields = {key: value for key, value in attributes.items() if value is not None}
+    click.echo(json.dumps({"error": text, **fields, "exit_code": code}, ensure_ascii=False))
 
 
 @contextmanager
 def _asked_to_end_like_interrupted() -> Iterator[None]:
-    """Let a polite request to end, and a terminal that goes away, do what Ctrl-C does: clean up, keep what is wanted.
+    """Handle SIGTERM and SIGHUP like SIGINT (Ctrl-C), so that checkpoints and partial results are written.
 
-    What is ignored stays ignored, as after nohup; a background job of a script ignores Ctrl-C, and ends all the same
-    when it is asked to. Only the main thread receives signals.
+    Ignored signals stay ignored, as after nohup. Where SIGINT is ignored, as in a background job of a script, SIGTERM
+    still raises KeyboardInterrupt. Only the main thread receives signals.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -221,21 +221,21 @@ def _asked_to_end_like_interrupted() -> Iterator[None]:
         interrupted(number, frame)
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    ours = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
-        ours = []
-    for number in ours:
+        handled = []
+    for number in handled:
         signal.signal(number, end)
     try:
         yield
     finally:
-        for number in ours:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Show each warning once, as a line on the standard error."""
+    """Print each warning once, as a line on the standard error."""
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -245,13 +245,13 @@ def _warnings_as_notes() -> Iterator[None]:
             click.echo(f"Warning: {text}", err=True)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)  # ours are all of this kind
+        warnings.simplefilter("always", UserWarning)  # all warnings of this package are of this category
         warnings.showwarning = show
         yield
 
 
 def plain(value: Any) -> Any:
-    """Lists, dicts, words and numbers that JSON knows; numbers it does not know become null."""
+    """Convert to types that JSON has; NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -264,9 +264,9 @@ def plain(value: Any) -> Any:
 
 
 def options_of(command: click.Command) -> Callable[[str, tuple[Any, ...], str], str | None]:
-    """How the arguments of the library are spelt as options of a command; None where it has no such option."""
-    given = [param for param in command.params if isinstance(param, click.Option)]
-    options = {param.name: next((word for word in param.opts if word.startswith("--")), "") for param in given}
+    """Function that maps an argument of the library to the option of a command; None where it has no such option."""
+    click_options = [param for param in command.params if isinstance(param, click.Option)]
+    options = {param.name: next((word for word in param.opts if word.startswith("--")), "") for param in click_options}
 
     def spell(name: str, value: tuple[Any, ...], words: str) -> str | None:
         if value and isinstance(value[0], bool):
@@ -278,8 +278,8 @@ def options_of(command: click.Command) -> Callable[[str, tuple[Any, ...], str], 
             return f"{option} or --subset"
         if not value or value[0] is ...:
             return option
-        given = ",".join(map(str, value[0])) if isinstance(value[0], list) else value[0]
-        said = f"{option} {given:g}" if isinstance(given, float) else f"{option} {shlex.quote(str(given))}"
-        return f"{words} with {said}" if words else said
+        text = ",".join(map(str, value[0])) if isinstance(value[0], list) else value[0]
+        assignment = f"{option} {text:g}" if isinstance(text, float) else f"{option} {shlex.quote(str(text))}"
+        return f"{words} with {assignment}" if words else assignment
 
     return spell

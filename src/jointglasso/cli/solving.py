@@ -1,4 +1,4 @@
-"""From options to solves and grids of penalties, and bars on the standard error while they take their time."""
+"""Arguments of solves and penalty grids from the options, Dask clients, and progress bars."""
 
 from __future__ import annotations
 
@@ -22,29 +22,32 @@ if TYPE_CHECKING:
     from jointglasso.selection import SelectionProgress
 
 
-#: Grids reach down to penalties where all variables are tied together, which is no small thing for so many.
+#: From this many variables on a note on the time is printed: at the smallest penalties of a grid all variables form
+#: one block.
 MANY_VARIABLES = 1000
 
 
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Arguments that `solve`, `solve_path`, `select` and `edge_stability` share."""
-    given = {name: options[name] for name in ("tol", "max_iter", "penalize_diagonal") if options[name] is not None}
+    """Keyword arguments common to `solve`, `solve_path`, `select` and `edge_stability`."""
+    arguments = {name: options[name] for name in ("tol", "max_iter", "penalize_diagonal") if options[name] is not None}
     if options["max_memory"] is not None:
-        given["max_memory"] = options["max_memory"] * 2**30
-    given["weights"] = data.preparation["weights"]
-    given |= _tying(options, data)
+        arguments["max_memory"] = options["max_memory"] * 2**30
+    arguments["weights"] = data.preparation["weights"]
+    arguments |= _class_penalty(options, data)
     if options["pair_weights"] is not None:
-        given["pair_weights"] = read_pair_weights(options["pair_weights"])
-    return given
+        arguments["pair_weights"] = read_pair_weights(options["pair_weights"])
+    return arguments
 
 
-def _tying(options: dict[str, Any], data: Data) -> dict[str, Any]:
-    """How the classes are tied together; nothing where that is the group penalty."""
+def _class_penalty(options: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Keyword arguments of the similarity penalty and its class graph; empty for the group penalty."""
     order, graph = options["order"], options["class_graph"]
     if order is not None and graph is not None:
-        raise InputError("--order and --class-graph both say which classes are neighbours: give one of them.", "order")
+        raise InputError(
+            "--order and --class-graph both define which classes are neighbours: give one of them.", "order"
+        )
     penalty = options["penalty"]
-    if penalty == "group" and options["time"] is not None and _left_alone("penalty"):
+    if penalty == "group" and options["time"] is not None and _is_default("penalty"):
         penalty = "chain"
     fused = {"fuse_diagonal": True} if options["fuse_diagonal"] else {}
     if penalty == "group" and order is None and graph is None:
@@ -55,55 +58,59 @@ def _tying(options: dict[str, Any], data: Data) -> dict[str, Any]:
     return {"penalty": penalty, "class_graph": neighbours, **fused}
 
 
-def _left_alone(option: str) -> bool:
-    """Whether the user has not set an option."""
+def _is_default(option: str) -> bool:
+    """Whether an option has its default value."""
     source = click.get_current_context().get_parameter_source(option)
     return source == click.core.ParameterSource.DEFAULT
 
 
 def _edge(word: str, classes: Sequence[str]) -> tuple[str, str, float]:
-    """An edge ``a-b`` or ``a-b=0.5``; the names of classes may hold dashes."""
+    """Parse an edge ``a-b`` or ``a-b=0.5`` of the class graph; class names may contain dashes."""
     ends, _, weight = word.partition("=")
-    for at, letter in enumerate(ends):
-        if letter == "-" and ends[:at] in classes and ends[at + 1 :] in classes:
+    for position, letter in enumerate(ends):
+        if letter == "-" and ends[:position] in classes and ends[position + 1 :] in classes:
             try:
-                return ends[:at], ends[at + 1 :], float(weight) if weight else 1.0
+                return ends[:position], ends[position + 1 :], float(weight) if weight else 1.0
             except ValueError:
                 break
     raise InputError(
-        f"--class-graph {word!r} is no edge between two of the classes {', '.join(classes)}: write a-b or a-b=0.5.",
+        f"--class-graph {word!r} is not an edge between two of the classes {', '.join(classes)}: write a-b or a-b=0.5.",
         "class_graph",
     )
 
 
 def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
-    """Grid that the options describe."""
+    """Penalty grid of the options."""
     import jointglasso as jgl
 
-    given: dict[str, Any] = {name: options[name] for name in ("n_lambdas", "min_ratio") if options[name] is not None}
+    arguments: dict[str, Any] = {
+        name: options[name] for name in ("n_lambdas", "min_ratio") if options[name] is not None
+    }
     if options["ratios"] is not None:
-        given["ratios"] = numbers("--ratios", options["ratios"])
+        arguments["ratios"] = numbers("--ratios", options["ratios"])
     if options["pair_weights"] is not None:
-        given["pair_weights"] = read_pair_weights(options["pair_weights"])
-    return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **_tying(options, data), **given)
+        arguments["pair_weights"] = read_pair_weights(options["pair_weights"])
+    return jgl.lambda_grid(
+        data.source, weights=data.preparation["weights"], **_class_penalty(options, data), **arguments
+    )
 
 
 def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]) -> SelectionResult:
-    """Choose the penalties by a criterion."""
+    """Select the penalties by a criterion."""
     import jointglasso as jgl
 
     say_if_compiling(session)
-    described = any(options[name] is not None for name in ("n_lambdas", "ratios", "min_ratio"))
+    has_grid_options = any(options[name] is not None for name in ("n_lambdas", "ratios", "min_ratio"))
     if data.samples.n_variables > MANY_VARIABLES:
         session.note(
-            f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen tells "
-            "what can be afforded, --min-ratio and --n-lambdas how far to go."
+            f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen "
+            "predicts the cost, --min-ratio and --n-lambdas limit the grid."
         )
     with counting(session, f"choosing penalties by {criterion}") as show:
-        found = jgl.select(
+        selection = jgl.select(
             data.samples,
             criterion=criterion,
-            grid=make_grid(options, data) if described else None,
+            grid=make_grid(options, data) if has_grid_options else None,
             gamma=options["gamma"],
             relaxed=not options["penalized_scores"],
             cv=options["folds"],
@@ -118,14 +125,14 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             **data.preparation,
             **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
         )
-    if found.interrupted:
-        session.note("Interrupted: what follows is the choice among the points that were done.")
-    return found
+    if selection.interrupted:
+        session.note("Interrupted: the choice is among the grid points solved so far.")
+    return selection
 
 
 @contextmanager
 def workers_of(session: Session, options: dict[str, Any]) -> Iterator[Any]:
-    """A client of the Dask cluster that the options ask for; None where they ask for none."""
+    """Yield a client of the Dask cluster of --workers or --scheduler, or None without these options."""
     if options["workers"] is not None and options["scheduler"] is not None:
         raise click.UsageError("--workers starts processes and --scheduler uses those of a cluster: leave one out.")
     if options["workers"] is None and options["scheduler"] is None:
@@ -146,12 +153,12 @@ def workers_of(session: Session, options: dict[str, Any]) -> Iterator[Any]:
                 f"No Dask scheduler answers at {address} ({error}): check the address and that it runs."
             ) from None
         if client.dashboard_link:
-            session.note(f"The work can be watched at {client.dashboard_link}.")
+            session.note(f"Dask dashboard: {client.dashboard_link}")
         yield client
 
 
 def progress_of_solve(session: Session) -> Any:
-    """Progress bar of a solve; a context manager and a callback."""
+    """Progress bar of a solve, both a context manager and a callback."""
     import jointglasso as jgl
 
     say_if_compiling(session)
@@ -159,7 +166,7 @@ def progress_of_solve(session: Session) -> Any:
 
 
 def read_pair_weights(file: Path) -> dict[tuple[str, str], float]:
-    """Read lines of variable, variable, weight; a first line that ends in no number is a header."""
+    """Read a CSV file of variable, variable, weight; a first line without a number is a header."""
     if not file.is_file():
         raise FileNotFoundError(f"There is no file {str(file)!r} for --pair-weights: check the name.")
     weights: dict[tuple[str, str], float] = {}
@@ -187,18 +194,18 @@ def read_pair_weights(file: Path) -> dict[tuple[str, str], float]:
 
 
 def say_if_compiling(session: Session) -> None:
-    """Explain the wait before the first solve on a machine, and have another process share the work."""
+    """Print a note where kernels must be compiled first, and start compiling them in another process."""
     from jointglasso.warm import compile_ahead, kernel_cache
 
     cache = kernel_cache()
     if not cache.sweeps:
-        often = "First use on this machine: compiling takes half a minute, once."
-        session.note(often if cache.lasting else "Compiling takes half a minute.")
+        once = "First use on this machine: compiling takes half a minute, once."
+        session.note(once if cache.lasting else "Compiling takes half a minute.")
         click.get_current_context().with_resource(compile_ahead())
 
 
 def bar_options(session: Session) -> dict[str, Any]:
-    """Options of a rich progress bar that leaves nothing behind, and is not there if nobody watches."""
+    """Options of a transient rich progress bar, disabled unless the standard error is a terminal."""
     from rich.console import Console
 
     return {"console": Console(stderr=True), "transient": True, "disable": not session.shows_progress}
@@ -206,7 +213,7 @@ def bar_options(session: Session) -> dict[str, Any]:
 
 @contextmanager
 def counting(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
-    """Give a callback for `select` and `edge_stability` that shows the solves done and the time left."""
+    """Yield a callback for `select` and `edge_stability` that shows completed solves and remaining time."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

@@ -1,4 +1,4 @@
-"""What a solution says, in words for people and in fields for programs."""
+"""Summaries of a solution: sentences for the terminal and fields for JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jointglasso._wording import count
 if TYPE_CHECKING:
     from jointglasso import JointNetworks, Solution
 
-#: Steps told on the screen.
+#: Maximum number of steps printed.
 STEPS = 5
 
 
 def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
-    """Number of joined pairs of variables by kind: shared, partly shared, specific."""
+    """Number of pairs of variables with an edge, by kind: shared, partly shared, specific."""
     import numpy as np
 
     from jointglasso.networks.edge_list import KINDS
@@ -24,7 +24,7 @@ def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
 
 
 def edges_found(networks: JointNetworks) -> str:
-    """Edges by class, and how many the classes have in common."""
+    """Number of edges of each class, and of edges in common."""
     if networks.n_classes == 1:
         return f"Edges: {networks.n_edges[0]:,} among {count(networks.n_variables, 'variable')}."
     by_class = zip(networks.class_names, networks.n_edges, strict=True)
@@ -33,7 +33,7 @@ def edges_found(networks: JointNetworks) -> str:
 
 
 def in_common(networks: JointNetworks) -> str:
-    """How many edges the classes have in common, and of one value where the penalty compares values."""
+    """Number of edges in common to the classes, and of equal value where the penalty is of the fused kind."""
     from jointglasso.networks.same import summary_of_sameness
 
     kinds = kinds_of_pairs(networks)
@@ -44,29 +44,30 @@ def in_common(networks: JointNetworks) -> str:
         return f"{pairs} of {networks.n_variables:,} variables are joined."
     partly = f", {kinds['partly shared']:,} in several" if networks.n_classes > 2 else ""
     are = "is" if kinds["shared"] == 1 else "are"
-    same = "" if networks.sameness is None else f"\n{summary_of_sameness(networks)}"
+    cluster_text = "" if networks.sameness is None else f"\n{summary_of_sameness(networks)}"
     return (
         f"Of {pairs} of variables joined in any class, {kinds['shared']:,} {are} joined in all classes{partly}, "
-        f"{kinds['specific']:,} in one class only.{same}"
+        f"{kinds['specific']:,} in one class only.{cluster_text}"
     )
 
 
 def proof(solution: Solution) -> str:
-    """What the certificate says."""
-    found = solution.certificate
+    """Sentence on the certificate: relative duality gap and certified entries."""
+    certificate = solution.certificate
     if solution.status:
-        first = f"Certificate: the objective is proved to be within {found.relative_gap:.1e} (relative) of the optimum"
+        first = f"Certificate: the objective is within {certificate.relative_gap:.1e} (relative) of the optimum"
     else:
-        first = f"NOT CONVERGED, but the objective is proved to be within {found.relative_gap:.1e} of the optimum"
+        first = f"NOT CONVERGED; certificate: the objective is within {certificate.relative_gap:.1e} of the optimum"
     return (
-        f"{first}; {count(found.edges_present, 'edge')} proved present, {found.edges_absent:,} proved absent, "
-        f"{found.edges_undetermined:,} undecided."
+        f"{first}; {count(certificate.edges_present, 'edge')} certified present, "
+        f"{certificate.edges_absent:,} certified absent, "
+        f"{certificate.edges_undetermined:,} undecided."
     )
 
 
 def facts_of(solution: Solution) -> dict[str, Any]:
-    """The same for programs."""
-    found, latent = solution.certificate, solution.low_rank
+    """Fields of a solution for JSON and path.csv."""
+    certificate, latent = solution.certificate, solution.low_rank
     return {
         "lambda1": solution.parameters["lambda1"],
         "lambda2": solution.parameters["lambda2"],
@@ -74,28 +75,28 @@ def facts_of(solution: Solution) -> dict[str, Any]:
         "status": str(solution.status),
         "status_code": solution.status.code,
         "objective": solution.objective,
-        "relative_gap": found.relative_gap,
+        "relative_gap": certificate.relative_gap,
         "edges": dict(zip(solution.class_names, solution.n_edges, strict=True)),
         "latent": None if latent is None else dict(zip(solution.class_names, latent.ranks, strict=True)),
-        "edges_proved_present": found.edges_present,
-        "edges_proved_absent": found.edges_absent,
-        "edges_undecided": found.edges_undetermined,
+        "edges_proved_present": certificate.edges_present,
+        "edges_proved_absent": certificate.edges_absent,
+        "edges_undecided": certificate.edges_undetermined,
         **({} if solution.sameness is None else {"comparisons": solution.sameness.count()}),
         "largest_block": solution.partition.largest,
         "seconds": solution.timings["total"],
     }
 
 
-def steps_told(networks: JointNetworks) -> str:
-    """Where the networks change most, in a sentence."""
+def describe_steps(networks: JointNetworks) -> str:
+    """Sentence on the steps in time with the largest changes."""
     steps = networks.steps()
     what = "changed" if "changed" in steps else "size"
-    most = steps[steps[what] > 0].sort_values(what, ascending=False, kind="stable").head(STEPS)
-    if not len(most):
+    largest = steps[steps[what] > 0].sort_values(what, ascending=False, kind="stable").head(STEPS)
+    if not len(largest):
         return "Nothing changes from one window to the next."
-    told = [
+    texts = [
         f"from {row.before} to {row.after} "
-        + (f"{row.changed:,} pairs ({row.certified:,} proved)" if what == "changed" else f"{row.size:.2f}")
-        for row in most.itertuples()
+        + (f"{row.changed:,} pairs ({row.certified:,} certified)" if what == "changed" else f"{row.size:.2f}")
+        for row in largest.itertuples()
     ]
-    return f"Most changes: {'; '.join(told)}."
+    return f"Most changes: {'; '.join(texts)}."

@@ -1,4 +1,4 @@
-"""Networks of several classes: which edges they share, where they differ, and files other programs read."""
+"""Networks of several classes: edge tables, comparisons between classes, and export to graph formats."""
 
 from jointglasso.networks.joint import JointNetworks
 

@@ -1,7 +1,7 @@
-"""What graph formats and packages say about nodes and edges, as plain Python columns.
+"""Node and edge attributes for graph formats and packages, as columns of Python objects.
 
-Nodes are numbers, the positions of the variables; names are labels. Two variables of one name stay two nodes, and no
-format has to find a valid identifier in a name.
+Nodes are identified by the indices of the variables, and names are labels: duplicate names remain distinct nodes, and
+names need not be valid identifiers of a format.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
 
 
-#: Types of the attributes of edges, by their CX2 names; GraphML calls the same types by the same words.
+#: Types of the edge attributes, named as in CX2 and GraphML.
 EDGE_TYPES = {
     "class": "string",
     "weight": "double",
@@ -35,13 +35,13 @@ EDGE_TYPES = {
     "same_certified": "boolean",
 }
 
-#: Types of the attributes of nodes.
+#: Types of the node attributes.
 NODE_TYPES = {"name": "string", "degree": "integer"}
 
 
 @dataclass(frozen=True)
 class GraphColumns:
-    """Nodes and edges of one graph; every list of `nodes` and of `edges` is a column."""
+    """Edges (`first`, `second`: indices of nodes) of a graph, and columns of edge and node attributes."""
 
     first: list[int]
     second: list[int]
@@ -50,11 +50,11 @@ class GraphColumns:
 
     @property
     def edge_types(self) -> dict[str, str]:
-        """Types of the edge attributes that are there."""
+        """Types of the edge attributes present."""
         return {name: EDGE_TYPES[name] for name in self.edges}
 
     def edge_rows(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """Both ends and the attributes of each edge."""
+        """Both nodes and the attributes of each edge."""
         names = list(self.edges)
         for first, second, *values in zip(self.first, self.second, *self.edges.values(), strict=True):
             yield first, second, dict(zip(names, values, strict=True))
@@ -73,24 +73,24 @@ def chosen_rows(networks: JointNetworks, class_name: str | None) -> IntArray:
     return np.flatnonzero(networks.edge_list.class_index == networks.class_index(class_name))
 
 
-#: Units of the coordinates in files between variables near each other: about two names.
+#: Distance of neighbouring nodes in exported coordinates, about the width of two labels.
 _SPACING = 80.0
 
-#: Pairs that shape the places; weaker ones would make a ball of wool.
+#: Number of strongest pairs used for the layout; with weaker ones it has no visible structure.
 _SHAPING = 300
 
 
 def places(networks: JointNetworks) -> FloatArray:
-    """Coordinates (p, 2) for other programs, the second counting downwards."""
+    """Coordinates (p, 2) for export; the second axis points downwards."""
     return _SPACING * common_layout(networks.precision, networks.edge_list.readable_strength(_SHAPING))
 
 
 def graph_columns(networks: JointNetworks, class_name: str | None = None) -> GraphColumns:
     """Columns of the graph of one class, or of all classes with an edge for each pair and class.
 
-    A stability that is not known is left out: most formats have no word for a missing number. `degree` counts
-    different neighbours, so that a pair joined in three classes counts once. `weight` is the size of the partial
-    correlation, what other programs take for the strength of an edge.
+    Unknown stabilities are omitted, since most formats lack missing values. `degree` counts distinct neighbours: a pair
+    with edges in three classes counts once. `weight` is the absolute partial correlation, which graph packages use as
+    edge weight.
     """
     rows = chosen_rows(networks, class_name)
     edges = networks.edge_list
@@ -110,7 +110,7 @@ def graph_columns(networks: JointNetworks, class_name: str | None = None) -> Gra
 
 
 def graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, make: Callable[..., Any]) -> Any:
-    """One graph of all classes, one for each class, or that of one class: `as_networkx` or `as_igraph`."""
+    """One multigraph of all classes, a dict with a graph per class, or the graph of one class, created by `make`."""
     if multigraph:
         return make(graph_columns(networks, class_name), None)
     names = networks.class_names if class_name is None else [class_name]
@@ -119,7 +119,7 @@ def graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, ma
 
 
 def as_networkx(columns: GraphColumns, class_name: str | None) -> Any:
-    """A graph of networkx, of one class or, as a multigraph, of all."""
+    """Graph of networkx of one class, or multigraph of all classes."""
     networkx = require("networkx", "networks")
     graph = networkx.MultiGraph() if class_name is None else networkx.Graph(**{"class": class_name})
     names = columns.nodes["name"]
@@ -134,7 +134,7 @@ def as_networkx(columns: GraphColumns, class_name: str | None) -> Any:
 
 
 def as_igraph(columns: GraphColumns, class_name: str | None) -> Any:
-    """A graph of igraph."""
+    """Graph of igraph."""
     igraph = require("igraph", "igraph")
     return igraph.Graph(
         n=len(columns.nodes["name"]),

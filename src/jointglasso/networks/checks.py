@@ -1,4 +1,4 @@
-"""What a set of networks is checked for when it is made, and names looked up."""
+"""Validation of the arguments of `JointNetworks`, and look-up of variables by name."""
 
 from __future__ import annotations
 
@@ -58,42 +58,42 @@ def _check_values(Theta: Any, k: int) -> None:
         raise wrong(f"The precision matrix {k} is not symmetric: use (A + A.T) / 2 if only rounding is to blame.")
 
 
-def check_beside(name: str, matrices: Any, n_classes: int, n_variables: int) -> list[Any] | None:
-    """Return K sparse matrices that say something about each edge, or None."""
+def check_edge_matrices(name: str, matrices: Any, n_classes: int, n_variables: int) -> list[Any] | None:
+    """Return K sparse matrices (p, p) of edge attributes between 0 and 1, or None."""
     from scipy import sparse
 
     if matrices is None:
         return None
-    given = [sparse.coo_array(matrix) for matrix in matrices]
-    if [matrix.shape for matrix in given] != [(n_variables, n_variables)] * n_classes:
+    sparse_matrices = [sparse.coo_array(matrix) for matrix in matrices]
+    if [matrix.shape for matrix in sparse_matrices] != [(n_variables, n_variables)] * n_classes:
         raise InputError(
             f"{name} must hold {n_classes} matrices of shape {(n_variables, n_variables)}, one per class, "
-            f"not {[matrix.shape for matrix in given]}.",
+            f"not {[matrix.shape for matrix in sparse_matrices]}.",
             name,
         )
-    for k, matrix in enumerate(given):
+    for k, matrix in enumerate(sparse_matrices):
         values = matrix.data.astype(np.float64)
         if len(values) and not (values.min() >= 0 and values.max() <= 1):
             raise InputError(f"{name} of class {k} must lie between 0 and 1.", name)
-    return given
+    return sparse_matrices
 
 
 def check_absent(absent: Any, n_classes: int, n_variables: int) -> BoolArray | None:
-    """Return which variables (K, p) a class lacks, or None where it lacks none."""
+    """Return the mask (K, p) of variables absent from each class, or None where none is absent."""
     if absent is None:
         return None
-    given = np.asarray(absent)
-    if given.dtype != bool or given.shape != (n_classes, n_variables):
+    mask = np.asarray(absent)
+    if mask.dtype != bool or mask.shape != (n_classes, n_variables):
         raise InputError(
             f"absent must be a boolean array {(n_classes, n_variables)}, True where a class lacks a variable, not "
-            f"{given.dtype} of shape {given.shape}.",
+            f"{mask.dtype} of shape {mask.shape}.",
             "absent",
         )
-    return given if given.any() else None
+    return mask if mask.any() else None
 
 
 class NameIndex:
-    """Positions of variables by name."""
+    """Indices of variables by name."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._size = len(names)
@@ -111,19 +111,19 @@ class NameIndex:
                     variable=str(variable),
                 )
             return int(variable) % self._size
-        found = self._positions.get(str(variable), [])
-        if not found:
+        matches = self._positions.get(str(variable), [])
+        if not matches:
             raise InputError(
                 f"There is no variable {variable!r}: see variable_names.", "variable", variable=str(variable)
             )
-        if len(found) > 1:
+        if len(matches) > 1:
             raise InputError(
-                f"There are {len(found)} variables named {variable!r}, at positions {found}: give the position "
+                f"There are {len(matches)} variables named {variable!r}, at positions {matches}: give the position "
                 "instead.",
                 "variable",
                 variable=str(variable),
             )
-        return found[0]
+        return matches[0]
 
     def positions(self, variables: Any) -> IntArray:
         """Positions of several different variables, in the order given."""

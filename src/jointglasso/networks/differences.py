@@ -1,4 +1,4 @@
-"""How the partial correlations of the classes differ: two by two, and from each class to the next."""
+"""Differences of partial correlations between pairs of classes, and between consecutive classes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
 
 
-#: What changes from the first class to the second, at the position of its code.
+#: Kinds of change from the first class to the second, indexed by code.
 CHANGES = ("size", "only first", "only second", "sign")
 
-#: Columns of a table of tests; the last may be missing, and those of the classes where there are two.
+#: Columns of a table of tests; `q_value` is optional, and so are the classes where there are two.
 _TESTED = ("variable1", "variable2", "class1", "class2", "p_value", "q_value")
 
 
 def class_pairs(networks: JointNetworks, class1: str | None, class2: str | None) -> list[tuple[int, int]]:
-    """The two classes named, or every two of them."""
+    """Indices of the two classes named, or of all pairs of classes."""
     if networks.n_classes < 2:
         raise InputError("Differences need two classes, and there is one.", "class1")
     if class1 is None and class2 is None:
@@ -40,7 +40,7 @@ def class_pairs(networks: JointNetworks, class1: str | None, class2: str | None)
 
 
 def values_by_class(networks: JointNetworks) -> FloatArray:
-    """Partial correlations (pairs, K), 0 where there is no edge and no number where a class lacks a variable."""
+    """Partial correlations (pairs, K): 0 for absent edges, NaN where a class lacks a variable."""
     edges = networks.edge_list
     table = np.where(edges.has_pair, 0.0, np.nan)
     table[edges.pair, edges.class_index] = edges.partial_correlation
@@ -55,17 +55,19 @@ def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], 
     first, second = names[edges.first[edges.starts]], names[edges.second[edges.starts]]
     parts = []
     for one, two in pairs:
-        differs = np.flatnonzero(np.abs(values[:, one] - values[:, two]) > 0)  # never of a pair that one lacks
-        here, there = values[differs, one], values[differs, two]
-        change = np.select([there == 0, here == 0, here * there < 0], [1, 2, 3], default=0)
+        differs = np.flatnonzero(
+            np.abs(values[:, one] - values[:, two]) > 0
+        )  # False for NaN, where a class lacks the pair
+        first_value, second_value = values[differs, one], values[differs, two]
+        change = np.select([second_value == 0, first_value == 0, first_value * second_value < 0], [1, 2, 3], default=0)
         columns = {
             "class1": np.repeat(classes[[one]], len(differs)),
             "class2": np.repeat(classes[[two]], len(differs)),
             "variable1": first[differs],
             "variable2": second[differs],
-            "partial_correlation1": here,
-            "partial_correlation2": there,
-            "difference": here - there,
+            "partial_correlation1": first_value,
+            "partial_correlation2": second_value,
+            "difference": first_value - second_value,
             "change": as_objects(CHANGES)[change],
         }
         parts.append(pandas.DataFrame(columns))
@@ -79,7 +81,7 @@ def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], 
 def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
     """Columns class1, class2, variable1, variable2, p_value and, where the tests have it, q_value.
 
-    Every pair comes in both orders of the classes and of its variables.
+    Every pair is listed in both orders of the classes and of its variables.
     """
     pandas = require("pandas", "networks")
     if len(set(networks.variable_names)) < networks.n_variables:
@@ -116,19 +118,19 @@ def steps_table(networks: JointNetworks) -> pd.DataFrame:
     if networks.n_classes < 2:
         raise InputError("Steps lead from one class to the next, and there is one.", "networks")
     values, names = values_by_class(networks), as_objects(networks.class_names)
-    edges, same = networks.edge_list, networks.sameness
+    edges, edge_clusters = networks.edge_list, networks.sameness
     rows = []
     for k in range(networks.n_classes - 1):
         one, two = values[:, k], values[:, k + 1]
         appeared, vanished = (one == 0) & (two != 0) & ~np.isnan(two), (one != 0) & (two == 0) & ~np.isnan(one)
         differ = np.abs(one - two) > 0
-        certain = np.zeros(len(differ), dtype=bool)
-        if same is not None:  # values that are equal on the penalised scale differ as partial correlations
-            compared = same.at(edges.first[edges.starts], edges.second[edges.starts])
-            both = ~np.isnan(one) & ~np.isnan(two)
-            differ = (compared.clusters[:, k] != compared.clusters[:, k + 1]) & both & ((one != 0) | (two != 0))
-            certain = differ & compared.differ_for_certain(k, k + 1)
-        rows.append((differ.sum(), certain.sum(), appeared.sum(), vanished.sum(), np.nansum(np.abs(one - two))))
+        certified = np.zeros(len(differ), dtype=bool)
+        if edge_clusters is not None:  # values equal on the penalised scale may differ as partial correlations
+            compared = edge_clusters.at(edges.first[edges.starts], edges.second[edges.starts])
+            both_present = ~np.isnan(one) & ~np.isnan(two)
+            differ = (compared.clusters[:, k] != compared.clusters[:, k + 1]) & both_present & ((one != 0) | (two != 0))
+            certified = differ & compared.differ_for_certain(k, k + 1)
+        rows.append((differ.sum(), certified.sum(), appeared.sum(), vanished.sum(), np.nansum(np.abs(one - two))))
     table = np.array(rows, dtype=float)
     columns: dict[str, object] = {"before": names[:-1], "after": names[1:]}
     if networks.sameness is not None:

@@ -1,4 +1,4 @@
-"""The edges of K sparse matrices as flat arrays, one entry per pair of variables and class."""
+"""Edges of K sparse precision matrices as flat arrays, one entry per pair of variables and class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
-#: Names of the kinds of edges, at the position of their code.
+#: Kinds of edges, indexed by code.
 KINDS = ("shared", "partly shared", "specific")
 SHARED, PARTLY_SHARED, SPECIFIC = range(3)
 
@@ -21,8 +21,8 @@ SHARED, PARTLY_SHARED, SPECIFIC = range(3)
 class EdgeList:
     """Edges of all classes, sorted by pair of variables and then by class.
 
-    `first` < `second` are positions of variables, `class_index` that of the class, `pair` numbers the pairs that are an
-    edge in some class, in order.
+    `first` < `second` are indices of variables, `class_index` that of the class, and `pair` numbers the distinct pairs
+    of the union of all classes.
     """
 
     first: IntArray
@@ -33,24 +33,24 @@ class EdgeList:
     pair: IntArray
     n_classes: int
     absent: BoolArray | None = None
-    """(K, p): variables that a class lacks; None where all classes have all of them."""
+    """(K, p): True for variables absent from a class; None where all classes have all variables."""
 
     def __len__(self) -> int:
         return len(self.first)
 
     @property
     def n_pairs(self) -> int:
-        """Number of different pairs, all classes together."""
+        """Number of distinct pairs in the union of all classes."""
         return int(self.pair[-1]) + 1 if len(self.pair) else 0
 
     @cached_property
     def starts(self) -> IntArray:
-        """First entry of each pair."""
+        """Index of the first entry of each pair."""
         return np.flatnonzero(np.diff(self.pair, prepend=-1))
 
     @cached_property
     def classes_of_pair(self) -> IntArray:
-        """In how many classes each pair is an edge."""
+        """Number of classes in which each pair is an edge."""
         return np.bincount(self.pair, minlength=self.n_pairs)
 
     @cached_property
@@ -67,16 +67,16 @@ class EdgeList:
 
     @cached_property
     def strength_of_pair(self) -> FloatArray:
-        """Largest size of the partial correlation of each pair over the classes."""
+        """Maximum absolute partial correlation of each pair over the classes."""
         if not len(self):
             return np.zeros(0)
         return np.asarray(np.maximum.reduceat(np.abs(self.partial_correlation), self.starts))
 
-    def readable_strength(self, most: int) -> float:
-        """Strength in some class from which on about `most` pairs are left: 0 where there are hardly more anyhow."""
-        if self.n_pairs <= 1.25 * most:
+    def readable_strength(self, max_pairs: int) -> float:
+        """Threshold on the strength that keeps `max_pairs` pairs; 0 where there are at most 25 % more."""
+        if self.n_pairs <= 1.25 * max_pairs:
             return 0.0
-        return float(np.partition(self.strength_of_pair, -most)[-most])
+        return float(np.partition(self.strength_of_pair, -max_pairs)[-max_pairs])
 
     @cached_property
     def sign_differs(self) -> BoolArray:
@@ -86,9 +86,9 @@ class EdgeList:
 
     @cached_property
     def kind_of_pair(self) -> IntArray:
-        """Code of the kind of each pair, a position in `KINDS`."""
+        """Code of the kind of each pair, an index into `KINDS`."""
         kind = np.where(self.in_all, SHARED, PARTLY_SHARED)
-        # Of one class every edge is in all; of several an edge of one is specific, also where no other has the pair.
+        # With several classes an edge of one class is specific, also where the others lack its variables.
         kind[(self.classes_of_pair == 1) & (self.n_classes > 1)] = SPECIFIC
         return kind
 
@@ -105,14 +105,14 @@ class EdgeList:
 
     @cached_property
     def signs(self) -> FloatArray:
-        """Sign of the partial correlation by pair and class, 0 where there is no edge."""
+        """Signs (pairs, K) of the partial correlations, 0 for absent edges."""
         table = np.zeros((self.n_pairs, self.n_classes))
         table[self.pair, self.class_index] = np.sign(self.partial_correlation)
         return table
 
 
 def edge_list(matrices: Sequence[Any], absent: BoolArray | None = None) -> EdgeList:
-    """Read the edges off K symmetric csc_arrays with positive diagonals; `absent` (K, p) is what a class lacks."""
+    """Edges of K symmetric csc_arrays with positive diagonals; `absent` (K, p) masks variables a class lacks."""
     p = matrices[0].shape[0]
     parts = [upper_entries(Theta) for Theta in matrices]
     first = np.concatenate([part[0] for part in parts])
@@ -129,20 +129,20 @@ def edge_list(matrices: Sequence[Any], absent: BoolArray | None = None) -> EdgeL
 
 
 def lookup(matrices: Sequence[Any], edges: EdgeList) -> FloatArray:
-    """Entries of K sparse matrices at the edges; either triangle may hold them."""
+    """Entries of K sparse matrices at the edges, 0 where not stored; either triangle may hold them."""
     out = np.zeros(len(edges))
     for k, matrix in enumerate(matrices):
-        mine = np.flatnonzero(edges.class_index == k)
+        in_class = np.flatnonzero(edges.class_index == k)
         entries = matrix.tocoo()
         rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
         p = matrix.shape[0]
         keys = np.minimum(rows, columns) * p + np.maximum(rows, columns)
-        order = np.lexsort((entries.data, keys))  # of two entries for one pair the last, the larger, is taken
+        order = np.lexsort((entries.data, keys))  # of two entries for a pair the larger, sorted last, is used
         keys, values = keys[order], entries.data[order]
-        wanted = edges.first[mine] * p + edges.second[mine]
-        at = np.searchsorted(keys, wanted, side="right") - 1
-        found = (at >= 0) & (keys[at] == wanted) if len(keys) else np.zeros(len(mine), dtype=bool)
-        out[mine[found]] = values[at[found]]
+        wanted = edges.first[in_class] * p + edges.second[in_class]
+        index = np.searchsorted(keys, wanted, side="right") - 1
+        is_stored = (index >= 0) & (keys[index] == wanted) if len(keys) else np.zeros(len(in_class), dtype=bool)
+        out[in_class[is_stored]] = values[index[is_stored]]
     return out
 
 
@@ -153,30 +153,30 @@ def upper_entries(Theta: Any) -> tuple[IntArray, IntArray, FloatArray, FloatArra
     rows, columns = entries.row[above].astype(np.int64), entries.col[above].astype(np.int64)
     value = entries.data[above].astype(np.float64)
     scale = 1.0 / np.sqrt(Theta.diagonal())
-    # Zero minus, so that what is stored never becomes a negative zero.
+    # Zero minus, to avoid negative zeros.
     return rows, columns, value, 0.0 - value * scale[rows] * scale[columns]
 
 
-def as_objects(words: tuple[str, ...]) -> Any:
-    """Words as an array that is indexed without a copy of every word."""
-    out = np.empty(len(words), dtype=object)
-    out[:] = words
+def as_objects(strings: tuple[str, ...]) -> Any:
+    """Strings as an object array, so that indexing copies references only."""
+    out = np.empty(len(strings), dtype=object)
+    out[:] = strings
     return out
 
 
 def restricted(matrix: Any, keep: IntArray) -> Any:
-    """Rows and columns of some variables."""
+    """Submatrix of the rows and columns `keep`."""
     return matrix.tocsc()[:, keep][keep, :]
 
 
-def without(matrix: Any, edges: EdgeList, gone: BoolArray) -> Any:
-    """Take edges out of a symmetric matrix."""
-    first, second = edges.first[gone], edges.second[gone]
+def without(matrix: Any, edges: EdgeList, removed: BoolArray) -> Any:
+    """Symmetric matrix with the entries of the edges `removed` set to zero."""
+    first, second = edges.first[removed], edges.second[removed]
     ends = (np.concatenate([first, second]), np.concatenate([second, first]))
-    taken = sparse.csc_array((np.ones(2 * len(first), dtype=bool), ends), shape=matrix.shape)
-    return matrix - matrix.multiply(taken)
+    removed_mask = sparse.csc_array((np.ones(2 * len(first), dtype=bool), ends), shape=matrix.shape)
+    return matrix - matrix.multiply(removed_mask)
 
 
 def each(matrices: list[Any] | None, keep: IntArray) -> list[Any] | None:
-    """The same of several matrices, where there are any."""
+    """`restricted` of several matrices, or None."""
     return None if matrices is None else [restricted(matrix, keep) for matrix in matrices]

@@ -1,4 +1,4 @@
-"""The networks of several classes as one object."""
+"""Networks of several classes as one object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jointglasso.networks import attributes, tables
 from jointglasso.networks.checks import (
     NameIndex,
     check_absent,
-    check_beside,
+    check_edge_matrices,
     check_precision,
 )
 from jointglasso.networks.differences import class_pairs, difference_table, steps_table
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
 
 
 class JointNetworks:
-    """Networks of K classes over the same variables; two variables are joined where the precision is not zero.
+    """Networks of K classes over the same variables; edges are the non-zero off-diagonal precisions.
 
     Parameters
     ----------
     precision : sequence of K matrices (p, p)
         Symmetric precision matrices, sparse or dense, with exact zeros.
     class_names : sequence of K str
-        Different names of the classes.
+        Unique names of the classes.
     variable_names : sequence of p str
-        Names of the variables. They may repeat, as gene symbols do; a variable is then addressed by its position.
+        Names of the variables. Duplicates, such as gene symbols, are allowed and addressed by index.
     certified : sequence of K boolean sparse matrices, optional
-        Entries proved to be non-zero in the exact solution.
+        Entries certified to be non-zero in the exact solution.
     stability : sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1.
     sameness : Sameness, optional
-        In which classes each edge is the same, as a solution with a fused penalty knows it.
+        Clusters of classes with equal edge values, of a solution with a fused penalty.
     absent : bool array (K, p), optional
-        Variables that a class lacks. Nothing is said of them there: tables have empty cells, not zeros.
+        Variables absent from a class. Their table cells are missing, not zero.
 
     Notes
     -----
     An edge is *shared* when it is in all classes, *partly shared* in at least two, *specific* in one of several. It
-    is *differential* when it is not in all classes or changes its sign between them. Only the classes that have both
-    variables count.
+    is *differential* when it is not in all classes or changes its sign between them. Classes that lack one of the
+    variables are ignored.
     """
 
     def __init__(
@@ -75,22 +75,22 @@ class JointNetworks:
     ) -> None:
         self._precision = check_precision(precision)
         self.class_names = tuple(distinct_class_names(class_names, self.n_classes))
-        # Real data have genes that come twice, so two names may be equal.
+        # Names of variables may be duplicated, as gene symbols are.
         self.variable_names = tuple(names_of_all("variable_names", variable_names, self.n_variables, "variables"))
-        self._certified = check_beside("certified", certified, self.n_classes, self.n_variables)
-        self._stability = check_beside("stability", stability, self.n_classes, self.n_variables)
+        self._certified = check_edge_matrices("certified", certified, self.n_classes, self.n_variables)
+        self._stability = check_edge_matrices("stability", stability, self.n_classes, self.n_variables)
         self.sameness = sameness
         self.absent = check_absent(absent, self.n_classes, self.n_variables)
 
     @classmethod
     def from_solution(cls, solution: Solution, *, stability: Sequence[Any] | None = None) -> JointNetworks:
-        """Take the networks of a solution, with what its certificate proves about each edge.
+        """Networks of a solution, with its certified edges.
 
         Parameters
         ----------
         solution : Solution
-            What `jointglasso.solve` returned, or ``select(...).solution``. Values are those of the maximum likelihood
-            on the edges where the solution has them (`Solution.refit`), else the penalised ones.
+            Result of `jointglasso.solve`, or ``select(...).solution``. Values are the maximum likelihood estimates on
+            the support where the solution has them (`Solution.refit`), else the penalised ones.
         stability : sequence of K sparse matrices, optional
             Selection frequencies.
         """
@@ -116,7 +116,7 @@ class JointNetworks:
 
     @property
     def precision(self) -> list[Any]:
-        """Precision matrices, one csc_array a class."""
+        """Precision matrices, one csc_array per class."""
         return list(self._precision)
 
     @property
@@ -131,12 +131,12 @@ class JointNetworks:
 
     @property
     def has_certified(self) -> bool:
-        """Whether it is known which edges are proved."""
+        """Whether it is known which edges are certified."""
         return self._certified is not None
 
     @cached_property
     def edge_list(self) -> EdgeList:
-        """The edges as arrays of positions and values, for computations."""
+        """Edges as arrays of indices and values."""
         return edge_list(self._precision, self.absent)
 
     @cached_property
@@ -148,14 +148,14 @@ class JointNetworks:
 
     @cached_property
     def edge_certified(self) -> BoolArray:
-        """Whether each entry of `edge_list` is proved to be non-zero."""
+        """Whether each entry of `edge_list` is certified to be non-zero."""
         if self._certified is None:
             return np.zeros(len(self.edge_list), dtype=bool)
         return lookup(self._certified, self.edge_list) > 0
 
     @cached_property
     def degree_table(self) -> IntArray:
-        """Number of neighbours as an array (p, K)."""
+        """Degrees as an array (p, K)."""
         edges = self.edge_list
         ends = np.concatenate([edges.first, edges.second])
         flat = ends * self.n_classes + np.tile(edges.class_index, 2)
@@ -166,15 +166,15 @@ class JointNetworks:
         return NameIndex(self.variable_names)
 
     def position(self, variable: str | int) -> int:
-        """Position of a variable given by its name, or by its position where names repeat."""
+        """Index of a variable given by name, or by index where names are duplicated."""
         return self._index.position(variable)
 
     def positions(self, variables: Iterable[str | int]) -> IntArray:
-        """Positions of several different variables, in the order given."""
+        """Indices of several distinct variables, in the order given."""
         return self._index.positions(variables)
 
     def class_index(self, class_name: str) -> int:
-        """Position of a class given by its name."""
+        """Index of a class given by name."""
         if str(class_name) not in self.class_names:
             known = ", ".join(map(repr, self.class_names))
             raise InputError(
@@ -191,23 +191,23 @@ class JointNetworks:
             One row per pair of variables and class with a non-zero entry, sorted by pair and class. Columns
             `variable1`, `variable2`, `class`, `precision`, `partial_correlation`, `kind` ("shared", "partly shared",
             "specific"), `differential`, `stability` (NaN where unknown) and `certified` (False where unknown). With a
-            fused penalty also `same_in`, the classes in which the edge has this value, joined through neighbours, and
-            `same_certified`, whether that is proved.
+            fused penalty also `same_in`, the classes in the cluster of equal value of the edge, and `same_certified`,
+            whether that cluster is certified.
         """
         return require("pandas", "networks").DataFrame(tables.edge_columns(self))
 
     def partial_correlations(self, class_name: str | None = None) -> Any:
-        """Give the partial correlations as tables with names.
+        """Partial correlations as labelled tables.
 
         Parameters
         ----------
         class_name : str, optional
-            Give the table of this class only.
+            Return the table of this class only.
 
         Returns
         -------
         dict of pandas.DataFrame by class, or one pandas.DataFrame
-            Symmetric, 1 on the diagonal, 0 where there is no edge, NaN where the class lacks a variable.
+            Symmetric, 1 on the diagonal, 0 for absent edges, NaN where the class lacks a variable.
 
         Examples
         --------
@@ -221,34 +221,34 @@ class JointNetworks:
         return tables.partial_correlation_tables(self, class_name)
 
     def degrees(self) -> pd.DataFrame:
-        """Count the neighbours of each variable: one row per variable, one column per class."""
+        """Degrees of the variables: one row per variable, one column per class."""
         return tables.degree_frame(self)
 
     def hubs(self, n: int = 10, class_name: str | None = None) -> pd.DataFrame:
-        """Find the variables with most edges, of all classes or of one: `n` rows of `degrees`, most edges first.
+        """Variables with most edges, over all classes or in one: `n` rows of `degrees`, in decreasing order.
 
-        Variables without an edge are never listed.
+        Variables without an edge are not listed.
         """
         order = self.hub_positions(n, class_name)
         return self.degrees().iloc[order]
 
     def hub_positions(self, n: int = 10, class_name: str | None = None) -> IntArray:
-        """Positions of the variables with most edges, most first; ties in the order of the variables."""
+        """Indices of the variables with most edges, in decreasing order; ties in the order of the variables."""
         table = self.degree_table if class_name is None else self.degree_table[:, [self.class_index(class_name)]]
         count = table.sum(axis=1)
         order = np.argsort(-count, kind="stable")[: check_count("n", n, 0)]
         return order[count[order] > 0]
 
     def centrality(self) -> pd.DataFrame:
-        """Measure how central each variable is in each class.
+        """Centrality of each variable in each class.
 
         Returns
         -------
         pandas.DataFrame
             One row per variable and class: `variable`, `class`, `degree` (number of neighbours), `strength` (sum of
             |partial correlation|), `expected_influence` (sum of the partial correlations with their signs) and
-            `betweenness` (share of the shortest paths between others that lead through the variable, an edge being as
-            long as 1 / |partial correlation|).
+            `betweenness` (fraction of the shortest paths between other variables through the variable, with edge
+            lengths 1 / |partial correlation|).
 
         Examples
         --------
@@ -263,7 +263,7 @@ class JointNetworks:
         return centrality_table(self)
 
     def communities(self, resolution: float = 1.0) -> pd.Series:
-        """Find groups of variables with more edges inside than between them.
+        """Detect communities of variables by modularity.
 
         Parameters
         ----------
@@ -273,12 +273,12 @@ class JointNetworks:
         Returns
         -------
         pandas.Series
-            Number of the community of each variable, 1 for the biggest; 0 for variables without an edge.
+            Label of the community of each variable, 1 for the largest; 0 for variables without an edge.
 
         Notes
         -----
-        The modularity of the sums of |partial correlation| over the classes, by the Leiden method where igraph is
-        installed, else by networkx's Louvain method; the same networks always give the same communities.
+        Modularity of the graph weighted by sums of |partial correlation| over the classes, maximised by the Leiden
+        method where igraph is installed, else by the Louvain method of networkx; the result is deterministic.
         """
         pandas = require("pandas", "networks")
         index = pandas.Index(self.variable_names, name="variable", dtype=object)
@@ -290,26 +290,26 @@ class JointNetworks:
         Parameters
         ----------
         variable : str or int
-            Name, or position where the name is not unique.
+            Name, or index where the name is not unique.
         class_name : str, optional
             Restrict to one class.
 
         Returns
         -------
         pandas.DataFrame
-            Column `variable` with the other end, and the columns of `edges` from `class` on.
+            Column `variable` with the neighbour, and the columns of `edges` from `class` on.
         """
-        at = self.position(variable)
+        index = self.position(variable)
         edges = self.edge_list
-        mine = (edges.first == at) | (edges.second == at)
+        mask = (edges.first == index) | (edges.second == index)
         if class_name is not None:
-            mine &= edges.class_index == self.class_index(class_name)
-        return tables.neighbour_table(self, at, np.flatnonzero(mine))
+            mask &= edges.class_index == self.class_index(class_name)
+        return tables.neighbour_table(self, index, np.flatnonzero(mask))
 
     def subnetwork(self, variables: Iterable[str | int]) -> JointNetworks:
-        """Keep some variables, by name or position in the order given, and the edges among them.
+        """Induced subnetwork of variables, by name or index in the order given.
 
-        The precisions stay as they are: an edge still means dependence given all the variables of the whole network.
+        The precisions are unchanged: an edge means dependence conditional on all variables of the original network.
         """
         keep = self.positions(variables)
         return JointNetworks(
@@ -323,14 +323,14 @@ class JointNetworks:
         )
 
     def strongest(self, n_pairs: int) -> JointNetworks:
-        """Keep the pairs of variables whose partial correlation is largest in some class, with the edges of all."""
+        """Networks of the `n_pairs` pairs with the largest maximum absolute partial correlation over the classes."""
         edges = self.edge_list
-        n_kept = check_count("n_pairs", n_pairs, 0)
-        kept = np.zeros(edges.n_pairs, dtype=bool)
-        kept[np.argsort(-edges.strength_of_pair, kind="stable")[:n_kept]] = True
-        gone = ~kept[edges.pair]
+        n_selected = check_count("n_pairs", n_pairs, 0)
+        mask = np.zeros(edges.n_pairs, dtype=bool)
+        mask[np.argsort(-edges.strength_of_pair, kind="stable")[:n_selected]] = True
+        removed = ~mask[edges.pair]
         return JointNetworks(
-            [without(Theta, edges, gone & (edges.class_index == k)) for k, Theta in enumerate(self._precision)],
+            [without(Theta, edges, removed & (edges.class_index == k)) for k, Theta in enumerate(self._precision)],
             self.class_names,
             self.variable_names,
             certified=self._certified,
@@ -340,66 +340,66 @@ class JointNetworks:
         )
 
     def compare(self) -> pd.DataFrame:
-        """Compare the classes two by two.
+        """Compare all pairs of classes.
 
         Returns
         -------
         pandas.DataFrame
             One row per pair of classes: `class1`, `class2`, the number of edges in both (`common`), in one of them
             (`only_first`, `only_second`), those of both with different signs (`sign_flips`), and the Jaccard index
-            (`jaccard`), common edges by edges in either, NaN when there are none. With a fused penalty also the number
-            of common edges that are the same (`same`), of edges in either that are not (`different`), and of those
-            where that is proved (`same_certified`, `different_certified`).
+            (`jaccard`), the ratio of common edges to edges in either, NaN when there are none. With a fused penalty
+            also the number of common edges of equal value (`same`), of edges in either of different value
+            (`different`), and of the certified ones among these (`same_certified`, `different_certified`).
         """
         return tables.comparison(self)
 
     def patterns(self) -> pd.DataFrame:
-        """List which pairs keep their value across the classes and which change, as a fused penalty finds them.
+        """Patterns of equal values across the classes, for solutions with a fused penalty.
 
         Returns
         -------
         pandas.DataFrame
             One row for each pair of variables that is an edge in some class: `variable1`, `variable2`, `pattern` (the
-            classes of each value between bars, such as "A, B | C | no edge: D", or "all classes"), `changes`,
-            `certified` (whether it is proved that the pair changes, or that it does not) and `strength`, the largest
-            partial correlation in size.
+            clusters of classes of equal value separated by bars, such as "A, B | C | no edge: D", or "all classes"),
+            `changes`, `certified` (whether the change, or its absence, is certified) and `strength`, the maximum
+            absolute partial correlation.
         """
         return pattern_table(self)
 
     def steps(self) -> pd.DataFrame:
-        """Count what changes from each class to the next, where classes are points in time, stages or doses.
+        """Changes between consecutive classes, for ordered classes such as points in time, stages or doses.
 
         Returns
         -------
         pandas.DataFrame
-            One row a step: `before`, `after`, the number of pairs whose value changes (`changed`) and of those where
-            that is proved (`certified`), where a fused penalty compared them; the number of edges that appear and
-            vanish (`appeared`, `vanished`), and the sum of |differences| of the partial correlations (`size`).
+            One row per step: `before`, `after`; with a fused penalty the number of pairs whose value changes
+            (`changed`) and of certified changes (`certified`); the number of edges that appear and vanish (`appeared`,
+            `vanished`), and the sum of |differences| of the partial correlations (`size`).
         """
         return steps_table(self)
 
     def jaccard(self) -> pd.DataFrame:
-        """Jaccard index of the edges of each two classes, as a symmetric table."""
+        """Jaccard index of the edge sets of all pairs of classes, as a symmetric table."""
         return tables.jaccard_table(self)
 
     def differences(self, class1: str | None = None, class2: str | None = None, *, tested: Any = None) -> pd.DataFrame:
-        """List how far the partial correlations of two classes lie apart, the largest difference first.
+        """Differences of the partial correlations of two classes, largest first.
 
-        Edges of both classes count as much as edges of one: often the largest differences are among them.
+        Edges present in both classes are included: often the largest differences are among them.
 
         Parameters
         ----------
         class1, class2 : str, optional
-            The classes to compare; every two of them by default.
+            Classes to compare; all pairs by default.
         tested : result of `infer` or `difference_test`, or DataFrame, optional
-            Tests to show beside the differences, in the columns `p_value` and, where they have it, `q_value`.
+            Tests to join to the differences, as columns `p_value` and, where available, `q_value`.
 
         Returns
         -------
         pandas.DataFrame
             One row for each two classes and pair of variables that differ: `class1`, `class2`, `variable1`,
-            `variable2`, `partial_correlation1`, `partial_correlation2` (0 where there is no edge), `difference` (the
-            first minus the second) and `change` ("only first", "only second", "sign" or "size").
+            `variable2`, `partial_correlation1`, `partial_correlation2` (0 for absent edges), `difference` (first minus
+            second) and `change` ("only first", "only second", "sign" or "size").
 
         Examples
         --------
@@ -413,23 +413,23 @@ class JointNetworks:
         return difference_table(self, class_pairs(self, class1, class2), tested)
 
     def sign_flips(self) -> pd.DataFrame:
-        """List the edges of pairs whose partial correlation is positive in one class and negative in another."""
+        """Edges of pairs whose partial correlation is positive in one class and negative in another."""
         edges = self.edge_list
         return self.edges()[edges.sign_differs[edges.pair]].reset_index(drop=True)
 
     def to_networkx(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
-        """Convert to graphs of networkx.
+        """Convert to networkx graphs.
 
-        Nodes are the names of the variables, or their positions where names come twice; `name` and `position` are
-        attributes, and variables without an edge are there too. Edges have the columns of `edges` as attributes, and
-        `weight`, the size of the partial correlation, which the algorithms of networkx use.
+        Nodes are the names of the variables, or their indices where names are duplicated; `name` and `position` are
+        node attributes, and isolated variables are included. Edges have the columns of `edges` as attributes, and
+        `weight`, the absolute partial correlation, which the algorithms of networkx use.
 
         Parameters
         ----------
         class_name : str, optional
-            Give the graph of this class only.
+            Return the graph of this class only.
         multigraph : bool, default False
-            Give one MultiGraph of all classes, the class being the key of each edge.
+            Return one MultiGraph of all classes, with the class as key of each edge.
 
         Returns
         -------
@@ -438,7 +438,7 @@ class JointNetworks:
         return attributes.graphs(self, class_name, multigraph, attributes.as_networkx)
 
     def to_igraph(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
-        """Convert to graphs of igraph, with the parameters and edge attributes of `to_networkx`, vertices by position.
+        """Convert to igraph graphs, with the parameters and edge attributes of `to_networkx`, vertices by index.
 
         Returns
         -------
@@ -447,19 +447,19 @@ class JointNetworks:
         return attributes.graphs(self, class_name, multigraph, attributes.as_igraph)
 
     def export(self, path: str | os.PathLike[str], format: str | None = None, *, class_name: str | None = None) -> Path:
-        """Write the networks to a file in one step.
+        """Write the networks to a file atomically.
 
         Parameters
         ----------
         path : str or path
-            File to write; an old one is replaced once the new one is complete.
+            File to write; an existing one is replaced when the new one is complete.
         format : {"graphml", "gexf", "cx2", "cyjs", "csv", "parquet"}, optional
-            Told by the ending of the name when left out. "cx2" is the exchange format of Cytoscape, "cyjs" its JSON,
-            "gexf" that of Gephi, all with the places of the variables; they and GraphML keep variables without an
-            edge. "csv" and "parquet" hold the table of `edges`, followed by the positions of both variables.
+            By default the suffix of `path`. "cx2" is the exchange format of Cytoscape, "cyjs" its JSON, "gexf" that of
+            Gephi, all with coordinates of the variables; they and GraphML include isolated variables. "csv" and
+            "parquet" hold the table of `edges`, followed by the indices of both variables.
         class_name : str, optional
-            Write this class only. Otherwise a pair of variables has an edge for each class it is joined in, and the
-            edge attribute `class` tells them apart.
+            Write this class only. Otherwise a pair of variables has one edge for each class that has it, identified by
+            the edge attribute `class`.
 
         Returns
         -------

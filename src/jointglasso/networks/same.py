@@ -1,4 +1,4 @@
-"""In which classes an edge is the same and in which it is another: what a fused penalty found, as tables and words."""
+"""Clusters of classes with equal edge values, from a fused penalty, as tables and text."""
 
 from __future__ import annotations
 
@@ -19,68 +19,68 @@ if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
     from jointglasso.solution import Sameness
 
-#: Codes of a pattern: the class has no edge, or it lacks one of the variables.
+#: Codes of a pattern: absent edge, or variable absent from the class.
 NO_EDGE, LACKS = -1, -2
 
-#: Up to this many classes all are named in a pattern; of more, neighbours in a row become "first … last".
+#: Number of classes up to which a pattern names all; of more, runs are abbreviated as "first … last".
 ALL_NAMED = 6
 
 
 def same_columns(networks: JointNetworks) -> dict[str, Any]:
-    """In which classes each edge has the same value, where a fused penalty compared them."""
+    """Columns `same_in`, the classes of equal value, and `same_certified`; empty without a fused penalty."""
     if networks.sameness is None:
         return {}
-    members, proved = _cluster_members(networks)
+    members, certified = _cluster_members(networks)
     patterns, which = np.unique(members, axis=0, return_inverse=True)
-    words = as_objects(tuple(", ".join(compress(networks.class_names, row)) for row in patterns))
-    return {"same_in": words[which.ravel()], "same_certified": proved}
+    class_lists = as_objects(tuple(", ".join(compress(networks.class_names, row)) for row in patterns))
+    return {"same_in": class_lists[which.ravel()], "same_certified": certified}
 
 
 def _cluster_members(networks: JointNetworks) -> tuple[BoolArray, BoolArray]:
-    """(edges, K): the classes that share the value of each edge, and whether that is proved of all of them."""
-    edges, same = networks.edge_list, networks.sameness
+    """Mask (edges, K) of the classes in the cluster of each edge, and whether the cluster is certified."""
+    edges, edge_clusters = networks.edge_list, networks.sameness
     members = np.zeros((len(edges), networks.n_classes), dtype=bool)
     members[np.arange(len(edges)), edges.class_index] = True
-    proved = np.zeros(len(edges), dtype=bool)
-    if same is None or len(same.rows) == 0:
-        return members, proved
-    place, known = same.find(edges.first, edges.second)
-    at, k = place[known], edges.class_index[known]
-    members[known] = same.clusters[at] == same.clusters[at, k][:, None]
-    proved[known] = same.proved_clusters[at, k]
-    return members, proved
+    certified = np.zeros(len(edges), dtype=bool)
+    if edge_clusters is None or len(edge_clusters.rows) == 0:
+        return members, certified
+    index, known = edge_clusters.find(edges.first, edges.second)
+    row, k = index[known], edges.class_index[known]
+    members[known] = edge_clusters.clusters[row] == edge_clusters.clusters[row, k][:, None]
+    certified[known] = edge_clusters.proved_clusters[row, k]
+    return members, certified
 
 
 def same_counts(networks: JointNetworks, one: IntArray, two: IntArray) -> dict[str, Any]:
-    """Number of edges that are the same in two classes, of those that differ, and of those where that is proved."""
+    """Numbers of edges equal in two classes, and different, and of the certified ones among both."""
     if networks.sameness is None:
         return {}
-    same, edges = compared_pairs(networks), networks.edge_list
-    label, sure, joined = same.clusters, same.proved_clusters, edges.signs != 0
+    edge_clusters, edges = compared_pairs(networks), networks.edge_list
+    label, certified, joined = edge_clusters.clusters, edge_clusters.proved_clusters, edges.signs != 0
     counts = np.zeros((4, len(one)), dtype=np.int64)
     for row, (k, other) in enumerate(zip(one.tolist(), two.tolist(), strict=True)):
         both = edges.has_pair[:, k] & edges.has_pair[:, other]
         alike, any_edge = label[:, k] == label[:, other], both & (joined[:, k] | joined[:, other])
-        differ = ~alike & same.differ_for_certain(k, other)
-        which = (alike, alike & sure[:, k], ~alike, differ)
+        differ = ~alike & edge_clusters.differ_for_certain(k, other)
+        which = (alike, alike & certified[:, k], ~alike, differ)
         counts[:, row] = [(mask & any_edge).sum() for mask in which]
     return dict(zip(("same", "same_certified", "different", "different_certified"), counts, strict=True))
 
 
 def compared_pairs(networks: JointNetworks) -> Sameness:
-    """What is the same, for the pairs of the edge list in their order; not known of a pair is never proved."""
-    same, edges = networks.sameness, networks.edge_list
-    if same is None:
+    """Clusters of equal values for the pairs of the edge list in order; unknown pairs are not certified."""
+    edge_clusters, edges = networks.sameness, networks.edge_list
+    if edge_clusters is None:
         raise InputError(
-            "These networks do not tell which values are the same: solve with penalty='fused', 'chain' or 'graph'.",
+            "These networks have no clusters of equal values: solve with penalty='fused', 'chain' or 'graph'.",
             "penalty",
         )
-    return same.at(edges.first[edges.starts], edges.second[edges.starts])
+    return edge_clusters.at(edges.first[edges.starts], edges.second[edges.starts])
 
 
 def pattern_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.patterns`."""
-    same, edges = compared_pairs(networks), networks.edge_list
+    edge_clusters, edges = compared_pairs(networks), networks.edge_list
     names = as_objects(networks.variable_names)
     codes, words = pattern_words(networks)
     return require("pandas", "networks").DataFrame(
@@ -88,21 +88,21 @@ def pattern_table(networks: JointNetworks) -> pd.DataFrame:
             "variable1": names[edges.first[edges.starts]],
             "variable2": names[edges.second[edges.starts]],
             "pattern": as_objects(words)[codes],
-            "changes": same.changes,
-            "certified": same.changes_proved,
+            "changes": edge_clusters.changes,
+            "certified": edge_clusters.changes_proved,
             "strength": edges.strength_of_pair,
         }
     )
 
 
 def pattern_codes(networks: JointNetworks) -> tuple[IntArray, IntArray]:
-    """Number of the pattern of each pair of the edge list, and the patterns (n, K), most frequent first.
+    """Code of the pattern of each pair of the edge list, and the patterns (n, K), most frequent first.
 
-    A pattern holds the cluster of each class, named by its first class, `NO_EDGE`, or `LACKS` where a class lacks one
-    of the variables.
+    A pattern holds the cluster of each class, identified by its first class, `NO_EDGE`, or `LACKS` where a class lacks
+    one of the variables.
     """
-    same, edges = compared_pairs(networks), networks.edge_list
-    label = np.where(edges.signs == 0, NO_EDGE, same.clusters)
+    edge_clusters, edges = compared_pairs(networks), networks.edge_list
+    label = np.where(edges.signs == 0, NO_EDGE, edge_clusters.clusters)
     label[~edges.has_pair] = LACKS
     patterns, code, count = np.unique(label, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-count, kind="stable")
@@ -112,7 +112,7 @@ def pattern_codes(networks: JointNetworks) -> tuple[IntArray, IntArray]:
 
 
 def pattern_words(networks: JointNetworks) -> tuple[IntArray, tuple[str, ...]]:
-    """Number of the pattern of each pair, and each pattern in words: "A, B | C | no edge: D"."""
+    """Code of the pattern of each pair, and the patterns as text: "A, B | C | no edge: D"."""
     codes, patterns = pattern_codes(networks)
     return codes, tuple(_words(row, networks.class_names) for row in patterns)
 
@@ -128,7 +128,7 @@ def _words(pattern: IntArray, names: Sequence[str]) -> str:
 
 
 def _listed(classes: IntArray, names: Sequence[str]) -> str:
-    """Names of classes; of many, those in a row by the first and the last."""
+    """Names of classes; of many, runs are abbreviated by the first and the last."""
     if len(names) <= ALL_NAMED:
         return ", ".join(names[k] for k in classes)
     runs = np.split(classes, np.flatnonzero(np.diff(classes) > 1) + 1)
@@ -136,20 +136,21 @@ def _listed(classes: IntArray, names: Sequence[str]) -> str:
 
 
 def summary_of_sameness(networks: JointNetworks) -> str:
-    """How many edges are one value throughout, and how many change, in a sentence or two."""
-    same = compared_pairs(networks)
-    if len(same.rows) == 0:
+    """Sentence on the numbers of pairs with equal values in all classes, and of pairs that change."""
+    edge_clusters = compared_pairs(networks)
+    if len(edge_clusters.rows) == 0:
         return "There is no edge to compare."
-    stays, stays_proved, changes, changes_proved = (
+    stays, stays_certified, changes, changes_certified = (
         f"{int(mask.sum()):,}"
-        for which in (~same.changes, same.changes)
-        for mask in (which, which & same.changes_proved)
+        for which in (~edge_clusters.changes, edge_clusters.changes)
+        for mask in (which, which & edge_clusters.changes_proved)
     )
     text = (
-        f"{stays} of {len(same.rows):,} joined pairs have one value in all classes ({stays_proved} proved), "
-        f"{changes} change ({changes_proved} proved)"
+        f"{stays} of {len(edge_clusters.rows):,} joined pairs have one value in all classes "
+        f"({stays_certified} certified), "
+        f"{changes} change ({changes_certified} certified)"
     )
     codes, words = pattern_words(networks)
     counts = np.bincount(codes, minlength=len(words))
-    most = [f"{words[k]} ({counts[k]:,})" for k in range(len(words)) if words[k] != "all classes"][:3]
-    return f"{text}; most often: {'; '.join(most)}." if most else f"{text}."
+    frequent = [f"{words[k]} ({counts[k]:,})" for k in range(len(words)) if words[k] != "all classes"][:3]
+    return f"{text}; most often: {'; '.join(frequent)}." if frequent else f"{text}."

@@ -1,4 +1,4 @@
-"""Tables about a set of networks, built column by column from its edge list."""
+"""Tables of networks: edges, degrees, partial correlations, overlaps and centrality."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def edge_columns(networks: JointNetworks) -> dict[str, Any]:
     }
 
 
-#: Variables of a dense table at most: beyond it one would want the edges.
-_MOST_DENSE = 5000
+#: Maximum number of variables of a dense table.
+_MAX_DENSE = 5000
 
 
 def degree_frame(networks: JointNetworks) -> pd.DataFrame:
-    """Table of `JointNetworks.degrees`; empty cells where a class lacks a variable."""
+    """Table of `JointNetworks.degrees`; missing values where a class lacks a variable."""
     pandas = require("pandas", "networks")
     index = pandas.Index(networks.variable_names, name="variable", dtype=object)
     table = pandas.DataFrame(networks.degree_table, index=index, columns=list(networks.class_names))
@@ -56,14 +56,14 @@ def degree_frame(networks: JointNetworks) -> pd.DataFrame:
 def partial_correlation_tables(networks: JointNetworks, class_name: str | None) -> Any:
     """Tables of `JointNetworks.partial_correlations`."""
     pandas = require("pandas", "networks")
-    if networks.n_variables > _MOST_DENSE:
+    if networks.n_variables > _MAX_DENSE:
         raise InputError(
             f"A table of {networks.n_variables:,} times {networks.n_variables:,} partial correlations is too big to be "
             "of use: take subnetwork(...) first, or the list of edges().",
             "networks",
         )
     names = networks.class_names if class_name is None else [str(class_name)]
-    found = {}
+    frames = {}
     for name in names:
         rows = np.flatnonzero(networks.edge_list.class_index == networks.class_index(name))
         edges, values = networks.edge_list, np.eye(networks.n_variables)
@@ -72,30 +72,34 @@ def partial_correlation_tables(networks: JointNetworks, class_name: str | None) 
         if networks.absent is not None:
             lacks = networks.absent[networks.class_index(name)]
             values[lacks] = values[:, lacks] = np.nan
-        found[name] = pandas.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
-    return found if class_name is None else found[str(class_name)]
+        frames[name] = pandas.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
+    return frames if class_name is None else frames[str(class_name)]
 
 
 def summary_rows(networks: JointNetworks) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of a short table: a class in each row."""
+    """Header and rows of the summary table, one row per class."""
     edges = networks.edge_list
     header: tuple[str, ...] = ("class", "edges", "only here", "joined variables", "strongest edge")
     rows: list[tuple[str, ...]] = []
     for k, name in enumerate(networks.class_names):
-        mine = np.flatnonzero(edges.class_index == k)
-        only = int((edges.classes_of_pair[edges.pair[mine]] == 1).sum()) if networks.n_classes > 1 else len(mine)
+        rows_of_class = np.flatnonzero(edges.class_index == k)
+        only = (
+            int((edges.classes_of_pair[edges.pair[rows_of_class]] == 1).sum())
+            if networks.n_classes > 1
+            else len(rows_of_class)
+        )
         strongest = "–"
-        if len(mine):
-            top = mine[np.abs(edges.partial_correlation[mine]).argmax()]
+        if len(rows_of_class):
+            top = rows_of_class[np.abs(edges.partial_correlation[rows_of_class]).argmax()]
             ends = f"{networks.variable_names[edges.first[top]]} – {networks.variable_names[edges.second[top]]}"
             strongest = f"{ends} {edges.partial_correlation[top]:+.2f}"
         joined = int((networks.degree_table[:, k] > 0).sum())
-        rows.append((name, f"{len(mine):,}", f"{only:,}", f"{joined:,}", strongest))
+        rows.append((name, f"{len(rows_of_class):,}", f"{only:,}", f"{joined:,}", strongest))
     return header, rows
 
 
 def summary(networks: JointNetworks) -> str:
-    """The networks in a few lines."""
+    """Summary of the networks as text."""
     head = f"Networks of {networks.n_variables:,} variables in {count(networks.n_classes, 'class')}"
     if networks.n_classes > 1:
         shared = int((networks.edge_list.kind_of_pair == KINDS.index("shared")).sum())
@@ -104,7 +108,7 @@ def summary(networks: JointNetworks) -> str:
 
 
 def neighbour_table(networks: JointNetworks, position: int, rows: IntArray) -> pd.DataFrame:
-    """Edges `rows` seen from the variable at `position`, the other ends in the order of the variables."""
+    """Edges `rows` of the variable at `position`, sorted by neighbour and class."""
     edges = networks.edge_list
     other = np.where(edges.first[rows] == position, edges.second[rows], edges.first[rows])
     order = np.lexsort((edges.class_index[rows], other))
@@ -115,9 +119,9 @@ def neighbour_table(networks: JointNetworks, position: int, rows: IntArray) -> p
 
 
 def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray, IntArray]:
-    """Numbers (K, K) of edges two classes have in common, of those with different signs, and of the first's edges.
+    """Numbers (K, K) of common edges, of common edges with different signs, and of edges of the first class.
 
-    Only pairs that both classes have are counted.
+    Only pairs whose variables both classes have are counted.
     """
     edges = networks.edge_list
     joined = np.abs(edges.signs)
@@ -167,8 +171,8 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
     strength, influence, betweenness = (np.zeros((p, K)) for _ in range(3))
     edges = networks.edge_list
     for k in range(K):
-        mine = edges.class_index == k
-        first, second, value = edges.first[mine], edges.second[mine], edges.partial_correlation[mine]
+        in_class = edges.class_index == k
+        first, second, value = edges.first[in_class], edges.second[in_class], edges.partial_correlation[in_class]
         ends = np.concatenate([first, second])
         strength[:, k] = np.bincount(ends, np.tile(np.abs(value), 2), p)
         influence[:, k] = np.bincount(ends, np.tile(value, 2), p)
@@ -187,7 +191,7 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
 
 
 def _betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -> Any:
-    """Share of the shortest paths between two others that lead through each variable, by igraph or networkx."""
+    """Normalised betweenness centrality (p,), by igraph or networkx."""
     if len(first) == 0 or p < 3:
         return np.zeros(p)
     if find_spec("igraph") is not None:
@@ -198,5 +202,5 @@ def _betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) 
     graph = networkx.Graph()
     graph.add_nodes_from(range(p))
     graph.add_weighted_edges_from(zip(first.tolist(), second.tolist(), length.tolist(), strict=True))
-    found = networkx.betweenness_centrality(graph, weight="weight", normalized=True)
-    return np.array([found[i] for i in range(p)])
+    centrality = networkx.betweenness_centrality(graph, weight="weight", normalized=True)
+    return np.array([centrality[i] for i in range(p)])

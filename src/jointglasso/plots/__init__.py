@@ -1,4 +1,4 @@
-"""Pictures of networks, solutions and choices of penalties; each function returns a matplotlib Figure."""
+"""Figures of networks, solutions, model selection and inference; each function returns a matplotlib Figure."""
 
 from jointglasso.plots.adjacency import plot_adjacency
 from jointglasso.plots.curves import plot_component_curve, plot_convergence, plot_path

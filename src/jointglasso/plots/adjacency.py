@@ -1,4 +1,4 @@
-"""The matrices of all classes as pictures, variables ordered so that blocks lie together."""
+"""Adjacency matrices of all classes, with variables ordered by blocks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from jointglasso.screening import Partition
 
-#: Cells along a side at most; where there are more variables a cell shows the strongest of several entries.
+#: Maximum number of cells along a side; with more variables a cell shows the strongest of several entries.
 N_CELLS = 250
 
-#: Up to this many variables are named at the sides.
+#: Maximum number of variables whose names are drawn at the sides.
 NAMED = 45
 
-#: Variables of one block that are ordered by clustering at most: it takes the square of their number.
-MOST_CLUSTERED = 4000
+#: Maximum number of variables of a block that are ordered by clustering, whose cost is quadratic.
+MAX_CLUSTERED = 4000
 
 
 def plot_adjacency(
@@ -41,14 +41,14 @@ def plot_adjacency(
     Parameters
     ----------
     networks : JointNetworks
-        What to draw.
+        Networks to draw.
     partition : Partition, optional
-        Blocks of each class, such as ``solution.partition``, which are shaded grey: what lies outside them was
-        proved to be zero before anything was solved.
+        Blocks of each class, such as ``solution.partition``, which are shaded grey: entries outside them were
+        set to zero by screening, before the solve.
     isolated : bool, default False
-        Show variables without an edge in any class too.
+        Include variables without an edge in any class.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -93,10 +93,10 @@ def plot_adjacency(
 
 
 def block_order(networks: JointNetworks, labels: IntArray | None = None) -> IntArray:
-    """Order the variables so that those belonging together stand together.
+    """Order of the variables (p,) by connected components and, within these, by hierarchical clustering.
 
-    The components of all classes taken together come biggest first. Within one, variables with like neighbours, and in
-    the same blocks (`labels`, (K, p)), are near one another.
+    Connected components of the union of all classes are sorted by size, largest first. Within a component, variables
+    with similar neighbours, and in the same blocks (`labels`, (K, p)), are adjacent.
     """
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
@@ -114,19 +114,21 @@ def block_order(networks: JointNetworks, labels: IntArray | None = None) -> IntA
     _, outer = connected_components(features @ features.T, directed=False)
     sizes = np.bincount(outer)
     pieces = [np.flatnonzero(outer == block) for block in np.argsort(-sizes, kind="stable") if sizes[block] > 1]
-    alone = np.flatnonzero(sizes[outer] == 1)
-    return np.concatenate([*(piece[_by_likeness(features[piece])] for piece in pieces), alone]).astype(np.int64)
+    singletons = np.flatnonzero(sizes[outer] == 1)
+    return np.concatenate([*(piece[_similarity_order(features[piece])] for piece in pieces), singletons]).astype(
+        np.int64
+    )
 
 
-def _by_likeness(features: Any) -> IntArray:
-    """Order of the leaves of a tree that joins the rows most alike first; of very many rows, that of a narrow band."""
+def _similarity_order(features: Any) -> IntArray:
+    """Leaf order of an average-linkage clustering of the rows; reverse Cuthill-McKee where there are very many."""
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.sparse.csgraph import reverse_cuthill_mckee
     from scipy.spatial.distance import squareform
 
     n = features.shape[0]
     products = features @ features.T
-    if n > MOST_CLUSTERED:
+    if n > MAX_CLUSTERED:
         return np.asarray(reverse_cuthill_mckee(products.tocsr(), symmetric_mode=True))
     if n <= 2:
         return np.arange(n)
@@ -164,31 +166,31 @@ def _draw_matrix(
 
 
 def _two_sided_colours() -> Any:
-    """Red to blue without the pale middle, where weak entries could not be seen."""
+    """Diverging colour map, red to blue, without the pale middle, so that weak entries are visible."""
     colours = require("matplotlib", "plots").colormaps["RdBu"]
     sides = np.concatenate([np.linspace(0.0, 0.3, 64), np.linspace(0.7, 1.0, 64)])
     return require("matplotlib.colors", "plots").ListedColormap(colours(sides))
 
 
 def _cells(networks: JointNetworks, k: int, order: IntArray) -> FloatArray:
-    """Picture of one class: in each cell the partial correlation of the greatest size."""
+    """Image (n, n) of one class: in each cell the partial correlation of largest absolute value."""
     edges = networks.edge_list
-    mine = edges.class_index == k
-    place = np.full(networks.n_variables, -1)
-    place[order] = np.arange(len(order))
+    in_class = edges.class_index == k
+    rank = np.full(networks.n_variables, -1)
+    rank[order] = np.arange(len(order))
     n_cells = max(1, min(len(order), N_CELLS))
-    row = place[edges.first[mine]] * n_cells // max(1, len(order))
-    column = place[edges.second[mine]] * n_cells // max(1, len(order))
-    value = edges.partial_correlation[mine]
-    by_size = np.argsort(np.abs(value), kind="stable")  # the strongest is written last
+    row = rank[edges.first[in_class]] * n_cells // max(1, len(order))
+    column = rank[edges.second[in_class]] * n_cells // max(1, len(order))
+    value = edges.partial_correlation[in_class]
+    by_size = np.argsort(np.abs(value), kind="stable")  # the strongest is assigned last
     cells = np.zeros((n_cells, n_cells))
     cells[row[by_size], column[by_size]] = value[by_size]
     mirrored = cells.T
     return np.where(np.abs(mirrored) > np.abs(cells), mirrored, cells)
 
 
-def _shade_blocks(ax: Any, labels: IntArray, most: int = 4000) -> None:
-    """Shade every pair of variables in one block of a class, blocks in several pieces of the order included."""
+def _shade_blocks(ax: Any, labels: IntArray, max_tiles: int = 4000) -> None:
+    """Shade all pairs of variables within a block of a class, also where the order splits the block."""
     patches = require("matplotlib.patches", "plots")
     if len(labels) == 0:
         return
@@ -198,13 +200,13 @@ def _shade_blocks(ax: Any, labels: IntArray, most: int = 4000) -> None:
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         runs.setdefault(int(labels[start]), []).append((start, length))
     tiles = [
-        patches.Rectangle((left, top), width, height)
+        patches.Rectangle((x, y), width, height)
         for pieces in runs.values()
         if sum(length for _, length in pieces) > 1
-        for top, height in pieces
-        for left, width in pieces
+        for y, height in pieces
+        for x, width in pieces
     ]
-    # Biggest first: beyond some thousand tiles the rest is smaller than a point.
+    # Largest first: beyond some thousand tiles the rest is smaller than a point.
     tiles.sort(key=lambda tile: -tile.get_width() * tile.get_height())
     collection = require("matplotlib.collections", "plots").PatchCollection
-    ax.add_collection(collection(tiles[:most], facecolor="#E9E9E9", edgecolor="none", zorder=1), autolim=False)
+    ax.add_collection(collection(tiles[:max_tiles], facecolor="#E9E9E9", edgecolor="none", zorder=1), autolim=False)

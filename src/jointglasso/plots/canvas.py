@@ -1,4 +1,4 @@
-"""Figures made and saved without touching any state of matplotlib that others see."""
+"""Creation and saving of figures without changes to the global state of matplotlib; colours and styles."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from jointglasso.networks import JointNetworks
 
-#: Colours that people with any kind of colour vision tell apart (Okabe and Ito).
+#: Colours that are distinct for all kinds of colour vision (Okabe and Ito).
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
 )  # fmt: skip
 CLASS_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 CLASS_MARKERS = "osD^vPX"
-#: Colours of groups of variables, other than those of edges and classes.
+#: Colours of groups of variables, distinct from those of edges and classes.
 GROUP_COLOURS = (
     "#1b9e77", "#7a5fc4", "#e0559b", "#8aa800", "#e0a800", "#a6611a", "#17a2c6", "#c43c39", "#4b6cb7", "#7d7d33",
     "#c98bd0", "#2f6f4f",
@@ -33,14 +33,14 @@ PALE = "#BBBBBB"
 
 
 def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
-    """Make a figure of its own, in inches, known to no window system."""
+    """Create a figure, size in inches, that is not registered with pyplot."""
     figure = require("matplotlib.figure", "plots").Figure(figsize=(width, height), layout=layout)
     require("matplotlib.backends.backend_agg", "plots").FigureCanvasAgg(figure)
     return figure
 
 
 def panels(n: int, width: float, height: float, beside: float = 0.0, below: float = 0.0) -> tuple[Figure, list[Any]]:
-    """A figure of n panels in rows of at most three, with some room beside and below them."""
+    """Figure with n panels in rows of at most three, with margins `beside` and `below` in inches."""
     columns = min(n, 3)
     rows = -(-n // columns)
     figure = new_figure(columns * width + beside, rows * height + below)
@@ -51,7 +51,7 @@ def panels(n: int, width: float, height: float, beside: float = 0.0, below: floa
 
 
 def name_cells(ax: Any, names: list[str], size: float) -> None:
-    """Write names at the sides of a matrix whose cells are one unit wide, in letters of that size."""
+    """Label the sides of a matrix whose cells are one unit wide, in font size `size`."""
     shown = [plain(name if len(name) <= 20 else f"{name[:19]}…") for name in names]
     middle = [place + 0.5 for place in range(len(names))]
     ax.set_xticks(middle, shown, rotation=90, fontsize=size)
@@ -68,31 +68,31 @@ def class_style(k: int, n_classes: int) -> tuple[Any, str]:
 
 
 def say(axes: Any, text: str) -> None:
-    """Write a few words where there is nothing to draw."""
+    """Centred text in a panel without data."""
     axes.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=axes.transAxes)
 
 
 def pair_names(networks: JointNetworks, pairs: IntArray) -> list[str]:
-    """Names of pairs of the edge list, as labels."""
+    """Labels of pairs of the edge list."""
     edges, names = networks.edge_list, networks.variable_names
     ends = zip(edges.first[edges.starts[pairs]], edges.second[edges.starts[pairs]], strict=True)
     return [plain(f"{names[i]} \u2013 {names[j]}") for i, j in ends]
 
 
 def tidy(axes: Any) -> None:
-    """Take away the lines of the frame that carry nothing."""
+    """Remove the top and right spines."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
 
 
 def plain(text: str) -> str:
-    """Make text that matplotlib shows as it is: a dollar starts no formula, a first underscore hides no entry."""
+    """Escape text for matplotlib: dollar signs (math mode) and a leading underscore (hidden legend entries)."""
     shown = text.replace("$", r"\$")
     return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
 def finish(figure: Figure, path: str | os.PathLike[str] | None, dpi: int = 200) -> Figure:
-    """Save the figure in one step if a path is given, in the format its ending tells, and hand it back."""
+    """Save the figure atomically if `path` is given, in the format of its suffix, and return the figure."""
     if path is None:
         return figure
     target = Path(path)
@@ -100,10 +100,10 @@ def finish(figure: Figure, path: str | os.PathLike[str] | None, dpi: int = 200) 
     format = target.suffix.lower().lstrip(".")
     if format not in known:
         raise InputError(
-            f"{target.name!r} has the ending {target.suffix!r}, which is no picture format: use .png, .pdf or .svg.",
+            f"{target.name!r} has the ending {target.suffix!r}, which is not a figure format: use .png, .pdf or .svg.",
             "path",
         )
-    # Letters stay letters in vector files, so that journals and editors can handle them.
+    # Text stays text in vector files, as journals and editors require.
     letters = {"pdf.fonttype": 42, "svg.fonttype": "none"}
     with require("matplotlib", "plots").rc_context(letters), atomic_write(target) as file:
         figure.savefig(file, format=format, dpi=dpi)

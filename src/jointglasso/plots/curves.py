@@ -1,4 +1,4 @@
-"""Numbers along a solve or along a penalty."""
+"""Curves over iterations of a solve, or over the penalty: convergence, block sizes, regularisation path."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def plot_convergence(solution: Solution, *, path: str | os.PathLike[str] | None 
     solution : Solution
         What `jointglasso.solve` returned.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left the objective; right, on a logarithmic axis, its distance from the lower bound that the certificate
-        proves, the gap of each iteration where it was computed, and the gap of the final certificate.
+        Left the objective; right, on a logarithmic axis, its distance from the dual lower bound of the
+        certificate, the duality gap of each iteration where it was computed, and the gap of the final certificate.
 
     Examples
     --------
@@ -62,27 +62,27 @@ def plot_convergence(solution: Solution, *, path: str | os.PathLike[str] | None 
     True
     """
     figure = new_figure(8.0, 3.2)
-    left, right = figure.subplots(1, 2)
+    left_ax, right_ax = figure.subplots(1, 2)
     steps = np.array([step.number for step in solution.history])
     objective = solution.history.objective
     gap = np.array([np.nan if value is None else value for value in solution.history.gap], dtype=np.float64)
     if len(steps) == 0:
         steps, objective, gap = np.array([0]), np.array([solution.objective]), np.array([np.nan])
-    left.plot(steps, objective, color=BLUE, marker="o", markersize=3, linewidth=1.2)
-    left.set(xlabel="iteration", ylabel="objective")
-    left.ticklabel_format(axis="y", useOffset=False)
+    left_ax.plot(steps, objective, color=BLUE, marker="o", markersize=3, linewidth=1.2)
+    left_ax.set(xlabel="iteration", ylabel="objective")
+    left_ax.ticklabel_format(axis="y", useOffset=False)
     certificate = solution.certificate
-    _draw_log(right, steps, objective - certificate.dual_objective, BLUE, "o", "objective − proved lower bound")
-    _draw_log(right, steps, gap, VERMILION, "s", "gap of the iteration")
+    _draw_log(right_ax, steps, objective - certificate.dual_objective, BLUE, "o", "objective − dual lower bound")
+    _draw_log(right_ax, steps, gap, VERMILION, "s", "gap of the iteration")
     if certificate.gap > 0:
-        right.axhline(certificate.gap, color=INK, linestyle=":", linewidth=1, label="gap of the certificate")
-    right.set(xlabel="iteration")
-    if right.lines:
-        right.set_yscale("log")
-        right.legend(frameon=False, fontsize=8)
+        right_ax.axhline(certificate.gap, color=INK, linestyle=":", linewidth=1, label="gap of the certificate")
+    right_ax.set(xlabel="iteration")
+    if right_ax.lines:
+        right_ax.set_yscale("log")
+        right_ax.legend(frameon=False, fontsize=8)
     else:
-        say(right, "exact: the gap is zero")
-    for ax in (left, right):
+        say(right_ax, "exact: the gap is zero")
+    for ax in (left_ax, right_ax):
         ax.xaxis.get_major_locator().set_params(integer=True)
         tidy(ax)
     figure.suptitle(str(solution.status.reason), fontsize=9, color=INK)
@@ -98,16 +98,16 @@ def _draw_log(ax: Any, steps: Any, values: FloatArray, colour: str, marker: str,
 
 
 def plot_component_curve(curve: Any, *, path: str | os.PathLike[str] | None = None) -> Figure:
-    """Draw how the problem falls apart as lambda1 grows.
+    """Draw block sizes, number of edges and cost of the screened problem against lambda1.
 
     Parameters
     ----------
     curve : object with arrays `lambda1`, `largest`, `n_edges`, `cost` and floats `lambda_max`, `percolation`
         Such as `jointglasso.component_curve` returns: size of the largest block, entries above their thresholds and
-        work at each lambda1; `percolation`, the lambda1 below which pure noise would tie most variables together, may
-        be None.
+        work at each lambda1; `percolation`, the lambda1 below which pure noise would connect most variables, may be
+        None.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def plot_component_curve(curve: Any, *, path: str | os.PathLike[str] | None = No
         tidy(ax)
     panels[-1].set_xlabel("lambda1", fontsize=9)
     _mark(panels, curve.lambda_max, "--", "no edge above")
-    _mark(panels, curve.percolation, ":", "noise alone ties most variables below")
+    _mark(panels, curve.percolation, ":", "pure noise percolates below")
     if panels[0].get_legend_handles_labels()[0]:
         figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False, fontsize=8
@@ -166,13 +166,13 @@ def plot_path(
     Parameters
     ----------
     solutions : sequence of Solution
-        What `jointglasso.solve_path` returned, at least two; one lambda1 should not come twice.
+        What `jointglasso.solve_path` returned, at least two; with different lambda1.
     class_name : str, optional
         Class whose partial correlations are drawn; the first by default.
     top : int, default 12
         Pairs of variables to draw in colour and name, the strongest at the smallest penalty; others are grey.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -186,34 +186,34 @@ def plot_path(
     >>> len(figure.axes) > 0
     True
     """
-    found = sorted(solutions, key=lambda solution: -solution.parameters["lambda1"])
-    if len(found) < 2:
-        raise InputError(f"A path needs at least two solutions, not {len(found)}.", "solutions")
-    lambda1 = np.array([solution.parameters["lambda1"] for solution in found])
-    last = JointNetworks.from_solution(found[-1])
+    ordered = sorted(solutions, key=lambda solution: -solution.parameters["lambda1"])
+    if len(ordered) < 2:
+        raise InputError(f"A path needs at least two solutions, not {len(ordered)}.", "solutions")
+    lambda1 = np.array([solution.parameters["lambda1"] for solution in ordered])
+    last = JointNetworks.from_solution(ordered[-1])
     k = 0 if class_name is None else last.class_index(class_name)
     figure = new_figure(10.0, 4.2)
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.4))
+    left_ax, right_ax = figure.subplots(1, 2, width_ratios=(1, 1.4))
     for c, name in enumerate(last.class_names):
         colour, marker = class_style(c, last.n_classes)
-        counts = [solution.n_edges[c] for solution in found]
-        left.plot(lambda1, counts, color=colour, marker=marker, markersize=3.5, linewidth=1.2, label=plain(name))
-    left.set(ylabel="edges")
-    left.legend(frameon=False, fontsize=8)
-    _draw_values(right, found, lambda1, k, check_count("top", top))
-    right.set_ylabel(f"partial correlation in {plain(last.class_names[k])}", fontsize=9)
-    for ax in (left, right):
-        ax.set(xscale="log", xlabel="lambda1 (falling)")
+        counts = [solution.n_edges[c] for solution in ordered]
+        left_ax.plot(lambda1, counts, color=colour, marker=marker, markersize=3.5, linewidth=1.2, label=plain(name))
+    left_ax.set(ylabel="edges")
+    left_ax.legend(frameon=False, fontsize=8)
+    _draw_values(right_ax, ordered, lambda1, k, check_count("top", top))
+    right_ax.set_ylabel(f"partial correlation in {plain(last.class_names[k])}", fontsize=9)
+    for ax in (left_ax, right_ax):
+        ax.set(xscale="log", xlabel="lambda1 (decreasing)")
         ax.invert_xaxis()
         tidy(ax)
     return finish(figure, path)
 
 
-def _draw_values(ax: Any, found: Sequence[Solution], lambda1: Any, k: int, top: int) -> None:
-    tables = [_values(solution, k) for solution in found]
+def _draw_values(ax: Any, solutions: Sequence[Solution], lambda1: Any, k: int, top: int) -> None:
+    tables = [_values(solution, k) for solution in solutions]
     pairs = sorted({pair for table in tables for pair in table}, key=lambda pair: -abs(tables[-1].get(pair, 0.0)))
-    names = found[0].variable_names
-    # Grey lines first; beyond some hundred they say nothing new.
+    names = solutions[0].variable_names
+    # Grey lines first, at most 400 of them.
     for rank in [*range(min(len(pairs), 400) - 1, top - 1, -1), *range(min(top, len(pairs)) - 1, -1, -1)]:
         values = np.array([table.get(pairs[rank], 0.0) for table in tables])
         coloured = rank < top
@@ -229,7 +229,7 @@ def _draw_values(ax: Any, found: Sequence[Solution], lambda1: Any, k: int, top: 
 
 
 def _values(solution: Solution, k: int) -> dict[tuple[int, int], float]:
-    """Partial correlations of one class by pair."""
+    """Non-zero partial correlations of class `k` by pair (i, j)."""
     networks = JointNetworks(solution.precision, solution.class_names, solution.variable_names)
     edges = networks.edge_list
     value = values_by_class(networks)[:, k]

@@ -1,4 +1,4 @@
-"""How many neighbours the variables have and how central they are, class by class."""
+"""Degree distributions, hubs and centrality, class by class."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 def plot_degrees(networks: JointNetworks, *, n_hubs: int = 20, path: str | os.PathLike[str] | None = None) -> Figure:
     """Draw the distribution of degrees in each class, and the degrees of the hubs.
 
-    The left panel shows the share of variables with at least so many neighbours, on logarithmic axes; the right one
+    The left panel shows the complementary cumulative distribution of the degrees on logarithmic axes; the right one
     compares the classes at the variables with most edges.
 
     Parameters
     ----------
     networks : JointNetworks
-        What to draw.
+        Networks to draw.
     n_hubs : int, default 20
-        Number of hubs to compare at most.
+        Maximum number of hubs.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -46,9 +46,9 @@ def plot_degrees(networks: JointNetworks, *, n_hubs: int = 20, path: str | os.Pa
     """
     hubs = networks.hub_positions(n_hubs)
     figure = new_figure(9.0, max(3.6, 1.2 + 0.2 * len(hubs)))
-    left, right = figure.subplots(1, 2)
-    _draw_distribution(left, networks)
-    _draw_hubs(right, networks, hubs)
+    left_ax, right_ax = figure.subplots(1, 2)
+    _draw_distribution(left_ax, networks)
+    _draw_hubs(right_ax, networks, hubs)
     return finish(figure, path)
 
 
@@ -59,7 +59,7 @@ def _draw_distribution(ax: Any, networks: JointNetworks) -> None:
         values = np.unique(degree[degree > 0])
         share = [(degree >= value).mean() for value in values]
         ax.plot(values, share, color=colour, marker=marker, markersize=4, linewidth=1.2, alpha=0.9, label=plain(name))
-    ax.set(xscale="log", xlabel="neighbours", ylabel="share of variables with at least so many")
+    ax.set(xscale="log", xlabel="neighbours", ylabel="fraction of variables with at least as many")
     if networks.degree_table.any():
         ax.set_yscale("log")
         ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if tick <= networks.degree_table.max()]
@@ -78,7 +78,7 @@ def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
     height = np.arange(len(hubs))[::-1]
     degree = networks.degree_table[hubs]
     ax.hlines(height, degree.min(axis=1), degree.max(axis=1), color="#CCCCCC", linewidth=1.5, zorder=1)
-    # Classes that agree would hide one another: each has its own height within the line.
+    # Markers of equal degrees would overlap: each class is shifted within the row.
     shift = np.linspace(0.18, -0.18, networks.n_classes) if networks.n_classes > 1 else np.zeros(1)
     for k in range(networks.n_classes):
         colour, marker = class_style(k, networks.n_classes)
@@ -99,16 +99,16 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: str | os.Pa
     Parameters
     ----------
     networks : JointNetworks
-        What to draw.
+        Networks to draw.
     top : int, default 25
-        Variables to show, those whose strength is largest in the mean over the classes.
+        Variables to show, those of largest strength, averaged over the classes.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each measure and a line for each class; `JointNetworks.centrality` says what they mean.
+        A panel for each measure and a line for each class; see `JointNetworks.centrality` for definitions.
 
     Examples
     --------
@@ -129,14 +129,14 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: str | os.Pa
     figure = new_figure(9.0, 1.6 + 0.2 * max(6, len(chosen)))
     panels = figure.subplots(1, len(MEASURES), sharey=True)
     height = np.arange(len(chosen))[::-1]
-    for ax, (name, words) in zip(panels, MEASURES.items(), strict=True):
+    for ax, (name, label) in zip(panels, MEASURES.items(), strict=True):
         for k, class_name in enumerate(networks.class_names):
             colour, marker = class_style(k, networks.n_classes)
             ax.plot(
                 values[name][chosen, k], height, color=colour, marker=marker, markersize=3.5, linewidth=0.9,
                 label=plain(class_name),
             )  # fmt: skip
-        ax.set_xlabel(words, fontsize=9)
+        ax.set_xlabel(label, fontsize=9)
         ax.grid(axis="y", color="#EEEEEE", linewidth=0.6)
         tidy(ax)
     panels[0].set_yticks(height, [plain(networks.variable_names[i]) for i in chosen], fontsize=7)

@@ -1,4 +1,4 @@
-"""Where two classes differ, and by how much."""
+"""Differences of partial correlations between two classes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from jointglasso.validation import InputError, check_count
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Rows of the list beside the network at most.
-LISTED = 20
+#: Maximum number of rows of the list beside the network.
+MAX_LISTED = 20
 
 
 def plot_differences(
@@ -36,13 +36,13 @@ def plot_differences(
     Parameters
     ----------
     networks : JointNetworks
-        What to draw.
+        Networks to draw.
     class1, class2 : str, optional
         The classes; may be left out where there are two.
     top : int, default 30
         Pairs of variables to draw, those with the largest differences.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -72,16 +72,16 @@ def plot_differences(
     chosen = chosen[size[chosen] > 0]
     names = (plain(networks.class_names[one]), plain(networks.class_names[two]))
     figure = new_figure(10.5, 5.4)
-    left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
-    left.set_title(f"{names[0]} minus {names[1]}", fontsize=10, color=INK)
+    left_ax, right_ax = figure.subplots(1, 2, width_ratios=(1.35, 1))
+    left_ax.set_title(f"{names[0]} minus {names[1]}", fontsize=10, color=INK)
     if len(chosen) == 0:
-        say(left, "no difference")
-        right.set_visible(False)
+        say(left_ax, "no difference")
+        right_ax.set_visible(False)
     else:
-        _draw_values(right, networks, chosen[:LISTED], values, names)
-        _draw_network(left, networks, chosen, values[:, 0] - values[:, 1], names)
-    left.set(xticks=[], yticks=[])
-    left.spines[:].set(color="#DDDDDD", linewidth=0.6)
+        _draw_values(right_ax, networks, chosen[:MAX_LISTED], values, names)
+        _draw_network(left_ax, networks, chosen, values[:, 0] - values[:, 1], names)
+    left_ax.set(xticks=[], yticks=[])
+    left_ax.spines[:].set(color="#DDDDDD", linewidth=0.6)
     return finish(figure, path)
 
 
@@ -101,7 +101,7 @@ def _draw_network(ax: Any, networks: JointNetworks, chosen: IntArray, difference
     low, high = places.min(axis=0), places.max(axis=0)
     margin = 0.12 * np.maximum(high - low, 1.0) + 0.3
     ax.set(xlim=(low[0] - margin[0], high[0] + margin[0]), ylim=(low[1] - margin[1], high[1] + margin[1]))
-    ax.figure.draw_without_rendering()  # the constrained layout moves the panel, and names are placed in pixels
+    ax.figure.draw_without_rendering()  # labels are placed in pixels, so the constrained layout must be applied first
     scene = Scene(
         places, np.full(len(shown), 3.0), lines, [networks.variable_names[i] for i in shown],
         np.ones((len(shown), 1), dtype=bool),
@@ -117,23 +117,23 @@ def _draw_network(ax: Any, networks: JointNetworks, chosen: IntArray, difference
 
 
 def _places(n: int, ends: IntArray, size: FloatArray) -> FloatArray:
-    """Places of the variables in a network whose edges are the differences."""
+    """Positions (n, 2) of the variables in the network whose edges are the differences."""
     from scipy import sparse
 
-    # Nearly equal springs: small differences would otherwise leave triangles flat.
+    # Nearly equal weights: with small ones triangles would become degenerate.
     weights = sparse.coo_array((0.5 + 0.4 * size / size.max(), ends.T), shape=(n, n))
-    # The layout counts downwards, as screens do.
+    # The second coordinate of the layout points downwards.
     return common_layout([sparse.csc_array(weights + weights.T + sparse.eye_array(n))]) * (1.0, -1.0)
 
 
 def _draw_values(ax: Any, networks: JointNetworks, chosen: IntArray, values: FloatArray, names: Any) -> None:
-    """A line from the value in one class to that in the other, the largest difference on top."""
+    """Lines between the values in the two classes, the largest difference on top."""
     row = np.arange(len(chosen))[::-1]
     ax.axvline(0.0, color="#CCCCCC", linewidth=0.8, zorder=0)
     ax.hlines(row, values[chosen].min(axis=1), values[chosen].max(axis=1), color=FAINT, linewidth=1.0, zorder=1)
     for k, (colour, marker) in enumerate(((BLUE, "o"), (VERMILION, "s"))):
-        there = values[chosen, k] != 0
-        for mask, face in ((there, colour), (~there, "white")):
+        has_edge = values[chosen, k] != 0
+        for mask, face in ((has_edge, colour), (~has_edge, "white")):
             ax.scatter(
                 values[chosen, k][mask], row[mask], s=26, marker=marker, facecolors=face, edgecolors=colour, zorder=2
             )  # fmt: skip

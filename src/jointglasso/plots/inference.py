@@ -1,4 +1,4 @@
-"""Pictures of inference: intervals of edges, differences against their p-values, q-values of all pairs, centrality."""
+"""Figures of inference: confidence intervals, volcano plots of differences, q-values, centrality."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from jointglasso.validation import check_count
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Matrices of more variables than this are drawn without names.
+#: Maximum number of variables of a matrix that is drawn with names.
 _NAMED = 60
 
 
 def plot_intervals(
-    found: Inference,
+    result: Inference,
     *,
     fdr: float = 0.1,
     n_edges: int = 25,
@@ -44,21 +44,21 @@ def plot_intervals(
 ) -> Figure:
     """Draw the partial correlations with their intervals, class by class (a forest plot).
 
-    Shown are the pairs that are an edge at the false discovery rate `fdr` in some class, smallest p-value first; where
-    they are an edge the mark is filled.
+    Shown are the pairs that are significant at the false discovery rate `fdr` in at least one class, smallest p-value
+    first; the marker is filled in the classes where the pair is significant.
 
     Parameters
     ----------
-    found : Inference
-        What to draw.
+    result : Inference
+        Result of `jointglasso.infer`.
     fdr : float, default 0.1
         False discovery rate.
     n_edges : int, default 25
-        Pairs to show at most.
+        Maximum number of pairs.
     level : float, default 0.95
-        Level of the intervals.
+        Confidence level.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -75,37 +75,37 @@ def plot_intervals(
     >>> len(figure.axes) > 0
     True
     """
-    pairs = found.leading(fdr, check_count("n_edges", n_edges))
+    pairs = result.leading(fdr, check_count("n_edges", n_edges))
     figure = new_figure(6.5, max(2.4, 1.3 + 0.3 * len(pairs)))
     ax = figure.subplots()
     if len(pairs) == 0:
         say(ax, f"no edge at a false discovery rate of {fdr:g}")
         ax.set(xticks=[], yticks=[])
         return finish(figure, path)
-    ends = found.estimates.rows[pairs], found.estimates.columns[pairs]
-    names = [f"{found.variable_names[i]} \u2013 {found.variable_names[j]}" for i, j in zip(*ends, strict=True)]
-    numbers = np.stack([values[pairs] for values in found.intervals(level)])
+    ends = result.estimates.rows[pairs], result.estimates.columns[pairs]
+    names = [f"{result.variable_names[i]} \u2013 {result.variable_names[j]}" for i, j in zip(*ends, strict=True)]
+    numbers = np.stack([values[pairs] for values in result.intervals(level)])
     ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
-    _draw_intervals(ax, names, found.class_names, numbers, found.q_values[pairs] <= fdr)
+    _draw_intervals(ax, names, result.class_names, numbers, result.q_values[pairs] <= fdr)
     ax.set_xlabel(f"partial correlation, {100 * level:g} % interval", fontsize=9)
     return finish(figure, path)
 
 
 def plot_volcano(
-    found: Inference, *, fdr: float = 0.1, n_named: int = 8, path: str | os.PathLike[str] | None = None
+    result: Inference, *, fdr: float = 0.1, n_named: int = 8, path: str | os.PathLike[str] | None = None
 ) -> Figure:
     """Draw every difference between two classes against its p-value (a volcano plot), one panel a comparison.
 
     Parameters
     ----------
-    found : Inference
-        What to draw; at least two classes.
+    result : Inference
+        Result of `jointglasso.infer` for at least two classes.
     fdr : float, default 0.1
         Differences with a q-value up to this are coloured.
     n_named : int, default 8
-        Name so many of those with the smallest p-values in each panel.
+        Number of differences to label in each panel, those with the smallest p-values.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -122,39 +122,47 @@ def plot_volcano(
     >>> len(figure.axes) > 0
     True
     """
-    table = found.differences()
-    comparisons = [(a, b) for n, a in enumerate(found.class_names) for b in found.class_names[n + 1 :]]
+    table = result.differences()
+    comparisons = [(a, b) for n, a in enumerate(result.class_names) for b in result.class_names[n + 1 :]]
     figure, axes = panels(len(comparisons), 5.6, 3.8)
     for ax, (a, b) in zip(axes, comparisons, strict=True):
-        mine = table[(table.class1 == a) & (table.class2 == b)]
-        height = -np.log10(np.maximum(mine.p_value.to_numpy(), 1e-300))
-        hit = (mine.q_value <= fdr).to_numpy()
-        ax.scatter(mine.difference[~hit], height[~hit], s=8, color=FAINT, linewidths=0, alpha=0.5, rasterized=True)
-        ax.scatter(mine.difference[hit], height[hit], s=16, color=VERMILION, linewidths=0)
+        comparison = table[(table.class1 == a) & (table.class2 == b)]
+        height = -np.log10(np.maximum(comparison.p_value.to_numpy(), 1e-300))
+        significant = (comparison.q_value <= fdr).to_numpy()
+        ax.scatter(
+            comparison.difference[~significant],
+            height[~significant],
+            s=8,
+            color=FAINT,
+            linewidths=0,
+            alpha=0.5,
+            rasterized=True,
+        )
+        ax.scatter(comparison.difference[significant], height[significant], s=16, color=VERMILION, linewidths=0)
         ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
-        widest = 1.9 * float(mine.difference.abs().max())
+        widest = 1.9 * float(comparison.difference.abs().max())
         ax.set(xlabel=plain(f"difference, {a} \u2212 {b}"), ylabel="\u2212log10 p", xlim=(-widest, widest))
-        ax.set_title(f"{int(hit.sum())} at FDR {fdr:g}", fontsize=9, color=INK)
+        ax.set_title(f"{int(significant.sum())} at FDR {fdr:g}", fontsize=9, color=INK)
         ax.set_ylim(bottom=0.0)
-        _name_points(ax, mine[hit].head(n_named), height[hit][:n_named])
+        _name_points(ax, comparison[significant].head(n_named), height[significant][:n_named])
         ax.xaxis.label.set_fontsize(9)
         ax.yaxis.label.set_fontsize(9)
         tidy(ax)
     return finish(figure, path)
 
 
-def plot_q_values(found: Inference, *, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_q_values(result: Inference, *, path: str | os.PathLike[str] | None = None) -> Figure:
     """Draw the q-values of all pairs as a matrix for each class, signed by the partial correlation.
 
-    Colour tells ``-log10 q``, red for positive and blue for negative partial correlations, up to q = 0.001; white is
-    q = 1. Variables are ordered so that those with edges to each other stand together.
+    Colour encodes ``-log10 q``, red for positive and blue for negative partial correlations, up to q = 0.001; white is
+    q = 1. Variables are ordered by hierarchical clustering.
 
     Parameters
     ----------
-    found : Inference
-        What to draw.
+    result : Inference
+        Result of `jointglasso.infer`.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -171,21 +179,21 @@ def plot_q_values(found: Inference, *, path: str | os.PathLike[str] | None = Non
     >>> len(figure.axes) > 0
     True
     """
-    p, n_classes = len(found.variable_names), found.n_classes
+    p, n_classes = len(result.variable_names), result.n_classes
     matrices = [np.zeros((p, p)) for _ in range(n_classes)]
-    rows, columns = found.estimates.rows, found.estimates.columns
+    rows, columns = result.estimates.rows, result.estimates.columns
     for k, matrix in enumerate(matrices):
-        signed = -np.log10(np.maximum(found.q_values[:, k], 1e-3)) * np.sign(found.estimates.z[:, k])
+        signed = -np.log10(np.maximum(result.q_values[:, k], 1e-3)) * np.sign(result.estimates.z[:, k])
         matrix[rows, columns] = matrix[columns, rows] = signed
     order = _order(matrices)
     figure, axes = panels(n_classes, 3.4, 3.4, beside=0.8)
     shown = {"cmap": "RdBu_r", "vmin": -3, "vmax": 3, "interpolation": "nearest", "extent": (0, p, p, 0)}
-    for ax, matrix, name in zip(axes, matrices, found.class_names, strict=True):
+    for ax, matrix, name in zip(axes, matrices, result.class_names, strict=True):
         image = ax.imshow(matrix[np.ix_(order, order)], **shown)
         ax.set_title(plain(name), fontsize=9, color=INK)
         ax.set(xticks=[], yticks=[])
         if p <= _NAMED:
-            name_cells(ax, [found.variable_names[i] for i in order], min(8.0, 170.0 / p))
+            name_cells(ax, [result.variable_names[i] for i in order], min(8.0, 170.0 / p))
     bar = figure.colorbar(image, ax=figure.axes, shrink=0.7, ticks=[-3, -2, -1, 0, 1, 2, 3])
     bar.ax.set_yticklabels(["0.001", "0.01", "0.1", "1", "0.1", "0.01", "0.001"], fontsize=8)
     bar.set_label("q-value (blue: negative, red: positive)", fontsize=8)
@@ -193,7 +201,7 @@ def plot_q_values(found: Inference, *, path: str | os.PathLike[str] | None = Non
 
 
 def plot_bootstrap(
-    found: NetworkBootstrap,
+    result: NetworkBootstrap,
     *,
     measure: str = "strength",
     n_variables: int = 25,
@@ -203,14 +211,14 @@ def plot_bootstrap(
 
     Parameters
     ----------
-    found : NetworkBootstrap
+    result : NetworkBootstrap
         Result of `jointglasso.bootstrap_network`.
     measure : {"strength", "expected_influence"}
-        What to draw.
+        Centrality measure.
     n_variables : int, default 25
-        Variables to show at most, the most central first.
+        Maximum number of variables, the most central first.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -228,16 +236,16 @@ def plot_bootstrap(
     >>> len(figure.axes) > 0
     True
     """
-    table = found.centrality(measure)
+    table = result.centrality(measure)
     largest = table.groupby("variable", sort=False)[measure].apply(lambda values: values.abs().max())
     shown = list(largest.sort_values(ascending=False, kind="stable").index[: check_count("n_variables", n_variables)])
     wide = table.pivot(index="variable", columns="class").loc[shown]
-    numbers = np.stack([wide[name][list(found.class_names)].to_numpy() for name in (measure, "low", "high")])
+    numbers = np.stack([wide[name][list(result.class_names)].to_numpy() for name in (measure, "low", "high")])
     figure = new_figure(5.5, max(2.4, 1.3 + 0.26 * len(shown)))
     ax = figure.subplots()
     if measure == "expected_influence":
         ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
-    _draw_intervals(ax, shown, found.class_names, numbers, np.ones(numbers.shape[1:], dtype=bool))
+    _draw_intervals(ax, shown, result.class_names, numbers, np.ones(numbers.shape[1:], dtype=bool))
     ax.set_xlabel(f"{measure.replace('_', ' ')}, 95 % bootstrap interval", fontsize=9)
     return finish(figure, path)
 
@@ -245,15 +253,15 @@ def plot_bootstrap(
 def _draw_intervals(
     ax: Any, names: Sequence[str], class_names: Sequence[str], numbers: FloatArray, filled: BoolArray
 ) -> None:
-    """A row for each name and a mark in it for each class: estimate, low and high are `numbers` (3, m, K)."""
+    """Rows of intervals with a marker for each class: estimate, low and high are `numbers` (3, m, K)."""
     n_classes, height = len(class_names), np.arange(len(names))[::-1]
     shift = np.linspace(0.24, -0.24, n_classes) if n_classes > 1 else np.zeros(1)
     for k, name in enumerate(class_names):
         colour, marker = class_style(k, n_classes)
-        (estimate, low, high), at = numbers[:, :, k], height + shift[k]
-        ax.hlines(at, low, high, color=colour, linewidth=1.3, alpha=0.85)
+        (estimate, low, high), y = numbers[:, :, k], height + shift[k]
+        ax.hlines(y, low, high, color=colour, linewidth=1.3, alpha=0.85)
         fill = np.where(filled[:, [k]], _rgba(colour), _rgba("white"))
-        ax.scatter(estimate, at, marker=marker, s=24, c=fill, edgecolors=[colour], linewidths=1.1, zorder=3)
+        ax.scatter(estimate, y, marker=marker, s=24, c=fill, edgecolors=[colour], linewidths=1.1, zorder=3)
         ax.scatter([], [], marker=marker, s=24, color=colour, label=plain(name))
     ax.set_yticks(height, [plain(name) for name in names])
     ax.set_ylim(-0.7, len(names) - 0.3)
@@ -262,29 +270,29 @@ def _draw_intervals(
 
 
 def _order(matrices: list[Any]) -> Any:
-    """Variables in the order of a hierarchical clustering of all classes together."""
+    """Order of the variables by average-linkage clustering of the sum over the classes."""
     hierarchy = require("scipy.cluster.hierarchy", "plots")
     squareform = require("scipy.spatial.distance", "plots").squareform
-    near = np.sum([np.abs(matrix) for matrix in matrices], axis=0)
-    far = near.max() - near
-    np.fill_diagonal(far, 0.0)
-    if len(far) < 3 or not near.any():
-        return np.arange(len(far))
-    return hierarchy.leaves_list(hierarchy.linkage(squareform(far, checks=False), "average"))
+    similarity = np.sum([np.abs(matrix) for matrix in matrices], axis=0)
+    distance = similarity.max() - similarity
+    np.fill_diagonal(distance, 0.0)
+    if len(distance) < 3 or not similarity.any():
+        return np.arange(len(distance))
+    return hierarchy.leaves_list(hierarchy.linkage(squareform(distance, checks=False), "average"))
 
 
 def _name_points(ax: Any, table: Any, height: Any) -> None:
-    """Name points beside them, on their own side of zero, one name above another with a line to its point."""
+    """Label points on their side of zero, labels stacked vertically with a line to each point."""
     top = ax.get_ylim()[1]
     for side, align in ((-1, "right"), (1, "left")):
-        mine = np.flatnonzero(np.sign(table.difference.to_numpy()) == side)
-        below = np.inf  # names go down from the highest point and never touch
-        for n in mine[np.argsort(-height[mine], kind="stable")]:
-            a, b, x = table[["variable1", "variable2", "difference"]].iloc[n]
-            below = min(height[n], below - 0.055 * top)
+        on_side = np.flatnonzero(np.sign(table.difference.to_numpy()) == side)
+        below = np.inf  # labels are placed from the top down without overlap
+        for index in on_side[np.argsort(-height[on_side], kind="stable")]:
+            a, b, x = table[["variable1", "variable2", "difference"]].iloc[index]
+            below = min(height[index], below - 0.055 * top)
             ax.annotate(
-                plain(f"{a} \u2013 {b}"), (x, height[n]), xytext=(x + side * 0.04 * ax.get_xlim()[1], below), ha=align,
-                va="center", fontsize=7, color=INK,
+                plain(f"{a} \u2013 {b}"), (x, height[index]), xytext=(x + side * 0.04 * ax.get_xlim()[1], below),
+                ha=align, va="center", fontsize=7, color=INK,
                 arrowprops={"arrowstyle": "-", "color": PALE, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 2},
             )  # fmt: skip
 

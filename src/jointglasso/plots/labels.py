@@ -1,4 +1,4 @@
-"""Names beside nodes, placed one after another where nothing is written yet."""
+"""Greedy placement of node labels without overlap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.plots.canvas import FAINT, INK, plain
 
-#: Places of a name relative to its node, best first: horizontal and vertical side, as multiples of its radius.
+#: Positions of a label relative to its node, in order of preference: horizontal and vertical side.
 PLACES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _ALIGN_H = {-1: "right", 0: "center", 1: "left"}
 _ALIGN_V = {-1: "top", 0: "center", 1: "bottom"}
@@ -20,9 +20,9 @@ _ALIGN_V = {-1: "top", 0: "center", 1: "bottom"}
 
 @dataclass(frozen=True)
 class Scene:
-    """What is drawn already: nodes with places in data units and radii in points, and lines (m, 2, 2) between them.
+    """Drawn objects to avoid: nodes with positions (data units) and radii (points), and lines (m, 2, 2) in data units.
 
-    `joined` (p, K) tells which nodes have a neighbour in which panel; elsewhere names are pale.
+    `joined` (p, K) is True where a node has a neighbour in a panel; elsewhere its label is pale.
     """
 
     positions: FloatArray
@@ -33,10 +33,10 @@ class Scene:
 
 
 def place_labels(axes: Sequence[Any], scene: Scene, chosen: IntArray, size: float, must: bool) -> int:
-    """Write the names of the nodes `chosen`, most important first, in every panel, at the same places in each.
+    """Label the nodes `chosen`, most important first, at the same positions in every panel; return their number.
 
-    The panels have the same limits and size, `scene` all their nodes and lines. A name that would cover another one or
-    a node is left out unless it `must` be written. The number of names written.
+    The panels have equal limits and size; `scene` holds the nodes and lines of all of them. Unless `must` is set, a
+    label that would cover another label or a node is left out.
     """
     panel = axes[0]
     per_point = panel.figure.dpi / 72.0
@@ -68,16 +68,16 @@ def _extent(figure: Any, name: str, size: float) -> tuple[float, float]:
 
 
 def _box(disc: FloatArray, place: tuple[int, int], width: float, height: float, per_point: float) -> FloatArray:
-    """Left, bottom, right and top of a name beside a disc, in pixels."""
-    reach = disc[2] + per_point
+    """Left, bottom, right and top of a label beside a disc, in pixels."""
+    offset = disc[2] + per_point
     diagonal = 0.7 if 0 not in place else 1.0
-    x = disc[0] + place[0] * reach * diagonal + (place[0] - 1) / 2 * width
-    y = disc[1] + place[1] * reach * diagonal + (place[1] - 1) / 2 * height
+    x = disc[0] + place[0] * offset * diagonal + (place[0] - 1) / 2 * width
+    y = disc[1] + place[1] * offset * diagonal + (place[1] - 1) / 2 * height
     return np.array([x, y, x + width, y + height])
 
 
 def _covered(box: FloatArray, written: list[FloatArray], frame: Any) -> float:
-    """How much of the names written before a box covers, with some room between, or lies outside the panel."""
+    """Overlap of a box with earlier labels (with a margin), plus its overhang beyond the panel, in pixels."""
     outside = max(frame.x0 - box[0], box[2] - frame.x1, frame.y0 - box[1], box[3] - frame.y1, 0.0)
     if not written:
         return outside
@@ -87,16 +87,16 @@ def _covered(box: FloatArray, written: list[FloatArray], frame: Any) -> float:
     return outside + float((np.maximum(across, 0) * np.maximum(along, 0)).sum())
 
 
-def _hidden_nodes(box: FloatArray, discs: FloatArray, own: int) -> int:
+def _hidden_nodes(box: FloatArray, discs: FloatArray, node: int) -> int:
     x = np.clip(discs[:, 0], box[0], box[2]) - discs[:, 0]
     y = np.clip(discs[:, 1], box[1], box[3]) - discs[:, 1]
     hidden = np.hypot(x, y) < discs[:, 2]
-    hidden[own] = False
+    hidden[node] = False
     return int(hidden.sum())
 
 
 def _crossed_lines(box: FloatArray, lines: FloatArray) -> int:
-    """Count the lines through a box: those whose part within its width is also within its height (Liang and Barsky)."""
+    """Number of lines that cross a box (clipping by Liang and Barsky)."""
     start, along = lines[:, 0], lines[:, 1] - lines[:, 0]
     along = np.where(np.abs(along) < 1e-9, 1e-9, along)
     one, two = (box[:2] - start) / along, (box[2:] - start) / along
@@ -105,13 +105,13 @@ def _crossed_lines(box: FloatArray, lines: FloatArray) -> int:
     return int(((enters <= leaves) & (leaves >= 0) & (enters <= 1)).sum())
 
 
-def _write(ax: Any, at: FloatArray, name: str, place: tuple[int, int], reach: float, style: Any) -> None:
+def _write(ax: Any, position: FloatArray, name: str, place: tuple[int, int], offset: float, style: Any) -> None:
     effects = require("matplotlib.patheffects", "plots")
     diagonal = 0.7 if 0 not in place else 1.0
     ax.annotate(
         plain(name),
-        at,
-        xytext=(place[0] * reach * diagonal, place[1] * reach * diagonal),
+        position,
+        xytext=(place[0] * offset * diagonal, place[1] * offset * diagonal),
         textcoords="offset points",
         ha=_ALIGN_H[place[0]],
         va=_ALIGN_V[place[1]],

@@ -1,4 +1,4 @@
-"""The networks of all classes side by side, every variable at the same place in each."""
+"""Networks of all classes side by side, with a common layout."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from jointglasso.validation import InputError, check_count
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Up to this many variables all are named, beyond it the hubs.
+#: Maximum number of variables that are all labelled; of more, the hubs.
 ALL_NAMED = 45
 
-#: Pairs of variables that one picture can hold so that a reader sees structure.
+#: Number of pairs of variables up to which a figure is readable.
 READABLE = 150
 
 #: Width of a panel by its height.
@@ -48,14 +48,14 @@ def plot_networks(
 ) -> Figure:
     """Draw the network of each class, all with one layout.
 
-    Colours and dashes tell the sign of the partial correlation, the width of a line its strength, the size of a node
-    its number of neighbours in that class. Variables without a neighbour in one class are pale there. Titles say how
-    many edges a class has, and how many of them are drawn where not all are.
+    Colours and dashes encode the sign of the partial correlation, the width of a line its absolute value, the size of a
+    node its degree in that class. Variables of degree 0 in a class are pale there. Titles give the number of edges of a
+    class, and the number drawn where that is smaller.
 
     Parameters
     ----------
     networks : JointNetworks
-        What to draw.
+        Networks to draw.
     variables : sequence of str or int, optional
         Draw only these variables, by name or position, and the edges among them.
     top : int, optional
@@ -63,20 +63,20 @@ def plot_networks(
     pairs : int or "all", optional
         Pairs of variables to draw, the strongest; by default as many as can be read, about 150.
     isolated : bool, default False
-        Draw variables that have no edge in any class too.
+        Include variables without an edge in any class.
     labels : {"auto", "all", "none"}, int, or sequence of str or int
         Variables to name: all when they are few and otherwise hubs ("auto"), all, none, that many hubs, or those given.
     groups : mapping, sequence, "communities", "none" or "auto"
         Groups of the variables, as colours of the nodes; see `write_report`.
     colour : {"sign", "kind", "same"}
-        Colour edges by sign; or tell edges of all classes, of several, and of one class apart; or those that have one
-        value in all classes from those that change, where a fused penalty found out.
+        Colour edges by sign; by the number of classes that have the edge (all, several, one); or by whether the value
+        is equal in all classes, which needs a solution with a fused penalty.
     layout : {"spring", "circle"}
-        Neighbours near each other, or all variables on a circle, group by group.
+        Force-directed layout, or all variables on a circle, group by group.
     positions : array (n_variables, 2), optional
-        Places of all variables of `networks`, instead of computed ones.
+        Positions of all variables of `networks`, instead of a computed layout.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def plot_networks(
     if shown is None:
         return finish(_empty_figure(networks), path)
     part = drawn.subnetwork(shown)
-    grouping = node_groups(networks, groups)  # found in the whole network
+    grouping = node_groups(networks, groups)  # of the complete network
     if grouping is not None:
         grouping = replace(grouping, of=grouping.of[shown])
     places = _places(part, shown, positions, networks.n_variables, layout, grouping)
@@ -109,9 +109,9 @@ def plot_networks(
     colours = node_colours(grouping, part.n_variables)
     for k, ax in enumerate(panels):
         draw_edges(ax, part, k, places, colour)
-        there = np.ones(part.n_variables, dtype=bool) if part.absent is None else ~part.absent[k]
-        joined = part.degree_table[there, k] > 0
-        _draw_nodes(ax, places[there], radii[there, k], joined, colours[there])
+        present = np.ones(part.n_variables, dtype=bool) if part.absent is None else ~part.absent[k]
+        joined = part.degree_table[present, k] > 0
+        _draw_nodes(ax, places[present], radii[present, k], joined, colours[present])
         ax.set_title(_title(part, networks, k), fontsize=10, color=INK)
     chosen, must = _chosen_labels(labels, part, networks, shown)
     size = 7.5 if len(chosen) <= 30 else 6.0
@@ -123,16 +123,16 @@ def plot_networks(
     return finish(figure, path)
 
 
-def _check_word(name: str, given: str, known: Sequence[str]) -> None:
-    if given not in known:
-        raise InputError(f"{name}={given!r} is not known; choose {' or '.join(map(repr, known))}.", name)
+def _check_word(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"{name}={value!r} is not known; choose {' or '.join(map(repr, known))}.", name)
 
 
 def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
-    """The networks of the strongest pairs, as many as are wanted or can be read."""
+    """Networks of the strongest pairs: the requested number, or as many as are readable."""
     if isinstance(pairs, str):
         _check_word("pairs", pairs, ("auto", "all"))
-        # A few more than can be read well are drawn rather than cut.
+        # Up to 25 % more pairs are drawn rather than truncated.
         return (
             networks
             if pairs == "all" or networks.edge_list.n_pairs <= 1.25 * READABLE
@@ -142,15 +142,15 @@ def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
 
 
 def _title(part: JointNetworks, networks: JointNetworks, k: int) -> str:
-    drawn, there = part.n_edges[k], networks.n_edges[k]
-    counted = count(there, "edge") if drawn == there else f"{drawn:,} of {count(there, 'edge')}"
+    drawn, total = part.n_edges[k], networks.n_edges[k]
+    counted = count(total, "edge") if drawn == total else f"{drawn:,} of {count(total, 'edge')}"
     return plain(f"{part.class_names[k]} ({counted})")
 
 
 def _restricted(
     networks: JointNetworks, variables: Sequence[str | int] | None, top: int | None, isolated: bool
 ) -> IntArray | None:
-    """Positions of the variables to draw, in order; None when there are none."""
+    """Indices of the variables to draw, sorted; None when there are none."""
     keep = np.arange(networks.n_variables) if variables is None else np.sort(networks.positions(variables))
     if top is not None:
         within = networks.subnetwork(keep)
@@ -174,18 +174,19 @@ def _places(
     if positions is None and layout == "circle":
         return _circle(part, groups)
     if positions is None:
-        # The layout counts downwards, as screens do.
-        return _filling(common_layout(part.precision) * (1.0, -1.0))
-    given = np.asarray(positions, dtype=np.float64)
-    if given.shape != (n_variables, 2):
+        # The second coordinate of the layout points downwards.
+        return _fit_aspect(common_layout(part.precision) * (1.0, -1.0))
+    coordinates = np.asarray(positions, dtype=np.float64)
+    if coordinates.shape != (n_variables, 2):
         raise InputError(
-            f"positions has shape {given.shape}: give one place for each variable, {(n_variables, 2)}.", "positions"
+            f"positions has shape {coordinates.shape}: give one place for each variable, {(n_variables, 2)}.",
+            "positions",
         )
-    return given[shown]
+    return coordinates[shown]
 
 
 def _circle(part: JointNetworks, groups: Groups | None) -> FloatArray:
-    """Places on a circle, clockwise from the top, the variables of one group side by side with a gap to the next."""
+    """Positions (p, 2) on a circle, clockwise from the top, variables of a group adjacent, gaps between groups."""
     of = np.zeros(part.n_variables, dtype=np.int64) if groups is None else groups.of
     order = np.lexsort((np.arange(part.n_variables), np.where(of < 0, of.max() + 1, of)))
     gap = np.diff(of[order], prepend=of[order[:1]]) != 0
@@ -196,15 +197,15 @@ def _circle(part: JointNetworks, groups: Groups | None) -> FloatArray:
     return np.column_stack([ASPECT * radius * np.sin(angle), radius * np.cos(angle)])
 
 
-def _filling(places: FloatArray) -> FloatArray:
-    """Stretch the picture in one direction, within reason, to the shape of a panel."""
+def _fit_aspect(places: FloatArray) -> FloatArray:
+    """Scale the first coordinate, by a factor of at most 1.6, towards the aspect ratio of a panel."""
     width, height = np.maximum(np.ptp(places, axis=0), 1.0)
-    stretch = float(np.clip(ASPECT * height / width, 1 / 1.6, 1.6))
-    return places * (stretch, 1.0)
+    aspect_scale = float(np.clip(ASPECT * height / width, 1 / 1.6, 1.6))
+    return places * (aspect_scale, 1.0)
 
 
 def _panels(n_classes: int, two_lines: bool = False) -> tuple[Figure, list[Any]]:
-    """Panels in rows of at most three; room for one or two lines of legend below."""
+    """Figure and panels in rows of at most three, with space for one or two lines of legend below."""
     columns = {1: 1, 2: 2, 4: 2}.get(n_classes, 3)
     rows = -(-n_classes // columns)
     width = {1: 7.0, 2: 5.2}.get(columns, 4.2)
@@ -231,15 +232,15 @@ def _panels(n_classes: int, two_lines: bool = False) -> tuple[Figure, list[Any]]
 
 
 def _set_limits(panels: list[Any], places: FloatArray) -> None:
-    """Show all places with room for names at the sides, one unit being as long across as upwards."""
+    """Set equal limits with margins for labels, at equal scale on both axes."""
     low, high = places.min(axis=0), places.max(axis=0)
     extent = panels[0].get_window_extent()
     half = 0.5 * (high - low) * (1.14, 1.1) + 0.6
     half = np.maximum(half, (half[1] * extent.width / extent.height, half[0] * extent.height / extent.width))
-    left, bottom = 0.5 * (low + high) - half
-    right, top = 0.5 * (low + high) + half
+    x_min, y_min = 0.5 * (low + high) - half
+    x_max, y_max = 0.5 * (low + high) + half
     for ax in panels:
-        ax.set(xlim=(left, right), ylim=(bottom, top))
+        ax.set(xlim=(x_min, x_max), ylim=(y_min, y_max))
 
 
 def _points_per_unit(ax: Any) -> float:
@@ -248,19 +249,19 @@ def _points_per_unit(ax: Any) -> float:
 
 
 def _radii(part: JointNetworks, unit: float) -> FloatArray:
-    """Radius (p, K) of the nodes in points: a node's area grows with its number of neighbours.
+    """Radii (p, K) of the nodes in points; the area is affine in the degree.
 
-    `unit`, the usual distance of neighbouring nodes in points, keeps small networks from covering their lines.
+    `unit` is the typical distance of neighbouring nodes in points and bounds the radii of small networks.
     """
     degree = part.degree_table
-    room = 1.0 / np.sqrt(part.n_variables) / (1 + 0.08 * part.n_classes)
-    most = float(np.clip(min(75.0 * room, 0.22 * unit), 2.6, 7.0))
-    least = float(np.clip(28.0 * room, 0.7, 0.46 * most))
-    return np.sqrt(least**2 + (most**2 - least**2) * degree / max(1, degree.max()))
+    density_scale = 1.0 / np.sqrt(part.n_variables) / (1 + 0.08 * part.n_classes)
+    largest = float(np.clip(min(75.0 * density_scale, 0.22 * unit), 2.6, 7.0))
+    smallest = float(np.clip(28.0 * density_scale, 0.7, 0.46 * largest))
+    return np.sqrt(smallest**2 + (largest**2 - smallest**2) * degree / max(1, degree.max()))
 
 
 def _draw_nodes(ax: Any, places: FloatArray, radii: FloatArray, joined: Any, colours: Any) -> None:
-    # Areas are in points squared. Two calls, so that pale nodes lie behind lines that pass them.
+    # Areas are in points squared. Two calls, so that pale nodes are drawn behind the lines.
     for mask, face, edge, order in ((~joined, "white", PALE, 0.5), (joined, list(colours[joined]), "white", 3.0)):
         if mask.any():
             ax.scatter(
@@ -276,7 +277,7 @@ def _draw_nodes(ax: Any, places: FloatArray, radii: FloatArray, joined: Any, col
 def _chosen_labels(
     labels: str | Sequence[str | int] | int, part: JointNetworks, networks: JointNetworks, shown: IntArray
 ) -> tuple[IntArray, bool]:
-    """Positions within `part` of the variables to name, most important first, and whether all must be."""
+    """Indices within `part` of the variables to label, most important first, and whether all must be labelled."""
     hubs = np.argsort(-part.degree_table.sum(axis=1), kind="stable")
     if isinstance(labels, str):
         if labels not in ("auto", "all", "none"):

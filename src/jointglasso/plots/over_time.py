@@ -1,4 +1,4 @@
-"""What changes between classes: over time, and which values stay the same."""
+"""Changes of edges over consecutive classes, and patterns of equal values across classes."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def plot_over_time(
     Parameters
     ----------
     networks : JointNetworks
-        Networks of classes in the order of time, such as ``TimeVaryingGraphicalLasso(...).networks_``.
+        Networks of classes in temporal order, such as ``TimeVaryingGraphicalLasso(...).networks_``.
     time : sequence of K numbers or datetimes, optional
-        Where each class stands in time; one after another by default.
+        Time of each class; equally spaced by default.
     top : int, default 8
-        Pairs of variables to draw, those whose partial correlation moves most.
+        Number of pairs of variables to draw, those of largest total variation.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Above the number of pairs that change at each step, the darker part being proved to; with a penalty that does
-        not compare values, edges that appear or vanish. Below the partial correlations over time, empty where a class
+        Above the number of pairs that change at each step, the certified changes darker; with a penalty that does not
+        fuse values, edges that appear or vanish. Below the partial correlations over time, missing where a class
         lacks a variable.
 
     Examples
@@ -70,21 +70,21 @@ def _draw_steps(ax: Any, networks: JointNetworks, place: Any) -> None:
     steps = networks.steps()
     width = np.diff(place)
     middle = place[:-1] + width / 2
-    words = "pairs that change"
+    label = "pairs that change"
     if "changed" in steps:
-        ax.bar(middle, steps["changed"], width=0.7 * width, color=BLUE, alpha=0.3, label="not proved")
-        ax.bar(middle, steps["certified"], width=0.7 * width, color=BLUE, label="proved")
+        ax.bar(middle, steps["changed"], width=0.7 * width, color=BLUE, alpha=0.3, label="not certified")
+        ax.bar(middle, steps["certified"], width=0.7 * width, color=BLUE, label="certified")
         ax.legend(frameon=False, fontsize=8)
     else:
-        words = "edges that appear or vanish"
+        label = "edges that appear or vanish"
         ax.bar(middle, steps["appeared"] + steps["vanished"], width=0.7 * width, color=BLUE)
-    ax.set_ylabel(words, fontsize=8)
+    ax.set_ylabel(label, fontsize=8)
     tidy(ax)
 
 
 def _draw_edges(ax: Any, networks: JointNetworks, place: Any, top: int) -> None:
     values = values_by_class(networks)
-    moved = np.nansum(np.abs(np.diff(values, axis=1)), axis=1)  # how far each pair goes in all its steps together
+    moved = np.nansum(np.abs(np.diff(values, axis=1)), axis=1)  # total variation of each pair
     chosen = np.argsort(-moved, kind="stable")[:top]
     chosen = chosen[moved[chosen] > 0]
     names = pair_names(networks, chosen)
@@ -102,22 +102,22 @@ def _draw_edges(ax: Any, networks: JointNetworks, place: Any, top: int) -> None:
 
 
 def plot_sameness(networks: JointNetworks, *, top: int = 12, path: str | os.PathLike[str] | None = None) -> Figure:
-    """Draw in which classes edges have the same value, and how many edges there are of each such pattern.
+    """Draw the patterns of classes in which edges have equal values, and the number of edges of each pattern.
 
     Parameters
     ----------
     networks : JointNetworks
         Networks of a solution with a fused, chain or graph penalty.
     top : int, default 12
-        Patterns to draw, the most frequent.
+        Number of patterns to draw, the most frequent.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A row for each pattern. Left a square for each class: one colour is one value, an empty square is no edge.
-        Right the number of pairs with that pattern, the darker part being proved to stay the same or to change.
+        A row for each pattern. Left a square for each class: equal colours are equal values, empty squares are absent
+        edges. Right the number of pairs with that pattern, those whose equality or change is certified darker.
 
     Examples
     --------
@@ -128,35 +128,38 @@ def plot_sameness(networks: JointNetworks, *, top: int = 12, path: str | os.Path
     >>> len(figure.axes) > 0
     True
     """
-    same = compared_pairs(networks)
+    edge_clusters = compared_pairs(networks)
     codes, patterns = pattern_codes(networks)
     shown = patterns[: check_count("top", top)]
     width = min(9.0, 1.2 + 0.3 * networks.n_classes)
     figure = new_figure(width + 4.2, 1.4 + 0.32 * max(3, len(shown)))
-    left, right = figure.subplots(1, 2, width_ratios=(width, 4.2), sharey=True)
+    left_ax, right_ax = figure.subplots(1, 2, width_ratios=(width, 4.2), sharey=True)
     if len(shown) == 0:
-        say(left, "no edges")
-        left.set(xticks=[], yticks=[])
-        right.set_visible(False)
+        say(left_ax, "no edges")
+        left_ax.set(xticks=[], yticks=[])
+        right_ax.set_visible(False)
         return finish(figure, path)
-    _draw_patterns(left, networks, shown)
+    _draw_patterns(left_ax, networks, shown)
     counts = np.bincount(codes, minlength=len(patterns))[: len(shown)]
-    proved = np.bincount(codes, same.changes_proved, minlength=len(patterns))[: len(shown)]
-    _draw_counts(right, counts, proved)
+    certified = np.bincount(codes, edge_clusters.changes_proved, minlength=len(patterns))[: len(shown)]
+    _draw_counts(right_ax, counts, certified)
     beyond = len(patterns) - len(shown)
     rest = f"; {beyond} rarer patterns are not shown" if beyond else ""
-    figure.suptitle(f"{len(same.rows):,} joined pairs, {int(same.changes.sum()):,} of them change{rest}", fontsize=10)
+    figure.suptitle(
+        f"{len(edge_clusters.rows):,} joined pairs, {int(edge_clusters.changes.sum()):,} of them change{rest}",
+        fontsize=10,
+    )
     return finish(figure, path)
 
 
 def _draw_patterns(ax: Any, networks: JointNetworks, patterns: IntArray) -> None:
     n = networks.n_classes
     for row, pattern in enumerate(patterns):
-        whole = len(np.unique(pattern[pattern != LACKS])) == 1
+        constant = len(np.unique(pattern[pattern != LACKS])) == 1
         for k, cluster in enumerate(pattern.tolist()):
             if cluster == LACKS:
                 continue
-            face = "white" if cluster < 0 else FAINT if whole else class_style(cluster, n)[0]
+            face = "white" if cluster < 0 else FAINT if constant else class_style(cluster, n)[0]
             edge = "#CCCCCC" if cluster < 0 else face
             ax.scatter(k, row, marker="s", s=min(90.0, 2600.0 / n), facecolors=[face], edgecolors=[edge])
     step = max(1, n // 25)
@@ -172,10 +175,10 @@ def _draw_patterns(ax: Any, networks: JointNetworks, patterns: IntArray) -> None
     ax.spines[:].set_visible(False)
 
 
-def _draw_counts(ax: Any, counts: IntArray, proved: Any) -> None:
+def _draw_counts(ax: Any, counts: IntArray, certified: Any) -> None:
     rows = np.arange(len(counts))
-    ax.barh(rows, counts, height=0.7, color=BLUE, alpha=0.3, label="not proved")
-    ax.barh(rows, proved, height=0.7, color=BLUE, label="proved")
+    ax.barh(rows, counts, height=0.7, color=BLUE, alpha=0.3, label="not certified")
+    ax.barh(rows, certified, height=0.7, color=BLUE, label="certified")
     for row, count in enumerate(counts.tolist()):
         ax.annotate(f"{count:,}", (count, row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
     ax.set_xlim(0, 1.15 * counts.max())

@@ -1,4 +1,4 @@
-"""The scores of all penalties tried, and the one chosen."""
+"""Scores of model selection over the grid of penalties."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -
     result : object with a data frame `table`, `best` and `criterion`
         The table has the columns `lambda1`, `lambda2` and `score`; `best` is the row label of the choice.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
     matplotlib.figure.Figure
         A heat map when every lambda1 was combined with every lambda2 (three of each or more), else a line for each
-        ratio of the two, or for each lambda2 where the ratios are many.
+        ratio lambda2 / lambda1, or for each lambda2 where there are more ratios than values of lambda2.
 
     Examples
     --------
@@ -90,11 +90,11 @@ def _draw_lines(ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: 
     key, word = (ratio, "lambda2 / lambda1") if by_ratio else (lambda2, "lambda2")
     values = np.unique(key)
     for i, value in enumerate(values):
-        mine = np.flatnonzero((key == value) & np.isfinite(score))
-        mine = mine[np.argsort(lambda1[mine], kind="stable")]
+        indices = np.flatnonzero((key == value) & np.isfinite(score))
+        indices = indices[np.argsort(lambda1[indices], kind="stable")]
         colour, marker = class_style(i, len(values))
         ax.plot(
-            lambda1[mine], score[mine], color=colour, marker=marker, markersize=3.5, linewidth=1.2,
+            lambda1[indices], score[indices], color=colour, marker=marker, markersize=3.5, linewidth=1.2,
             label=f"{word} = {value:.3g}",
         )  # fmt: skip
     _mark(ax, lambda1[best], score[best])
@@ -104,7 +104,7 @@ def _draw_lines(ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: 
 
 
 def _mark(ax: Any, x: float, y: float) -> None:
-    """Put a star on the choice, in front of everything."""
+    """Mark the chosen point with a star."""
     ax.plot(
         x, y, marker="*", markersize=15, color=VERMILION, markeredgecolor="white", linestyle="none", zorder=5
     )  # fmt: skip

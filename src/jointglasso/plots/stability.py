@@ -1,4 +1,4 @@
-"""How often the edges are found again in part of the samples."""
+"""Selection frequencies of the edges over subsamples (stability selection)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jointglasso.validation import InputError, check_count
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Selection frequency from which on an edge is usually called stable.
+#: Conventional threshold on the selection frequency of a stable edge.
 STABLE = 0.75
 
 
@@ -24,16 +24,18 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.Pat
     Parameters
     ----------
     networks : JointNetworks
-        Networks with stabilities, such as ``JointNetworks.from_solution(solution, stability=found.frequencies)``.
+        Networks with selection frequencies, such as
+        ``JointNetworks.from_solution(solution, stability=edge_stability(...).frequencies)``.
     top : int, default 25
-        Pairs to list, the strongest.
+        Number of pairs to list, the strongest.
     path : str or path, optional
-        Save the picture there; the ending tells the format.
+        File to save the figure to; the suffix determines the format.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left frequency against strength of every edge, right the strongest pairs; the dotted line is at 75 %.
+        Left selection frequency against absolute partial correlation of every edge, right the strongest pairs; the
+        dotted line is at 75 %.
 
     Examples
     --------
@@ -57,29 +59,29 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.Pat
     edges = networks.edge_list
     chosen = np.argsort(-edges.strength_of_pair, kind="stable")[: check_count("top", top)]
     figure = new_figure(9.5, 1.6 + 0.2 * max(10, len(chosen)))
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
+    left_ax, right_ax = figure.subplots(1, 2, width_ratios=(1, 1.1))
     for k, name in enumerate(networks.class_names):
         colour, marker = class_style(k, networks.n_classes)
-        mine = edges.class_index == k
+        in_class = edges.class_index == k
         style: dict[str, Any] = {"color": colour, "marker": marker, "linewidths": 0}
-        strength = np.abs(edges.partial_correlation[mine])
-        left.scatter(strength, networks.edge_stability[mine], s=14, alpha=0.6, label=plain(name), **style)
-        rows = np.flatnonzero(mine & np.isin(edges.pair, chosen))
+        strength = np.abs(edges.partial_correlation[in_class])
+        left_ax.scatter(strength, networks.edge_stability[in_class], s=14, alpha=0.6, label=plain(name), **style)
+        rows = np.flatnonzero(in_class & np.isin(edges.pair, chosen))
         rank = np.empty(max(1, edges.n_pairs))
         rank[chosen] = np.arange(len(chosen))[::-1]
-        right.scatter(networks.edge_stability[rows], rank[edges.pair[rows]], s=20, alpha=0.85, **style)
-    left.set(xlabel="|partial correlation|", ylabel="share of subsamples with the edge", ylim=(-0.03, 1.03))
-    left.axhline(STABLE, color=INK, linestyle=":", linewidth=1)
-    right.axvline(STABLE, color=INK, linestyle=":", linewidth=1)
-    right.set_yticks(np.arange(len(chosen))[::-1], pair_names(networks, chosen), fontsize=7)
-    right.set(xlabel="share of subsamples with the edge", xlim=(-0.03, 1.03))
-    right.set_title(f"the {len(chosen)} strongest pairs", fontsize=9, color=INK)
-    right.grid(axis="y", color="#EEEEEE", linewidth=0.6)
-    for ax in (left, right):
+        right_ax.scatter(networks.edge_stability[rows], rank[edges.pair[rows]], s=20, alpha=0.85, **style)
+    left_ax.set(xlabel="|partial correlation|", ylabel="selection frequency", ylim=(-0.03, 1.03))
+    left_ax.axhline(STABLE, color=INK, linestyle=":", linewidth=1)
+    right_ax.axvline(STABLE, color=INK, linestyle=":", linewidth=1)
+    right_ax.set_yticks(np.arange(len(chosen))[::-1], pair_names(networks, chosen), fontsize=7)
+    right_ax.set(xlabel="selection frequency", xlim=(-0.03, 1.03))
+    right_ax.set_title(f"the {len(chosen)} strongest pairs", fontsize=9, color=INK)
+    right_ax.grid(axis="y", color="#EEEEEE", linewidth=0.6)
+    for ax in (left_ax, right_ax):
         tidy(ax)
-    right.tick_params(axis="y", labelsize=7, length=0)
+    right_ax.tick_params(axis="y", labelsize=7, length=0)
     columns = min(6, networks.n_classes)
     figure.legend(
-        *left.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+        *left_ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
     )
     return finish(figure, path)

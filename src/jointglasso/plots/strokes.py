@@ -1,4 +1,4 @@
-"""The lines of a network, and what their colours mean."""
+"""Styles of the edges and nodes of a network figure, and their legend."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLIPPED = 3
-"""Group of the edges that are in all classes with different signs, after those of the kinds."""
+"""Code of edges in all classes with different signs, following the codes of the kinds."""
 
 
 @dataclass(frozen=True)
 class EdgeStyle:
-    """How one group of edges is drawn; the later a group, the farther in front."""
+    """Style of a group of edges; groups of larger code are drawn in front."""
 
     group: int
     colour: str
@@ -42,50 +42,50 @@ STYLES = (
 
 STAYS, CHANGES, MAY_CHANGE = range(3)
 
-#: What a fused penalty tells about a pair.
+#: Styles by equality of the values across classes, from a fused penalty.
 SAME_STYLES = (
     EdgeStyle(STAYS, "#7F7F7F", 0.8, "one value in all classes"),
-    EdgeStyle(MAY_CHANGE, ORANGE, 1.0, "value changes, not proved"),
+    EdgeStyle(MAY_CHANGE, ORANGE, 1.0, "value changes, not certified"),
     EdgeStyle(CHANGES, VERMILION, 1.15, "value changes"),
 )
 
 
 def widest_line(part: JointNetworks) -> float:
-    """Width in points of the strongest edge: less where there are many."""
+    """Line width in points of the strongest edge, smaller for many edges."""
     return float(np.clip(3.4 * (60.0 / max(60, *part.n_edges)) ** 0.35, 0.7, 3.4))
 
 
 def _groups(part: JointNetworks, colour: str) -> tuple[IntArray, tuple[EdgeStyle, ...]]:
-    """Group of each edge, and the styles: its kind, or that of a changing sign; or whether its value changes."""
+    """Group of each edge and the styles of the groups: by kind and sign change, or by equality of values."""
     edges = part.edge_list
     if colour == "same":
-        same = compared_pairs(part)
-        of_pair = np.where(same.changes, np.where(same.changes_proved, CHANGES, MAY_CHANGE), STAYS)
+        edge_clusters = compared_pairs(part)
+        of_pair = np.where(edge_clusters.changes, np.where(edge_clusters.changes_proved, CHANGES, MAY_CHANGE), STAYS)
         return of_pair[edges.pair], SAME_STYLES
     return np.where((edges.kind == SHARED) & edges.sign_differs[edges.pair], FLIPPED, edges.kind), STYLES
 
 
 def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour: str) -> None:
-    """Draw the edges of class `k`, the weak ones thin and faint."""
+    """Draw the edges of class `k`; width and opacity increase with the partial correlation."""
     edges = part.edge_list
     (groups, styles), widest = _groups(part, colour), widest_line(part)
     strength = np.abs(edges.partial_correlation)
     strength = np.sqrt(strength / max(strength.max(), 1e-300))
-    # Of several thousand lines each has to let the others be seen.
+    # Thousands of lines are drawn with transparency.
     opacity = float(np.clip((1500 / max(1500, *part.n_edges)) ** 0.4, 0.4, 1.0))
     for style in styles:
         for negative in (False, True):
-            mine = (edges.class_index == k) & (groups == style.group) & ((edges.partial_correlation < 0) == negative)
-            if not mine.any():
+            mask = (edges.class_index == k) & (groups == style.group) & ((edges.partial_correlation < 0) == negative)
+            if not mask.any():
                 continue
-            lines = np.stack([places[edges.first[mine]], places[edges.second[mine]]], axis=1)
+            lines = np.stack([places[edges.first[mask]], places[edges.second[mask]]], axis=1)
             ax.add_collection(
                 require("matplotlib.collections", "plots").LineCollection(
                     lines,
                     colors=_colour(style, negative, colour),
-                    linewidths=widest * (1.0 if colour == "sign" else style.strength) * (0.25 + 0.75 * strength[mine]),
+                    linewidths=widest * (1.0 if colour == "sign" else style.strength) * (0.25 + 0.75 * strength[mask]),
                     linestyles=_dashes(negative),
-                    alpha=opacity * (0.25 + 0.7 * strength[mine]),
+                    alpha=opacity * (0.25 + 0.7 * strength[mask]),
                     zorder=1 + 0.1 * style.group,
                 ),
                 autolim=False,
@@ -103,7 +103,7 @@ def _dashes(negative: bool) -> Any:
 
 
 def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Groups | None) -> None:
-    """Say what colours and dashes mean, and below it which groups there are."""
+    """Legend of colours and dashes, and below it of the groups of variables."""
     line = require("matplotlib.lines", "plots").Line2D
     edges = part.edge_list
     groups_of_edges, styles = _groups(part, colour)

@@ -1,4 +1,4 @@
-"""A report on a solution as one HTML file that needs nothing else: the networks to look at, tables, and the proof."""
+"""Report on a solution as one self-contained HTML file: interactive networks, tables and the certificate."""
 
 from jointglasso.report.write import write_report
 

@@ -1,4 +1,4 @@
-"""Tests of edges and of differences for the page."""
+"""Sections of the report on inference: tests of edges and differences, bootstrap of centralities."""
 
 from __future__ import annotations
 
@@ -13,168 +13,168 @@ from jointglasso.report.wording import Card
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Rows of a table that the page shows.
-SHOWN = 200
+#: Maximum number of rows of a table.
+MAX_ROWS = 200
 
-#: Pairs of the chart of intervals, and points of a chart of differences, those with the smallest p-values.
-DRAWN, POINTS = 25, 2_000
+#: Maximum number of pairs in the chart of intervals, and of points in a volcano plot, smallest p-values first.
+MAX_INTERVALS, MAX_POINTS = 25, 2_000
 
-#: Charts of differences, and of q-values, and variables of the latter.
-CHARTS, MATRIX = 6, 40
+#: Maximum number of volcano plots, and of q-value matrices, and of the variables of these.
+MAX_CHARTS, MAX_MATRIX = 6, 40
 
-#: False discovery rate of what is listed.
+#: False discovery rate of the edges and differences listed.
 RATE = 0.1
 
 
-def inference_cards(found: Inference | None) -> list[Card]:
-    """Edges and differences at a false discovery rate of 0.1, with intervals."""
-    if found is None:
+def inference_cards(result: Inference | None) -> list[Card]:
+    """Sections with the edges and differences significant at a false discovery rate of 0.1, with intervals."""
+    if result is None:
         return []
-    edges = found.edges(fdr=RATE)
-    paragraphs = [found.method(RATE), *found.notes, _counted(edges, "edges", "edges.csv")]
+    edges = result.edges(fdr=RATE)
+    paragraphs = [result.method(RATE), *result.notes, _counted(edges, "edges", "edges.csv")]
     cards: list[Card] = [
         {
             "id": "inference",
             "title": "Edges with intervals",
             "paragraphs": paragraphs,
-            "charts": [*_forest(found), *_matrices(found)],
+            "charts": [*_forest(result), *_matrices(result)],
             "table": _cells(edges),
         }
     ]
-    if found.n_classes > 1:
-        differences = found.differences(fdr=RATE)
-        words = [_counted(differences, "differences between two classes", "differences.csv")]
+    if result.n_classes > 1:
+        differences = result.differences(fdr=RATE)
+        summary = [_counted(differences, "differences between two classes", "differences.csv")]
         cards.append(
             {
                 "id": "tests",
                 "title": "Differences with intervals",
-                "paragraphs": words,
-                "charts": _volcanoes(found),
+                "paragraphs": summary,
+                "charts": _volcanoes(result),
                 "table": _cells(differences),
             }
         )
     return cards
 
 
-def bootstrap_cards(found: NetworkBootstrap | None) -> list[Card]:
-    """Centrality of the variables, with percentile intervals."""
-    if found is None or not found.edge.any():
+def bootstrap_cards(bootstrap: NetworkBootstrap | None) -> list[Card]:
+    """Section with the centrality of the variables and percentile bootstrap intervals."""
+    if bootstrap is None or not bootstrap.edge.any():
         return []
-    table = found.centrality()
+    table = bootstrap.centrality()
     mean = table.groupby("variable", sort=False).strength.mean().sort_values(ascending=False, kind="stable")
     numbers = table.set_index(["class", "variable"])[["strength", "low", "high"]].round(4)
     pairs = [
-        {"name": name, "values": [[*numbers.loc[(k, name)].tolist(), True] for k in found.class_names]}
-        for name in mean[mean > 0].index[:DRAWN]
+        {"name": name, "values": [[*numbers.loc[(k, name)].tolist(), True] for k in bootstrap.class_names]}
+        for name in mean[mean > 0].index[:MAX_INTERVALS]
     ]
-    words = "sum of the absolute partial correlations of a variable's edges, 95 % interval of the bootstrap"
+    label = "sum of the absolute partial correlations of a variable's edges, 95 % bootstrap interval"
     return [
         {
             "id": "bootstrap",
             "title": "Centrality with intervals",
             "paragraphs": [
-                f"{found.n_resamples:,} resamples; rank is the mean over them, 1 being the most central variable of "
-                "its class. Edges are those found in the data."
+                f"{bootstrap.n_resamples:,} bootstrap resamples; rank is the mean over them, 1 being the most central "
+                "variable of its class. The set of edges is that estimated from the data."
             ],
-            "charts": [{"kind": "forest", "classes": list(found.class_names), "words": words, "pairs": pairs}],
+            "charts": [{"kind": "forest", "classes": list(bootstrap.class_names), "words": label, "pairs": pairs}],
             "table": _cells(table[table.strength > 0]),
         }
     ]
 
 
-def pair_tests(found: Inference | None, networks: JointNetworks) -> dict[str, list[float | None]] | None:
-    """P and q of the hypothesis that a pair is the same in all classes, for the pairs of the networks."""
-    if found is None or found.n_classes < 2:
+def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, list[float | None]] | None:
+    """P- and q-values of the heterogeneity test (equality across all classes) for the pairs of the networks."""
+    if result is None or result.n_classes < 2:
         return None
-    if tuple(networks.variable_names) != found.variable_names:
+    if tuple(networks.variable_names) != result.variable_names:
         return None
-    p_values, q_values = found.heterogeneity_values
+    p_values, q_values = result.heterogeneity_values
     edges, p = networks.edge_list, networks.n_variables
     wanted = edges.first[edges.starts] * p + edges.second[edges.starts]
-    known = found.estimates.rows * p + found.estimates.columns
-    place = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
-    there = known[place] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
+    known = result.estimates.rows * p + result.estimates.columns
+    position = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+    is_tested = known[position] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
     return {
-        name: [float(values[at]) if yes else None for at, yes in zip(place, there, strict=True)]
+        name: [float(values[index]) if tested else None for index, tested in zip(position, is_tested, strict=True)]
         for name, values in (("p", p_values), ("q", q_values))
     }
 
 
-def _forest(found: Inference) -> list[dict[str, Any]]:
-    """Intervals in every class of the pairs that are an edge in one."""
-    leading = found.leading(RATE, DRAWN)
+def _forest(result: Inference) -> list[dict[str, Any]]:
+    """Intervals in every class of the pairs that are significant in at least one."""
+    leading = result.leading(RATE, MAX_INTERVALS)
     if len(leading) == 0:
         return []
-    numbers = np.stack([values[leading] for values in found.intervals()], axis=-1).round(4)
-    edge = found.q_values[leading] <= RATE
-    ends = found.estimates.rows[leading], found.estimates.columns[leading]
+    numbers = np.stack([values[leading] for values in result.intervals()], axis=-1).round(4)
+    edge = result.q_values[leading] <= RATE
+    ends = result.estimates.rows[leading], result.estimates.columns[leading]
     pairs = [
         {
-            "name": f"{found.variable_names[i]} \u2013 {found.variable_names[j]}",
-            "values": [[*numbers[n, k].tolist(), bool(edge[n, k])] for k in range(found.n_classes)],
+            "name": f"{result.variable_names[i]} \u2013 {result.variable_names[j]}",
+            "values": [[*numbers[n, k].tolist(), bool(edge[n, k])] for k in range(result.n_classes)],
         }
         for n, (i, j) in enumerate(zip(*ends, strict=True))
     ]
-    words = "partial correlation, 95 % interval; filled: found at the false discovery rate"
-    return [{"kind": "forest", "classes": list(found.class_names), "words": words, "pairs": pairs}]
+    label = "partial correlation, 95 % interval; filled: significant at the false discovery rate"
+    return [{"kind": "forest", "classes": list(result.class_names), "words": label, "pairs": pairs}]
 
 
-def _matrices(found: Inference) -> list[dict[str, Any]]:
-    """Q-values of the edges found, a matrix for each class, of the variables with the smallest ones in any."""
-    edge = found.q_values <= RATE
-    order = np.argsort(np.where(edge, found.q_values, np.inf).min(axis=1), kind="stable")
+def _matrices(result: Inference) -> list[dict[str, Any]]:
+    """Matrices of q-values of the significant edges, one for each class, for the variables with the smallest."""
+    edge = result.q_values <= RATE
+    order = np.argsort(np.where(edge, result.q_values, np.inf).min(axis=1), kind="stable")
     order = order[edge[order].any(axis=1)]
-    ends = np.column_stack([found.estimates.rows[order], found.estimates.columns[order]])
-    chosen = sorted(list(dict.fromkeys(ends.ravel().tolist()))[:MATRIX])
+    ends = np.column_stack([result.estimates.rows[order], result.estimates.columns[order]])
+    chosen = sorted(list(dict.fromkeys(ends.ravel().tolist()))[:MAX_MATRIX])
     place = {variable: n for n, variable in enumerate(chosen)}
-    inside = [at for at, (i, j) in zip(order.tolist(), ends.tolist(), strict=True) if i in place and j in place]
+    inside = [pair for pair, (i, j) in zip(order.tolist(), ends.tolist(), strict=True) if i in place and j in place]
     charts = []
-    for k, name in enumerate(found.class_names[:CHARTS]):
+    for k, name in enumerate(result.class_names[:MAX_CHARTS]):
         cells = [
             [
-                place[int(found.estimates.rows[at])],
-                place[int(found.estimates.columns[at])],
-                float(f"{found.q_values[at, k]:.2g}"),
-                bool(found.estimates.z[at, k] > 0),
+                place[int(result.estimates.rows[pair])],
+                place[int(result.estimates.columns[pair])],
+                float(f"{result.q_values[pair, k]:.2g}"),
+                bool(result.estimates.z[pair, k] > 0),
             ]
-            for at in inside
-            if edge[at, k]
+            for pair in inside
+            if edge[pair, k]
         ]
         if cells:
-            names = [found.variable_names[variable] for variable in chosen]
+            names = [result.variable_names[variable] for variable in chosen]
             charts.append({"kind": "heat", "label": name, "names": names, "cells": cells})
     return charts
 
 
-def _volcanoes(found: Inference) -> list[dict[str, Any]]:
-    """Differences against their p-values, a chart for each two classes that differ, those that differ most first."""
+def _volcanoes(result: Inference) -> list[dict[str, Any]]:
+    """Volcano plots for the pairs of classes with significant differences, most differences first."""
     charts: list[dict[str, Any]] = []
-    for (first, second), part in found.differences().groupby(["class1", "class2"], sort=False):
-        hit = part.q_value <= RATE
-        if not hit.any():
+    for (first, second), part in result.differences().groupby(["class1", "class2"], sort=False):
+        significant = part.q_value <= RATE
+        if not significant.any():
             continue
-        shown = part.head(max(POINTS, int(hit.sum())))
-        ends = zip(shown.variable1, shown.variable2, hit, strict=False)
+        shown = part.head(max(MAX_POINTS, int(significant.sum())))
+        ends = zip(shown.variable1, shown.variable2, significant, strict=False)
         names = [f"{a} \u2013 {b}" if yes else None for a, b, yes in ends]
         height = -np.log10(np.maximum(shown.p_value, 1e-300))
         places = zip(shown.difference.round(4).tolist(), height.round(3).tolist(), strict=True)
         points = [[*place, name] for place, name in zip(places, names, strict=True)]
         charts.append({"kind": "volcano", "label": f"{first} \u2212 {second}", "points": points})
-    return sorted(charts, key=lambda chart: -sum(point[2] is not None for point in chart["points"]))[:CHARTS]
+    return sorted(charts, key=lambda chart: -sum(point[2] is not None for point in chart["points"]))[:MAX_CHARTS]
 
 
 def _counted(table: pd.DataFrame, what: str, file: str) -> str:
     more = (
-        f", of which the first {SHOWN} are shown; jointglasso infer writes all to {file}" if len(table) > SHOWN else ""
+        f", of which the first {MAX_ROWS} are shown; jointglasso infer writes all to {file}"
+        if len(table) > MAX_ROWS
+        else ""
     )
-    return (
-        f"{len(table):,} {what} at a false discovery rate of {RATE:g}{more}. Intervals are those of 95 %, each alone."
-    )
+    return f"{len(table):,} {what} at a false discovery rate of {RATE:g}{more}. Intervals are pointwise, at level 95 %."
 
 
 def _cells(table: pd.DataFrame) -> dict[str, Any]:
     rows = [
         [value if isinstance(value, str) else f"{value:.3g}" for value in row]
-        for row in table.head(SHOWN).itertuples(index=False)
+        for row in table.head(MAX_ROWS).itertuples(index=False)
     ]
     return {"columns": list(table), "rows": rows}

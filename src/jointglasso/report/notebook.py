@@ -1,4 +1,4 @@
-"""Results in a notebook: a table, and the report's networks in a frame that needs nothing from outside."""
+"""HTML representation of results in notebooks: tables, and the networks in a self-contained frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEIGHT = 520
 
 
 def html_of(result: Any) -> str:
-    """Table and network of a Solution, of JointNetworks, of a SelectionResult or of anything `Shown`."""
+    """HTML with table and networks of a Solution, JointNetworks, SelectionResult or instance of `Shown`."""
     if isinstance(result, Shown):
         networks = result._networks()
         shown = "".join(map(_part, result._parts()))
@@ -29,10 +29,11 @@ def html_of(result: Any) -> str:
         lines += str(result.explain()).splitlines()[:2]
         result = result.solution
     if isinstance(result, Solution):
-        found = result.certificate
+        certificate = result.certificate
         lines.append(
-            f"{result.status} Relative gap {found.relative_gap:.1e}; {found.edges_present:,} edges proved present, "
-            f"{found.edges_absent:,} absent, {found.edges_undetermined:,} undecided."
+            f"{result.status} Relative gap {certificate.relative_gap:.1e}; "
+            f"{certificate.edges_present:,} edges certified present, "
+            f"{certificate.edges_absent:,} absent, {certificate.edges_undetermined:,} undecided."
         )
         result = JointNetworks.from_solution(result)
     header, rows = summary_rows(result)
@@ -41,25 +42,25 @@ def html_of(result: Any) -> str:
     return f"<div>{words}{_part(table, len(rows))}{_frame(result)}</div>"
 
 
-def _part(part: Any, most: int = SHOWN) -> str:
+def _part(part: Any, max_rows: int = SHOWN) -> str:
     """A sentence, or the first rows of a table."""
     if isinstance(part, str):
         return f"<div>{html.escape(part)}</div>"
     table = as_frame(part)
-    more = f"<div>... {len(table) - most:,} more</div>" if len(table) > most else ""
-    text: str = table.head(most).to_html(index=False, border=0, float_format=lambda value: f"{value:.3g}")
+    more = f"<div>... {len(table) - max_rows:,} more</div>" if len(table) > max_rows else ""
+    text: str = table.head(max_rows).to_html(index=False, border=0, float_format=lambda value: f"{value:.3g}")
     return text + more
 
 
 def _frame(networks: JointNetworks) -> str:
-    """The networks of the strongest pairs; nothing where there is no edge."""
+    """Frame with the networks of the strongest pairs, or a sentence where no edges exist."""
     joined = networks.strongest(READABLE)
-    there = np.flatnonzero(joined.degree_table.sum(axis=1))
-    if len(there) == 0:
+    connected = np.flatnonzero(joined.degree_table.sum(axis=1))
+    if len(connected) == 0:
         return "<div>No edges.</div>"
-    part = joined.subnetwork(there)
+    part = joined.subnetwork(connected)
     left_out = networks.edge_list.n_pairs - part.edge_list.n_pairs
-    note = f"<div>The {READABLE} strongest pairs; {left_out:,} weaker ones are left out here.</div>" if left_out else ""
+    note = f"<div>The {READABLE} strongest pairs; {left_out:,} weaker ones are not shown.</div>" if left_out else ""
     page = fill_page({**network_payload(part), "compact": True})
     return (
         f'{note}<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts allow-downloads" '

@@ -1,4 +1,4 @@
-"""What the page shows, as plain lists and words that JSON can hold."""
+"""Data of the report page as types that JSON has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.checks import check_beside
+from jointglasso.networks.checks import check_edge_matrices
 from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from jointglasso.inference import Inference, NetworkBootstrap
     from jointglasso.solution import Solution
 
-#: Units of the stored coordinates between variables near each other; whole numbers keep the file small.
+#: Distance of neighbouring variables in units of the stored coordinates, which are integers to keep the file small.
 _GRID = 50
 
-#: Pairs that one picture can hold so that a reader sees structure; the page starts with as many of the strongest.
+#: Number of pairs up to which a network is readable; the page starts with as many of the strongest.
 READABLE = 150
 
-#: Of more classes the page shows one at a time, chosen by a slider, to begin with.
+#: Maximum number of classes shown side by side at the start; of more, one at a time with a slider.
 SIDE_BY_SIDE = 9
 
 
@@ -54,10 +54,10 @@ def make_payload(
     parameters: Mapping[str, Any] | None = None,
     notes: str | Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Collect everything for the page.
+    """Data of the complete page.
 
-    Numbers of edges are stored once, as precisions in full accuracy and the diagonals; the page computes partial
-    correlations from them as the package does.
+    Values of edges are stored once, as precisions in full accuracy with the diagonals; the page computes the partial
+    correlations from them.
     """
     if tuple(networks.class_names) != tuple(solution.class_names):
         raise InputError(
@@ -89,7 +89,7 @@ def make_payload(
 def network_payload(
     networks: JointNetworks, *, title: str | None = None, groups: Any = "auto", texts: Mapping[Any, str] | None = None
 ) -> dict[str, Any]:
-    """What the page shows of networks that come without a proof; `compact` leaves out all but the networks."""
+    """Data of networks without a solution: no certificate, parameters or selection."""
     strength, n = networks.edge_list.readable_strength(READABLE), networks.n_classes
     certified = networks.edge_certified.astype(int).tolist() if networks.has_certified else None
     return {
@@ -103,7 +103,7 @@ def network_payload(
         "layout": _coordinates(networks, strength),
         "pairs": _pairs(networks.edge_list),
         "edges": _edges(networks.edge_list, _stability(networks, None), certified),
-        "same": _same(networks),
+        "same": _edge_clusters(networks),
         "absent": None if networks.absent is None else [np.flatnonzero(row).tolist() for row in networks.absent],
         "diagonal": [matrix.diagonal().tolist() for matrix in networks.precision],
         "facts": [],
@@ -112,18 +112,18 @@ def network_payload(
     }
 
 
-def _texts(networks: JointNetworks, given: Mapping[Any, str] | None) -> list[str] | None:
-    """What is said about each variable, such as the wording of an item; empty where nothing is."""
-    if given is None:
+def _texts(networks: JointNetworks, by_variable: Mapping[Any, str] | None) -> list[str] | None:
+    """Description of each variable, such as the wording of an item; empty by default."""
+    if by_variable is None:
         return None
     texts = [""] * networks.n_variables
-    for variable, text in given.items():
+    for variable, text in by_variable.items():
         texts[networks.position(variable)] = str(text)
     return texts
 
 
-def _groups(networks: JointNetworks, given: Any) -> dict[str, Any] | None:
-    groups = node_groups(networks, given)
+def _groups(networks: JointNetworks, grouping: Any) -> dict[str, Any] | None:
+    groups = node_groups(networks, grouping)
     return None if groups is None else {"title": groups.title, "names": list(groups.names), "of": groups.of.tolist()}
 
 
@@ -144,7 +144,7 @@ def _pairs(edges: EdgeList) -> dict[str, list[int]]:
 
 
 def _edges(edges: EdgeList, stability: list[float] | None, certified: list[int] | None) -> dict[str, list[Any] | None]:
-    """Edges sorted by pair and class; what is not known about any of them is left out."""
+    """Columns of the edges, sorted by pair and class; None for columns that are not known."""
     return {
         "class": edges.class_index.tolist(),
         "precision": edges.precision.tolist(),
@@ -153,22 +153,22 @@ def _edges(edges: EdgeList, stability: list[float] | None, certified: list[int] 
     }
 
 
-def _same(networks: JointNetworks) -> dict[str, Any] | None:
-    """The clusters of equal value, by edge, and whether each pair changes; None unless the penalty compared values."""
+def _edge_clusters(networks: JointNetworks) -> dict[str, Any] | None:
+    """Clusters of equal values by edge, and whether each pair changes; None unless the penalty fuses values."""
     if networks.sameness is None:
         return None
-    same, edges = compared_pairs(networks), networks.edge_list
-    at = (edges.pair, edges.class_index)
+    edge_clusters, edges = compared_pairs(networks), networks.edge_list
+    entry = (edges.pair, edges.class_index)
     return {
-        "cluster": same.clusters[at].tolist(),
-        "cluster_proved": same.proved_clusters[at].astype(int).tolist(),
-        "changes": same.changes.astype(int).tolist(),
-        "changes_proved": same.changes_proved.astype(int).tolist(),
+        "cluster": edge_clusters.clusters[entry].tolist(),
+        "cluster_proved": edge_clusters.proved_clusters[entry].astype(int).tolist(),
+        "changes": edge_clusters.changes.astype(int).tolist(),
+        "changes_proved": edge_clusters.changes_proved.astype(int).tolist(),
     }
 
 
 def _certified(networks: JointNetworks, solution: Solution) -> list[int] | None:
-    """Which edges are proved: as the networks say, or else the solution where its variables are the same."""
+    """Whether each edge is certified non-zero: from the networks, or from the solution if it has the same variables."""
     if networks.has_certified:
         return networks.edge_certified.astype(int).tolist()
     if networks.variable_names != tuple(solution.variable_names):
@@ -176,9 +176,9 @@ def _certified(networks: JointNetworks, solution: Solution) -> list[int] | None:
     return (lookup(solution.certified, networks.edge_list) > 0).astype(int).tolist()
 
 
-def _stability(networks: JointNetworks, given: Any) -> list[float] | None:
-    if given is None:
+def _stability(networks: JointNetworks, stability: Any) -> list[float] | None:
+    if stability is None:
         return networks.edge_stability.tolist() if networks.has_stability else None
-    frequencies = getattr(given, "frequencies", given)
-    checked = check_beside("stability", frequencies, networks.n_classes, networks.n_variables)
+    frequencies = getattr(stability, "frequencies", stability)
+    checked = check_edge_matrices("stability", frequencies, networks.n_classes, networks.n_variables)
     return lookup(checked or [], networks.edge_list).tolist()

@@ -1,4 +1,4 @@
-"""The certificate, parameters, comparisons of the classes and versions in plain words."""
+"""Sections of the report: certificate, parameters, model selection, comparison of the classes, versions."""
 
 from __future__ import annotations
 
@@ -19,101 +19,101 @@ if TYPE_CHECKING:
     from jointglasso.solution import Certificate, Solution
 
 
-#: A heading with rows of term, value and remark, or a table.
+#: Section of the report: a title with rows of term, value and note, paragraphs, charts or a table.
 Card = dict[str, Any]
 
-#: Relative gap below which the digits of the objective itself are uncertain.
+#: Relative gap below which the rounding error of the objective dominates.
 _ROUNDING = 1e-13
 
 _SCREENING_WORDS = {
-    "dynamic": "bold cuts, each of them checked afterwards",
+    "dynamic": "heuristic screening, with a KKT check of every screened-out entry",
     "hybrid": "hybrid covariance thresholding, Algorithm 1 of the paper",
     "global": "one partition for all classes",
-    "class": "each class by itself",
+    "class": "each class separately",
     "none": "no screening",
 }
 
 _PARAMETER_NOTES = {
-    "lambda1": "Penalty on every entry: the higher, the fewer edges.",
-    "lambda2": "Penalty on each pair of variables over all classes: the higher, the more alike the networks.",
+    "lambda1": "Sparsity penalty on every entry: the larger, the fewer edges.",
+    "lambda2": "Similarity penalty across the classes: the larger, the more similar the networks.",
     "weights": "Weight of each class in the objective.",
-    "penalize_diagonal": "Whether the penalty lambda1 holds for the diagonal too.",
-    "fuse_diagonal": "Whether the penalty lambda2 compares the diagonals of the classes too.",
-    "tol": "Gap, relative to the objective, that counts as converged.",
+    "penalize_diagonal": "Whether the penalty lambda1 includes the diagonal.",
+    "fuse_diagonal": "Whether the penalty lambda2 includes the diagonals.",
+    "tol": "Duality gap, relative to the objective, at which a solve has converged.",
     "sample_sizes": "Samples of each class.",
-    "pair_weights": "Pairs of variables with a penalty of their own.",
+    "pair_weights": "Pairs of variables with an individual factor on the penalty.",
 }
 
 
 def verdict(solution: Solution) -> dict[str, Any]:
-    """One line on whether to trust the result."""
+    """One line on convergence and certified edges."""
     gap = solution.certificate.relative_gap
     if solution.status.converged:
         distance = "rounding error" if gap < _ROUNDING else _plain(gap)
-        found, n_edges = solution.certificate, sum(solution.n_edges)
-        if not found.edges_undetermined:
-            return {"good": True, "text": "Proved: exactly the edges of the optimum"}
-        edges = f"{found.edges_present:,} of {n_edges:,} edges proved"
-        return {"good": True, "text": f"Proved optimal to {distance}; {edges}"}
-    return {"good": False, "text": "Not converged: see the proof"}
+        certificate, n_edges = solution.certificate, sum(solution.n_edges)
+        if not certificate.edges_undetermined:
+            return {"good": True, "text": "Certified: exactly the edges of the optimum"}
+        edges = f"{certificate.edges_present:,} of {n_edges:,} edges certified"
+        return {"good": True, "text": f"Certified optimal to {distance}; {edges}"}
+    return {"good": False, "text": "Not converged: see the certificate"}
 
 
 def certificate_facts(solution: Solution) -> Card:
-    """Say what was proved."""
+    """Section on the certificate: convergence, duality gap, objective, certified entries."""
     certificate, status = solution.certificate, solution.status
     rows = [
         _row("Converged", "yes" if status.converged else "no", str(status)),
         _row(
-            "Gap",
+            "Duality gap",
             f"{_plain(certificate.gap)} ({_plain(certificate.relative_gap)} of the objective)",
-            "No choice of networks can have an objective lower than the one found by more than the gap. "
-            "It is computed for the whole problem, whatever was left out on the way.",
+            "Upper bound on the difference between the objective and its minimum. It is computed for the complete "
+            "problem, including all screened-out entries.",
         ),
         _row(
             "Objective",
             f"{certificate.objective:.10g}",
-            f"The lowest possible value lies between {certificate.dual_objective:.10g} and this.",
+            f"The minimum lies between the dual bound {certificate.dual_objective:.10g} and this value.",
         ),
-        *_proved_edges(certificate, sum(solution.n_edges)),
+        *_certified_edges(certificate, sum(solution.n_edges)),
     ]
-    return {"id": "proof", "title": "How sure is this result?", "rows": rows}
+    return {"id": "proof", "title": "Certificate of optimality", "rows": rows}
 
 
-def _proved_edges(certificate: Certificate, n_edges: int) -> list[dict[str, str]]:
+def _certified_edges(certificate: Certificate, n_edges: int) -> list[dict[str, str]]:
     return [
         _row(
-            "Edges proved",
+            "Edges certified",
             f"{certificate.edges_present:,} of {n_edges:,}",
-            "These edges, counted over all classes, are there in the exact solution too. That the objective is "
-            "proved to so many digits does not decide every edge: the values of the exact solution lie within a "
-            "distance that the gap allows, and an edge is proved when that distance cannot take it to zero. Weak edges "
-            "need a smaller gap.",
+            "Edges, counted over all classes, that are non-zero in the exact solution, too. The duality gap bounds the "
+            "distance between each entry and its value in the exact solution, and an edge is certified when that bound "
+            "excludes zero. Weak edges need a smaller gap.",
         ),
         _row(
-            "Absent, proved",
+            "Absent, certified",
             f"{certificate.edges_absent:,}",
-            "Places without an edge, counted over all classes, that have none in the exact solution either.",
+            "Zero entries, counted over all classes, that are zero in the exact solution, too.",
         ),
         _row(
-            "Open",
+            "Undecided",
             f"{certificate.edges_undetermined:,}",
-            "Places that this gap cannot decide: weak edges, and pairs that just miss being one. A smaller tol, or "
+            "Entries that this gap cannot decide: weak edges, and zeros close to the threshold. A smaller tol, or "
             "jointglasso fit --prove, decides them."
             if certificate.edges_undetermined
-            else "Everything is decided: the networks are those of the exact solution.",
+            else "All entries are decided: the networks are those of the exact solution.",
         ),
         _row(
             "Not covered",
             "the data",
-            "The proof is about the optimisation. Whether new data would show an edge again is what stability tells.",
+            "Certified refers to the optimisation, not to statistical significance. Stability selection and "
+            "jointglasso infer assess the uncertainty due to sampling.",
         ),
     ]
 
 
 def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, selection: Any = None) -> Card:
-    """List what the user set, or else what the solution knows that was asked for, and how the solve went."""
+    """Section on the parameters, given by the user or else of the solution, and on the run."""
     partition = solution.partition
-    rows = _own_parameters(solution) if parameters is None else _rows_of(parameters)
+    rows = _solution_parameters(solution) if parameters is None else _rows_of(parameters)
     listed = {row["term"] for row in rows}
     chosen = {name: getattr(selection, name) for name in ("lambda1", "lambda2") if hasattr(selection, name)}
     rows = [*_rows_of({name: value for name, value in chosen.items() if name not in listed}), *rows]
@@ -127,8 +127,8 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, se
         _row("Screening", solution.screening, _SCREENING_WORDS.get(solution.screening, "")),
         _row(
             "Blocks",
-            f"{partition.n_blocks:,}, the biggest of {partition.largest:,} variables",
-            "Pieces that the screening found to be independent, added up over the classes.",
+            f"{partition.n_blocks:,}, the largest of {partition.largest:,} variables",
+            "Independent blocks after screening, summed over the classes.",
         ),
         _row("Solver", solution.solver),
         _row("Iterations", f"{solution.n_iter:,}"),
@@ -138,15 +138,15 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, se
 
 
 def _values(solution: Solution) -> tuple[str, str]:
-    """What the numbers on the edges are."""
+    """Kind of the edge values: penalised or refitted, with an explanation."""
     if solution.refit is None:
-        return "penalised", "Partial correlations are shrunken towards zero by the penalties."
-    words = f"{solution.refit.describe()} The proof is about the penalised values, which found the edges."
+        return "penalised", "Partial correlations are shrunk towards zero by the penalties."
+    words = f"{solution.refit.describe()} The certificate refers to the penalised estimate, which selects the edges."
     return "maximum likelihood", words
 
 
-def _own_parameters(solution: Solution) -> list[dict[str, str]]:
-    """Rows of `Solution.parameters`; what is not known or was not used is left out."""
+def _solution_parameters(solution: Solution) -> list[dict[str, str]]:
+    """Rows of `Solution.parameters`, without unknown or unused ones."""
     known = {name: value for name, value in solution.parameters.items() if value is not None}
     if not known.get("pair_weights"):
         known.pop("pair_weights", None)
@@ -154,7 +154,7 @@ def _own_parameters(solution: Solution) -> list[dict[str, str]]:
 
 
 def _by_class(value: Any, solution: Solution) -> str:
-    """Show a value; one number for each class is listed by class, or once where all are equal."""
+    """Text of a value; a sequence with one number per class is listed by class, or once where all are equal."""
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != len(solution.class_names):
         return _show(value)
     shown = [_show(number) for number in value]
@@ -164,7 +164,7 @@ def _by_class(value: Any, solution: Solution) -> str:
 
 
 def selection_facts(selection: Any) -> Card | None:
-    """How the penalties were chosen: what the selection says itself, and the points that were tried."""
+    """Section on model selection: its explanation, and a table of the evaluated grid points."""
     if selection is None:
         return None
     card: Card = {"id": "selection", "title": "Choice of the penalties"}
@@ -201,7 +201,7 @@ def _table(columns: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def note_facts(notes: str | Sequence[str] | None) -> Card | None:
-    """Remarks of the user, a paragraph each."""
+    """Section with the notes of the user, a paragraph each."""
     if not notes:
         return None
     paragraphs = [notes] if isinstance(notes, str) else list(notes)
@@ -236,39 +236,39 @@ def _show(value: Any) -> str:
     return "–" if value is None else str(value)
 
 
-#: Patterns listed.
-LISTED = 30
+#: Maximum number of patterns listed.
+MAX_LISTED = 30
 
 
 def sameness_facts(networks: JointNetworks) -> dict[str, Any] | None:
-    """How many edges have one value in all classes, which patterns occur, and what is proved."""
+    """Section on equal values across classes: patterns, their frequencies, and certified pairs."""
     if networks.sameness is None:
         return None
-    same = compared_pairs(networks)
+    edge_clusters = compared_pairs(networks)
     codes, words = pattern_words(networks)
     counts = np.bincount(codes, minlength=len(words))
-    proved = np.bincount(codes, same.changes_proved, minlength=len(words)).astype(int)
-    rows = [[words[k], f"{counts[k]:,}", f"{proved[k]:,}"] for k in range(min(len(words), LISTED))]
+    certified = np.bincount(codes, edge_clusters.changes_proved, minlength=len(words)).astype(int)
+    rows = [[words[k], f"{counts[k]:,}", f"{certified[k]:,}"] for k in range(min(len(words), MAX_LISTED))]
     paragraphs = [
         summary_of_sameness(networks),
-        "The table lists the classes of each value between bars. Proved is that a pair changes between neighbouring "
-        "classes in the exact solution, or that it has one value in all of them.",
+        "The table lists clusters of classes of equal value, separated by bars. Certified: the pair changes between "
+        "neighbouring classes in the exact solution, or has one value in all of them.",
     ]
-    if len(words) > LISTED:
-        paragraphs.append(f"{len(words) - LISTED:,} rarer patterns are left out.")
-    table = {"columns": ["pattern", "pairs", "proved"], "rows": rows}
-    return {"id": "sameness", "title": "The same or different", "paragraphs": paragraphs, "table": table}
+    if len(words) > MAX_LISTED:
+        paragraphs.append(f"{len(words) - MAX_LISTED:,} rarer patterns are left out.")
+    table = {"columns": ["pattern", "pairs", "certified"], "rows": rows}
+    return {"id": "sameness", "title": "Equal values across classes", "paragraphs": paragraphs, "table": table}
 
 
 def steps_facts(networks: JointNetworks, solution: Solution) -> dict[str, Any] | None:
-    """What changes from each class to the next, where the penalty takes the classes in order."""
+    """Section on changes between consecutive classes, for penalties on ordered classes."""
     if networks.n_classes < 2 or solution.parameters.get("penalty") not in ("chain", "laplacian"):
         return None
     steps = networks.steps()
     rows = [[f"{cell:.3f}" if isinstance(cell, float) else f"{cell}" for cell in row] for row in steps.values.tolist()]
     words = {
         "changed": "pairs that change",
-        "certified": "proved",
+        "certified": "certified",
         "appeared": "edges that appear",
         "vanished": "that vanish",
         "size": "sum of |differences|",

@@ -1,4 +1,4 @@
-"""Fills the page and writes it."""
+"""Assembly and writing of the HTML page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jointglasso.report.payload import make_payload
 from jointglasso.solution import Solution
 from jointglasso.validation import InputTypeError
 
-#: The script of the page, in the order in which its parts need each other.
+#: Parts of the script of the page, in order of dependence.
 _SCRIPTS = (
     "model.js", "tables.js", "charts.js", "drawing.js", "stage.js", "picture.js", "search.js", "downloads.js",
     "main.js",
@@ -45,37 +45,38 @@ def write_report(
 ) -> Path:
     """Write a report on a solution as one HTML file.
 
-    The file opens in any recent browser without a network: it shows the networks of all classes side by side or
-    overlaid, finds and filters, lists hubs and differences, explains the certificate, and offers the edges as CSV.
+    The file is self-contained and opens in any recent browser. It shows the networks of all classes side by side or
+    overlaid, with search and filters, lists hubs and differences, explains the certificate, and exports the edges as
+    CSV.
 
     Parameters
     ----------
     path : str or path
-        File to write; an older one is replaced in one step.
+        File to write; an existing one is replaced atomically.
     solution : Solution
-        What `jointglasso.solve` returned.
+        Result of `jointglasso.solve`.
     networks : JointNetworks, optional
-        The networks to show instead of those of `solution`, for instance with stabilities or restricted to some
-        variables.
+        Networks to show instead of those of `solution`, for instance with selection frequencies or restricted to a
+        subset of the variables.
     selection : result of `select`, DataFrame, mapping or sequence of mappings, optional
         How the penalties were chosen: the result itself, a table of the candidates, or names and values.
     stability : result of `edge_stability` or sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1; by default that of `networks`.
     inference : Inference, optional
-        What `jointglasso.infer` found: edges and differences with intervals, p and q.
+        Result of `jointglasso.infer`: edges and differences with confidence intervals, p- and q-values.
     bootstrap : NetworkBootstrap, optional
-        What `jointglasso.bootstrap_network` found: centrality with intervals.
+        Result of `jointglasso.bootstrap_network`: centralities with intervals.
     groups : mapping, sequence, "communities", "none" or "auto"
         Groups of the variables, shown in colour: a mapping from variables to groups, a sequence with the group of each
         variable, or communities found in the networks, by default wherever igraph or networkx is installed.
     texts : mapping, optional
-        What to say about a variable, by its name, such as the wording of a questionnaire's item.
+        Description of a variable, by its name, such as the wording of a questionnaire item.
     title : str, optional
         Heading of the report.
     parameters : mapping, optional
-        Names and values to list instead of those the solution was asked for (`Solution.parameters`).
+        Names and values to list instead of `Solution.parameters`.
     notes : str or sequence of str, optional
-        Remarks to print, a paragraph each.
+        Notes to include, a paragraph each.
 
     Returns
     -------
@@ -91,11 +92,11 @@ def write_report(
     >>> jgl.write_report(file, solution, title="Two conditions").name
     'networks.html'
     """
-    given = {name: value for name, value in locals().items() if name != "path"}
+    arguments = {name: value for name, value in locals().items() if name != "path"}
     _check_arguments(solution, networks, parameters, texts)
     if networks is None:
-        given["networks"] = JointNetworks.from_solution(solution)
-    atomic_text(path, fill_page(make_payload(**given)))
+        arguments["networks"] = JointNetworks.from_solution(solution)
+    atomic_text(path, fill_page(make_payload(**arguments)))
     return Path(path)
 
 
@@ -106,13 +107,13 @@ def _check_arguments(solution: Any, networks: Any, parameters: Any, texts: Any) 
         "parameters": (parameters, Mapping | None, "a mapping of names to values"),
         "texts": (texts, Mapping | None, "a mapping of variables to words"),
     }
-    for name, (value, kind, words) in expected.items():
+    for name, (value, kind, expectation) in expected.items():
         if not isinstance(value, kind):
-            raise InputTypeError(f"{name} must be {words}, not {type(value).__name__}.", name)
+            raise InputTypeError(f"{name} must be {expectation}, not {type(value).__name__}.", name)
 
 
 def fill_page(payload: Mapping[str, Any]) -> str:
-    """Put data, style and script into the page; the policy allows exactly that style and that script."""
+    """Insert data, style and script into the page, with a content security policy for exactly these."""
     style = _part("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(_part(name) for name in _SCRIPTS) + "\n})();\n"
     policy = (
@@ -127,16 +128,16 @@ def fill_page(payload: Mapping[str, Any]) -> str:
         "data": embed_json(payload),
         "script": script,
     }
-    # One pass, so that nothing within a part can be taken for a place to fill.
+    # One pass, so that placeholders within a part are not replaced.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place.group(1)], _part("page.html"))
 
 
 def embed_json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in, nor open a comment."""
+    """JSON escaped for a script element: it can neither close the element nor open a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
-    # Half of a surrogate pair is no text in UTF-8; as an escape it passes.
+    # Lone surrogates cannot be encoded in UTF-8; they are written as escapes.
     return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half.group()):04x}", text)
 
 

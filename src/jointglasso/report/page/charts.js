@@ -77,7 +77,7 @@ function volcanoChart({ label, points }) {
   return chartFrame(`Differences against p-values, ${label}`, width, height, parts);
 }
 
-/** Matrix of q-values: {label, names, cells: [[row, column, q, positive], ...]}; the darker the smaller, pale ones are no discovery. */
+/** Matrix of q-values: {label, names, cells: [[row, column, q, positive], ...]}; darker cells have smaller q, pale ones are not significant. */
 function heatChart({ label, names, cells }) {
   const cell = 14, margin = 150, size = margin + cell * names.length, height = size + 34;
   const parts = names.flatMap((name, i) => [
@@ -91,7 +91,7 @@ function heatChart({ label, names, cells }) {
     }
   }
   parts.push(draw("rect", { x: margin, y: margin, width: cell * names.length, height: cell * names.length }, [], { fill: "none", stroke: "var(--pale)" }));
-  parts.push(drawText(`${label}: edges found, the darker the smaller q`, size / 2, height - 12, "middle", 11));
+  parts.push(drawText(`${label}: significant edges, the darker the smaller q`, size / 2, height - 12, "middle", 11));
   return chartFrame(`Matrix of q-values, ${label}`, size + 10, height, parts);
 }
 

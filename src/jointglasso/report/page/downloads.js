@@ -24,7 +24,7 @@ class Downloads {
     document.querySelector("#downloads .buttons").append(...Object.entries(offers).map(([name, action]) => makeButton(name, action)));
   }
 
-  /** A name that tells what the filters left in the file. */
+  /** File name that encodes the filters. */
   #fileName(name, ending) {
     const words = this.model.passes.every((passes) => passes) ? [] : this.page.filterWords();
     const safe = [name, ...words].join(" ").normalize("NFKD").replace(/partial correlation/g, "strength").replace(/[^A-Za-z0-9.]+/g, "-").replace(/^-|-$/g, "");

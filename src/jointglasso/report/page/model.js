@@ -103,10 +103,10 @@ class Model {
     return found;
   }
 
-  /** Whether a pair has one value in all classes or changes, and whether that is proved. */
+  /** Whether a pair has one value in all classes or changes, and whether that is certified. */
   sameWords(pair) {
     const words = this.same.changes[pair] ? "value changes" : "one value in all classes";
-    return `${words}${this.same.changes_proved[pair] ? " (proved)" : " (not proved)"}`;
+    return `${words}${this.same.changes_proved[pair] ? " (certified)" : " (not certified)"}`;
   }
 
   otherEnd(pair, variable) {

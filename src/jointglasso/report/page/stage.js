@@ -115,7 +115,7 @@ class Stage {
     }
     this.drawTop();
     this.drawn = { scale: this.camera.scale, x: this.camera.x, y: this.camera.y };
-    // Browsers paint after the script has ended: only the next frame tells how long this one took.
+    // Browsers paint after the script has ended: the time of this frame is known in the next one.
     requestAnimationFrame(() => { this.frameTime = performance.now() - begin; });
   }
 

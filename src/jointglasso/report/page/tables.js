@@ -107,7 +107,7 @@ function pairValues(model, pair) {
     const edge = model.edgeAt(pair, k);
     const cells = [make("td", { text: name }), make("td", { className: "number" }, [model.hasPair(pair, k) ? signedValue(model, edge) : "not measured"])];
     if (model.stability) cells.push(make("td", { className: "number quiet", text: edge < 0 ? "" : `stability ${formatShare(model.stability[edge])}` }));
-    if (model.certified) cells.push(make("td", { className: "quiet", text: edge >= 0 && model.certified[edge] ? "proved" : "" }));
+    if (model.certified) cells.push(make("td", { className: "quiet", text: edge >= 0 && model.certified[edge] ? "certified" : "" }));
     if (model.same && edge >= 0) cells.push(make("td", { className: "quiet", text: sameText(model, edge) }));
     return make("tr", {}, cells);
   });
@@ -118,8 +118,8 @@ function pairValues(model, pair) {
 function sameText(model, edge) {
   const others = model.sameIn(edge).filter((name) => name !== model.classes[model.edgeClass[edge]]);
   if (!others.length) return "a value of its own";
-  const proved = model.same.cluster_proved[edge] ? ", proved" : "";
-  return others.length > 4 ? `same as ${others.length} others${proved}` : `same as ${others.join(", ")}${proved}`;
+  const certified = model.same.cluster_proved[edge] ? ", certified" : "";
+  return others.length > 4 ? `same as ${others.length} others${certified}` : `same as ${others.join(", ")}${certified}`;
 }
 
 /** A partial correlation, coloured by its sign; a dash where there is no edge. */
