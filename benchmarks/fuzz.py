@@ -96,7 +96,7 @@ def plain(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
     return np.einsum("kni,knj->kij", X, X) / X.shape[1]
 
 
-def ties(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+def class_edges(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
     """Covariances in sixteenths: comparisons with the penalties, which are, too, are often exact."""
     S = np.round(16.0 * plain(rng, n_classes, p) / p) / 16.0
     for matrix in S:
@@ -136,7 +136,7 @@ def wild_scales(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
 
 FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "plain": plain,
-    "ties": ties,
+    "ties": class_edges,
     "trees": trees,
     "common factor": common_factor,
     "near singular": near_singular,
@@ -206,10 +206,10 @@ def group_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.nd
 
 
 #: Classes k < l that are tied to one another, and how much their difference costs.
-Ties = list[tuple[int, int, float]]
+ClassEdges = list[tuple[int, int, float]]
 
 
-def fusion_ties(problem: Problem) -> Ties:
+def fusion_ties(problem: Problem) -> ClassEdges:
     """Neighbours, all classes, or those of the graph that is given."""
     n_classes = len(problem.S)
     if problem.graph is not None:
@@ -219,23 +219,23 @@ def fusion_ties(problem: Problem) -> Ties:
     return [(a, b, 1.0) for a, b in itertools.combinations(range(n_classes), 2)]
 
 
-def fused_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, ties: Ties) -> np.ndarray:
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(tie * np.abs(x[a] - x[b]) for a, b, tie in ties)
+def fused_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges) -> np.ndarray:
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(tie * np.abs(x[a] - x[b]) for a, b, tie in class_edges)
 
 
-def laplacian_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, ties: Ties) -> np.ndarray:
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(tie * (x[a] - x[b]) ** 2 for a, b, tie in ties)
+def laplacian_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges) -> np.ndarray:
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(tie * (x[a] - x[b]) ** 2 for a, b, tie in class_edges)
 
 
-def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, ties: Ties) -> np.ndarray:
+def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges) -> np.ndarray:
     """Total variation by trying every face of its dual, a box in few dimensions; then soft-thresholding."""
-    D = np.zeros((len(ties), len(x)))
-    for e, (a, b, tie) in enumerate(ties):
+    D = np.zeros((len(class_edges), len(x)))
+    for e, (a, b, tie) in enumerate(class_edges):
         D[e, a], D[e, b] = tie, -tie
     flat, best = x.reshape(len(x), -1), np.full(x[0].size, np.inf)
     bound = np.broadcast_to(lambda2, x.shape[1:]).ravel()
     out = flat.copy()
-    for pattern in itertools.product((-1.0, 0.0, 1.0), repeat=len(ties)):
+    for pattern in itertools.product((-1.0, 0.0, 1.0), repeat=len(class_edges)):
         fixed = np.array(pattern)[:, None] * bound
         free = np.flatnonzero(np.array(pattern) == 0.0)
         z = fixed.copy()
@@ -251,10 +251,10 @@ def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, ties: Ti
 def penalty_functions(problem: Problem) -> tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]:
     if problem.penalty == "group":
         return group_value, group_prox
-    ties = fusion_ties(problem)
+    class_edges = fusion_ties(problem)
     if problem.penalty == "laplacian":
-        return (lambda *a: laplacian_value(*a, ties)), (lambda x, *a: x)
-    return (lambda *a: fused_value(*a, ties)), (lambda *a: fused_prox(*a, ties))
+        return (lambda *a: laplacian_value(*a, class_edges)), (lambda x, *a: x)
+    return (lambda *a: fused_value(*a, class_edges)), (lambda *a: fused_prox(*a, class_edges))
 
 
 # --- bounds of our own -----------------------------------------------------------------------------------------------
@@ -407,15 +407,15 @@ def _wrong_claims(
         # Entries as small as the root of the gap may be zero there: a solution that is tight beyond doubt decides.
         exact = jgl.solve(problem.S, problem.lambda1, problem.lambda2, tol=1e-13, **problem.keywords)
         yield from _against(np.stack([Theta.toarray() for Theta in exact.precision]), way, solution)
-    claims = solution.sameness
+    claims = solution.edge_clusters
     if claims is None:
         return
     for t, (one, two) in enumerate(claims.neighbours):
         i, j = claims.rows[claims.proved[:, t]], claims.columns[claims.proved[:, t]]
-        same = claims.same[claims.proved[:, t], t]
+        same = claims.equal[claims.proved[:, t], t]
         for other_way, other, _ in found:
-            theirs = other.sameness.at(i, j)
-            if (theirs.proved[:, t] & (theirs.same[:, t] != same)).any():
+            theirs = other.edge_clusters.lookup(i, j)
+            if (theirs.proved[:, t] & (theirs.equal[:, t] != same)).any():
                 yield f"{way}: classes {one} and {two} are proved equal, or different, and the opposite by {other_way}"
 
 
@@ -427,10 +427,10 @@ def _against(near: np.ndarray, way: dict[str, Any], solution: jgl.Solution) -> I
     ours = np.stack([Theta.toarray() for Theta in solution.precision])
     if (present & (near == 0.0) & (np.abs(ours) > UNEQUAL * scale)).any():
         yield f"{way}: an entry is proved present and zero in the tightest solution"
-    claims = solution.sameness
+    claims = solution.edge_clusters
     for t, (one, two) in enumerate(() if claims is None else claims.neighbours):
         i, j = claims.rows[claims.proved[:, t]], claims.columns[claims.proved[:, t]]
-        same = claims.same[claims.proved[:, t], t]
+        same = claims.equal[claims.proved[:, t], t]
         apart = np.abs(near[one, i, j] - near[two, i, j]) > UNEQUAL * np.maximum(scale[one, i, j], scale[two, i, j])
         if (same & apart).any():
             yield f"{way}: classes {one} and {two} are proved equal and differ in the tightest solution"

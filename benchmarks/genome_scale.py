@@ -27,9 +27,9 @@ import numpy as np
 import jointglasso as jgl
 from common import describe_machine, memory_of, peak_mebibytes, print_header, print_row
 from jointglasso._threads import map_on_threads
+from jointglasso.config import TILE
 from jointglasso.screening.curve import critical_correlation
 from jointglasso.screening.pairs import tiles
-from jointglasso.tuning import TILE
 
 SETTINGS = {1: (0.1, 0.5), 2: (0.2, 0.2), 3: (0.3, 0.1), 4: (0.4, 0.05), 5: (0.5, 0.01)}
 

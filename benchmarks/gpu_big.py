@@ -21,17 +21,17 @@ import numpy as np
 
 import jointglasso as jgl
 from common import describe_machine, peak_mebibytes
-from jointglasso import tuning
-from jointglasso.solvers import big_sweeps, columns, dual_point
+from jointglasso import config
+from jointglasso.solvers import big_sweeps, column_ascent, dual_point
 
 SETTINGS = ["0.5,0.01", "0.4,0.05", "0.3,0.1", "0.2,0.2", "0.1,0.5"]
 
 #: Parts of a solve whose time is told: where they live, and by which name.
 PARTS: list[tuple[Any, str, str]] = [
-    (columns.ColumnAscent, "sweep", "sweeps"),
-    (columns.ColumnAscent, "_reorder", "orders of columns"),
+    (column_ascent.ColumnAscent, "sweep", "sweeps"),
+    (column_ascent.ColumnAscent, "_reorder", "orders of columns"),
     (big_sweeps, "_begin", "start of sweeps"),
-    (big_sweeps, "_better", "looks at the gap"),
+    (big_sweeps, "_update_best", "looks at the gap"),
     (dual_point.DualPoint, "_logdet", "factors"),
     (dual_point.DualPoint, "with_rounding", "rounding"),
     (dual_point.DualPoint, "n_absent", "zeros proved"),
@@ -63,9 +63,9 @@ def compile_kernels(device: str) -> float:
     X = [
         draw.standard_normal((40, 8)) @ draw.standard_normal((8, 300)) + draw.standard_normal((40, 300)) for _ in "abc"
     ]
-    size, tuning.BIG_BLOCK = tuning.BIG_BLOCK, 50
+    size, config.BIG_BLOCK = config.BIG_BLOCK, 50
     jgl.solve(jgl.SampleCovariance(X, device=device), 2.0, 0.1, tol=1e-4)
-    tuning.BIG_BLOCK = size
+    config.BIG_BLOCK = size
     return time.perf_counter() - began
 
 
@@ -83,7 +83,7 @@ def main() -> None:
         X, y = stored["X"], stored["y"]
     X = X[:, np.isfinite(X).all(axis=0)] if arguments.columns is None else X[:, np.load(arguments.columns)]
     X = X[:, :: arguments.every]
-    tuning.BIG_BLOCK = min(tuning.BIG_BLOCK, X.shape[1] // 4)
+    config.BIG_BLOCK = min(config.BIG_BLOCK, X.shape[1] // 4)
     classes = [X[y == label] for label in dict.fromkeys(y.tolist())]
     spent: dict[str, list[float]] = defaultdict(list)
     timed(spent)

@@ -22,7 +22,7 @@ import numpy as np
 import jointglasso as jgl
 from common import describe_machine
 from genome_scale import module_samples
-from jointglasso import tuning
+from jointglasso import config
 
 
 def finished_files(folder: Path) -> dict[str, bytes]:
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--p", type=int, default=1500)
     arguments = parser.parse_args()
     describe_machine()
-    tuning.BATCH_COST = 1.0  # every group a piece of its own: many files, many moments to be killed at
+    config.BATCH_COST = 1.0  # every group a piece of its own: many files, many moments to be killed at
     source = jgl.SampleCovariance(module_samples(arguments.p, 200, 3), scale="correlation")
     lambdas = (0.28, 0.1)
     draw = np.random.default_rng(0)

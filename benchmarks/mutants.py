@@ -26,11 +26,11 @@ from queue import Queue
 
 ROOT = Path(__file__).resolve().parent.parent
 
-CERTIFICATE, ROUNDING, RECHECK = "certificate.py", "rounding.py", "engine/recheck.py"
+CERTIFICATE, ROUNDING, RECHECK = "duality.py", "rounding.py", "engine/recheck.py"
 CHECKPOINT, DYNAMIC, SCREEN, FACE = (
     "engine/checkpoint.py",
     "screening/dynamic.py",
-    "engine/screen.py",
+    "engine/screening.py",
     "kernels/column_face.py",
 )
 PROOFS = ("tests/test_recheck.py", "tests/test_rounding.py")
@@ -63,11 +63,11 @@ MUTANTS = (
     Mutant(
         "reach of absent edges halved",
         CERTIFICATE,
-        "products_of_members(np.sqrt(dual[system.diagonal]), r, ",
-        "products_of_members(np.sqrt(dual[system.diagonal]), 0.5 * r, ",
+        "np.sqrt(variance), np.minimum(r, _ANYWHERE)",
+        "np.sqrt(variance), np.minimum(0.5 * r, _ANYWHERE)",
         ("tests/test_certificate.py", *PROOFS),
     ),
-    Mutant("present without a reach", CERTIFICATE, "(1.0 + ROUNDING) * reach", "0.0 * reach"),
+    Mutant("present without a reach", CERTIFICATE, "(1.0 + ROUNDING) * radius", "0.0 * radius"),
     Mutant(
         "absent although there",
         CERTIFICATE,
@@ -117,10 +117,10 @@ MUTANTS = (
         "return 1.0",
         ("tests/test_scales.py",),
     ),
-    Mutant("objective without rounding", "engine/prove.py", "objective=objective + rounding", "objective=objective"),
+    Mutant("objective without rounding", "engine/certify.py", "objective=objective + rounding", "objective=objective"),
     Mutant(
         "gap without rounding of the objective",
-        "engine/prove.py",
+        "engine/certify.py",
         "for o in outcomes) + 2.0 * rounding,\n        rounding",
         "for o in outcomes),\n        rounding",
     ),
@@ -134,14 +134,14 @@ MUTANTS = (
     Mutant("rounding is never the reason", "engine/runner.py", 'why = "rounding"', "pass"),
     Mutant(
         "ties are proved",
-        "engine/screen.py",
-        "tied = penalty.strong(raised, factor)",
-        "tied = penalty.strong(raised, factor) & False",
+        "engine/screening.py",
+        "borderline = penalty.violates_global_condition(raised, factor)",
+        "borderline = penalty.violates_global_condition(raised, factor) & False",
     ),
     Mutant(
         "doubtful cuts are proved",
-        "engine/prove.py",
-        "        doubtful += screen.doubtful_cuts()\n",
+        "engine/certify.py",
+        "        n_uncertified += screen.n_unverified()\n",
         "        pass\n",
         ("tests/test_certificate.py", "tests/test_exactness.py"),
     ),
@@ -154,8 +154,8 @@ MUTANTS = (
     Mutant(
         "cuts are proved whatever the gap",
         RECHECK,
-        "rows.pairs[~hold]",
-        "rows.pairs[~hold & (len(hold) < 0)]",
+        "rows.entries[~certified[rows.row]]",
+        "rows.entries[~certified[rows.row] & (len(certified) < 0)]",
         ("tests/test_certificate.py", *PROOFS),
     ),
     Mutant(
@@ -198,7 +198,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was saved is believed",
-        "engine/work.py",
+        "engine/solve_task.py",
         "    if not task.unsolved(bounds).any():\n        return task, SolverResult(theta",
         "    if True:\n        return task, SolverResult(theta",
         KEPT,
@@ -214,14 +214,14 @@ MUTANTS = (
     Mutant(
         "cut covariances without the weights of their classes",
         RECHECK,
-        "cut[there, k] = -problem.weights[k] * problem",
-        "cut[there, k] = -problem",
+        "cut[index, k] = -problem.weights[k] * problem",
+        "cut[index, k] = -problem",
         EXACT,
     ),
     Mutant(
-        "cut covariances do not count", RECHECK, "cut[there, k] = -problem", "cut[there, k] = -0.0 * problem", EXACT
+        "cut covariances do not count", RECHECK, "cut[index, k] = -problem", "cut[index, k] = -0.0 * problem", EXACT
     ),
-    Mutant("pairs that wait are left out", RECHECK, "return self.waiting\n", "return self.waiting[:0]\n", EXACT),
+    Mutant("pairs that wait are left out", RECHECK, "return self.deferred\n", "return self.deferred[:0]\n", EXACT),
     Mutant(
         "a tied pair that is not zero is left out",
         RECHECK,
@@ -233,15 +233,21 @@ MUTANTS = (
     Mutant(
         "the reach does not count in what is looked at",
         RECHECK,
-        "np.abs(self._subgradient(bounds.inverse, entries))) + reach",
+        "np.abs(self._subgradient(bounds.inverse, entries))) + radius",
         "np.abs(self._subgradient(bounds.inverse, entries)))",
         FUSED,
     ),
     Mutant("theta has no reach", RECHECK, "np.maximum(r, s) / (1.0 - s), entries", "0.0 * r, entries", FUSED),
     Mutant("nothing leaks", RECHECK, "(u - wanted) / self.problem.weights)", "0.0 * u)", EXACT),
     Mutant("leaks without the weights", RECHECK, "(u - wanted) / self.problem.weights)", "u - wanted)", EXACT),
-    Mutant("leaks cost a fifth", "engine/prove.py", "weight * 0.5 * (norm / room)", "weight * 0.1 * (norm / room)"),
-    Mutant("pairs do not wait", DYNAMIC, "waits = (self.pairs.above", "waits = (False & self.pairs.above", EXACT),
+    Mutant("leaks cost a fifth", "engine/certify.py", "weight * 0.5 * (norm / slack)", "weight * 0.1 * (norm / slack)"),
+    Mutant(
+        "pairs do not wait",
+        DYNAMIC,
+        "waits = (self.pairs.exceeds_lambda1",
+        "waits = (False & self.pairs.exceeds_lambda1",
+        EXACT,
+    ),
     Mutant("only positive pairs are joined", DYNAMIC, "[strong], factor) != 0", "[strong], factor) > 0", EXACT),
     Mutant(
         "a dynamic screen that is never checked",
@@ -270,7 +276,7 @@ MUTANTS = (
     Mutant(
         "a step on a face that is not judged",
         FACE,
-        "if _value(penalty, pairs, own, moved, there, room) < before:",
+        "if _value(penalty, pairs, diagonal, trial, trial_product, workspace) < before:",
         "if True:",
         ("tests/test_column_face.py",),
     ),

@@ -1,4 +1,4 @@
-"""What the numbers of `jointglasso.tuning` are worth: each halved and doubled, against the time as it is.
+"""What the numbers of `jointglasso.config` are worth: each halved and doubled, against the time as it is.
 
 Times are CPU seconds of this process on one thread, the smallest of three, each problem timed with the old and the new
 number in turn. A ratio above 1 says that the number is better as it is.
@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 import jointglasso as jgl
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso.datasets import make_joint_ggm
 
 REPEATS = 3
@@ -44,12 +44,12 @@ def seconds(solve):
 
 def ratio(solve, name, value):
     """Time with another number in units of the time as it is."""
-    given, best = getattr(tuning, name), [np.inf, np.inf]
+    given, best = getattr(config, name), [np.inf, np.inf]
     for _ in range(REPEATS):
         for at, number in enumerate((given, value)):
-            setattr(tuning, name, number)
+            setattr(config, name, number)
             best[at] = min(best[at], seconds(solve))
-    setattr(tuning, name, given)
+    setattr(config, name, given)
     return best[1] / best[0]
 
 
@@ -61,14 +61,14 @@ def scaled(value, factor):
 
 
 def main(names):
-    every = [name for name in vars(tuning) if name.isupper()]
+    every = [name for name in vars(config) if name.isupper()]
     work = problems()
     for solve in work.values():
         solve()  # compiled and in cache
     print("| number | as it is | " + " | ".join(f"{name} /2, x2" for name in work) + " |")
     print("|---|---|" + "---|" * len(work))
     for name in names or every:
-        value = getattr(tuning, name)
+        value = getattr(config, name)
         cells = [" ".join(f"{ratio(solve, name, scaled(value, f)):.2f}" for f in (0.5, 2)) for solve in work.values()]
         print(f"| {name} | {value} | " + " | ".join(cells) + " |", flush=True)
 

@@ -1,6 +1,6 @@
 """Which edges are the same in six cancers, and which differ: the fused penalty, with proofs.
 
-    python examples/same_or_different.py
+python examples/same_or_different.py
 """
 
 from jointglasso import JointGraphicalLasso
@@ -12,7 +12,7 @@ def main() -> None:
     table = load_rppa()
     model = JointGraphicalLasso(0.25, 0.08, penalty="fused", tol=1e-9).fit(table.X, table.y)
     edges = model.networks_.edges()
-    found = model.solution_.sameness.count()
+    found = model.solution_.edge_clusters.count()
     print(f"{len(table.y)} samples, {table.X.shape[1]} proteins, classes {', '.join(map(str, model.classes_))}")
     print(f"relative gap {model.certificate_.relative_gap:.1e}, edges by class {model.solution_.n_edges}")
     print(f"the same in two cancers: {found['same']} comparisons, {found['same_proved']} of them proved")

@@ -10,23 +10,23 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PairPenaltyReference:
-    """``v phi`` of the classes `held`, all others being zero: l1 weights, ties and whether these are squared."""
+    """``v phi`` of the classes `classes`, all others being zero: l1 weights, ties and whether these are squared."""
 
     l1: np.ndarray
-    ties: np.ndarray
-    held: np.ndarray
+    class_graph: np.ndarray
+    classes: np.ndarray
     v: float = 1.0
     squared: bool = False
 
     def full(self, t: np.ndarray) -> np.ndarray:
         whole = np.zeros(len(self.l1))
-        whole[self.held] = t
+        whole[self.classes] = t
         return whole
 
     def value(self, t: np.ndarray) -> float:
         x = self.full(t)
         difference = np.abs(x[:, None] - x[None, :])
-        tied = np.triu(self.ties, 1) * (difference**2 if self.squared else difference)
+        tied = np.triu(self.class_graph, 1) * (difference**2 if self.squared else difference)
         return self.v * float(self.l1 @ np.abs(x) + tied.sum())
 
     def outside_by(self, u: np.ndarray, t: np.ndarray) -> float:
@@ -52,9 +52,9 @@ class PairPenaltyReference:
 
     def _outside_squared(self, u: np.ndarray, t: np.ndarray) -> float:
         x = self.full(t)
-        laplacian = np.diag(self.ties.sum(axis=1)) - self.ties
-        rest = u - self.v * 2.0 * (laplacian @ x)[self.held]
-        l1 = self.v * self.l1[self.held]
+        laplacian = np.diag(self.class_graph.sum(axis=1)) - self.class_graph
+        rest = u - self.v * 2.0 * (laplacian @ x)[self.classes]
+        l1 = self.v * self.l1[self.classes]
         return float(
             np.where(t == 0, np.maximum(np.abs(rest) - l1, 0.0), np.abs(rest - l1 * np.sign(t))).max(initial=0)
         )
@@ -80,35 +80,35 @@ class PairPenaltyReference:
         ]
 
     def _restricted(self) -> tuple[np.ndarray, np.ndarray]:
-        cut = np.setdiff1d(np.arange(len(self.l1)), self.held)
-        pull = 0.0 if self.squared else self.ties[np.ix_(self.held, cut)].sum(axis=1)
-        return self.v * (self.l1[self.held] + pull), self.v * self.ties[np.ix_(self.held, self.held)]
+        cut = np.setdiff1d(np.arange(len(self.l1)), self.classes)
+        pull = 0.0 if self.squared else self.class_graph[np.ix_(self.classes, cut)].sum(axis=1)
+        return self.v * (self.l1[self.classes] + pull), self.v * self.class_graph[np.ix_(self.classes, self.classes)]
 
     @staticmethod
     def _sets(n: int) -> list[np.ndarray]:
         return [np.array(bits) for bits in product([False, True], repeat=n)]
 
 
-def smallest_joined(l1: np.ndarray, ties: np.ndarray, v: np.ndarray, joined: np.ndarray) -> np.ndarray:
+def smallest_joined(l1: np.ndarray, class_graph: np.ndarray, v: np.ndarray, joined: np.ndarray) -> np.ndarray:
     """Smallest set around `joined` outside of which every set of classes satisfies the rule of the fused screen."""
     n = len(l1)
     allowed = []
     for bits in product([False, True], repeat=n):
         A = np.array(bits)
-        if (joined <= A).all() and _may_cut(l1, ties, v, A):
+        if (joined <= A).all() and _may_cut(l1, class_graph, v, A):
             allowed.append(A)
     smallest = np.logical_and.reduce(allowed)
     assert any((smallest == A).all() for A in allowed), "the rule has no smallest set"
     return smallest
 
 
-def _may_cut(l1: np.ndarray, ties: np.ndarray, v: np.ndarray, A: np.ndarray) -> bool:
+def _may_cut(l1: np.ndarray, class_graph: np.ndarray, v: np.ndarray, A: np.ndarray) -> bool:
     X = np.flatnonzero(~A)
     for bits in product([False, True], repeat=len(X)):
         Q, rest = X[np.array(bits, dtype=bool)], X[~np.array(bits, dtype=bool)]
         if len(Q) == 0:
             continue
-        limit = l1[Q].sum() + ties[np.ix_(Q, rest)].sum() - ties[np.ix_(Q, np.flatnonzero(A))].sum()
+        limit = l1[Q].sum() + class_graph[np.ix_(Q, rest)].sum() - class_graph[np.ix_(Q, np.flatnonzero(A))].sum()
         if abs(v[Q].sum()) > limit + 1e-10:
             return False
     return True

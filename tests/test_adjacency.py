@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.engine.pieces import work_items
+from jointglasso.engine.tasks import task_groups
 from jointglasso.penalties import make_penalty
 from jointglasso.screening import Partition
 
@@ -36,7 +36,7 @@ def test_groups_and_bundles_are_those_of_brute_force(seed):
     blocks = Partition(labels, penalty.coupling).class_blocks
     members = np.split(blocks.members, blocks.start[1:-1])
     part = reachable(K, [tuple(edge) for edge in np.argwhere(graph)])
-    found = blocks.group if blocks.bundle is None else blocks.bundle[blocks.group]
+    found = blocks.group if blocks.recheck_group is None else blocks.recheck_group[blocks.group]
     for apart, group in ((graph | graph.T, blocks.group), (np.equal.outer(part, part), found)):
         tied = [
             (a, b)
@@ -63,7 +63,7 @@ def test_a_pair_that_the_class_between_has_cut_is_two_problems():
     # As for a group penalty, in which all classes are neighbours, it would be one of all six.
     assert Partition(solution.partition.labels).groups()[0].classes == (0, 1, 2, 4, 5, 6)
     blocks = solution.partition.class_blocks
-    assert len(work_items(blocks, together=False)) == 1  # the check of the cuts looks at both
+    assert len(task_groups(blocks, together=False)) == 1  # the check of the cuts looks at both
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -83,9 +83,9 @@ def test_solved_apart_they_are_the_solution_of_the_whole(seed):
     found = jgl.solve(S, *lambdas, tol=1e-7, **options)
     exact = jgl.solve(S, *lambdas, tol=1e-10, screening="none", **options)
     assert -1e-9 <= found.objective - exact.objective <= found.certificate.gap
-    claims, matrices = found.sameness, [Theta.toarray() for Theta in exact.precision]
+    claims, matrices = found.edge_clusters, [Theta.toarray() for Theta in exact.precision]
     for t, (one, two) in enumerate(claims.neighbours):
         proved = claims.proved[:, t]
-        i, j, same = claims.rows[proved], claims.columns[proved], claims.same[proved, t]
+        i, j, same = claims.rows[proved], claims.columns[proved], claims.equal[proved, t]
         distance = np.abs(matrices[one][i, j] - matrices[two][i, j])
         assert not (same & (distance > 1e-4)).any() and not (~same & (distance < 1e-9)).any()

@@ -25,7 +25,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
-    ("_typing", "_version", "errors", "tuning"),
+    ("_typing", "_version", "errors", "config"),
     ("_threads", "_lapack", "_files", "_memory", "_optional", "_display", "_wording"),
     ("kernels",),
     ("validation", "backends"),
@@ -34,7 +34,7 @@ LAYERS = [
     ("screening",),
     ("blocks",),
     ("solution",),
-    ("certificate", "rounding", "solvers"),
+    ("duality", "rounding", "solvers"),
     ("engine",),
     ("networks",),
     ("estimators", "selection"),
@@ -49,8 +49,8 @@ ONLY = {
     "_typing": (),
     "_version": (),
     "errors": (),
-    "tuning": (),
-    "_threads": ("_typing", "tuning"),
+    "config": (),
+    "_threads": ("_typing", "config"),
     "_lapack": ("_typing",),
     "_files": (),
     "_memory": (),
@@ -87,8 +87,8 @@ class Import:
     """Full dotted name of what is imported."""
 
     @property
-    def room(self) -> str:
-        return room_of(self.path)
+    def package(self) -> str:
+        return package_of(self.path)
 
     @property
     def inner(self) -> str | None:
@@ -100,20 +100,20 @@ class Import:
     def of_front_page(self) -> bool:
         """Whether it reads the public names instead of their homes."""
         parts = self.target.split(".")
-        return parts[0] == "jointglasso" and (len(parts) == 1 or parts[1] not in rooms())
+        return parts[0] == "jointglasso" and (len(parts) == 1 or parts[1] not in packages())
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(PACKAGE)}:{self.line} imports {self.target}"
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     """Name of the package or module right below `jointglasso` that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 @cache
-def rooms() -> frozenset[str]:
-    return frozenset(room_of(path) for path in MODULES)
+def packages() -> frozenset[str]:
+    return frozenset(package_of(path) for path in MODULES)
 
 
 @cache
@@ -178,8 +178,8 @@ def test_the_reader_of_imports_sees_nested_and_relative_ones():
 
 
 def test_every_module_has_its_layer():
-    rooms = {room_of(path) for path in MODULES} - {"__init__", "__main__"}
-    assert rooms <= set(RANK), f"give {sorted(rooms - set(RANK))} a place in LAYERS and in the architecture page"
+    packages = {package_of(path) for path in MODULES} - {"__init__", "__main__"}
+    assert packages <= set(RANK), f"give {sorted(packages - set(RANK))} a place in LAYERS and in the architecture page"
 
 
 def test_imports_point_to_lower_layers():
@@ -187,9 +187,9 @@ def test_imports_point_to_lower_layers():
         str(statement)
         for statement in all_imports()
         if statement.inner
-        and statement.room in RANK
-        and (target := statement.inner.split(".")[0]) != statement.room
-        and RANK.get(target, len(LAYERS)) > RANK[statement.room]
+        and statement.package in RANK
+        and (target := statement.inner.split(".")[0]) != statement.package
+        and RANK.get(target, len(LAYERS)) > RANK[statement.package]
     ]
     assert wrong == []
 
@@ -197,23 +197,23 @@ def test_imports_point_to_lower_layers():
 def test_rooms_do_not_import_each_other_in_a_circle():
     needs: dict[str, set[str]] = {}
     for statement in all_imports():
-        if statement.inner and (target := statement.inner.split(".")[0]) != statement.room:
-            needs.setdefault(statement.room, set()).add(target)
-    while leaves := {room for room in set(needs) | set().union(*needs.values()) if not needs.get(room)}:
-        needs = {room: others - leaves for room, others in needs.items() if room not in leaves}
+        if statement.inner and (target := statement.inner.split(".")[0]) != statement.package:
+            needs.setdefault(statement.package, set()).add(target)
+    while leaves := {package for package in set(needs) | set().union(*needs.values()) if not needs.get(package)}:
+        needs = {package: others - leaves for package, others in needs.items() if package not in leaves}
         if not needs:
             break
     assert needs == {}
 
 
-@pytest.mark.parametrize("room", ONLY)
-def test_rooms_with_few_friends_import_nobody_else(room):
+@pytest.mark.parametrize("package", ONLY)
+def test_rooms_with_few_friends_import_nobody_else(package):
     wrong = [
         str(statement)
         for statement in all_imports()
-        if statement.room == room
+        if statement.package == package
         and statement.inner
-        and not any(f"{statement.inner}.".startswith(f"{allowed}.") for allowed in (room, *ONLY[room]))
+        and not any(f"{statement.inner}.".startswith(f"{allowed}.") for allowed in (package, *ONLY[package]))
     ]
     assert wrong == []
 
@@ -221,7 +221,7 @@ def test_rooms_with_few_friends_import_nobody_else(room):
 def test_only_the_top_layer_reads_the_front_page():
     """Below it, `import jointglasso` would hide an arrow from the tests above."""
     wrong = [
-        str(statement) for statement in all_imports() if statement.of_front_page and statement.room not in LAYERS[-1]
+        str(statement) for statement in all_imports() if statement.of_front_page and statement.package not in LAYERS[-1]
     ]
     assert wrong == []
 
@@ -231,7 +231,7 @@ def test_a_third_party_package_is_imported_by_its_owner_only(library):
     wrong = [
         str(statement)
         for statement in all_imports(without_front=False)
-        if statement.target.split(".")[0] == library and statement.room not in OWNERS[library]
+        if statement.target.split(".")[0] == library and statement.package not in OWNERS[library]
     ]
     assert wrong == []
 
@@ -240,7 +240,7 @@ def test_datasets_need_numpy_and_scipy_only():
     heads = {
         statement.target.split(".")[0]
         for statement in all_imports()
-        if statement.room == "datasets" and not statement.inner
+        if statement.package == "datasets" and not statement.inner
     }
     assert heads - set(sys.stdlib_module_names) <= DATASETS_LIBRARIES
 
@@ -319,7 +319,7 @@ def test_functions_have_at_most_eight_parameters():
 
 
 def test_compiled_kernels_are_cached_on_disk():
-    """A peer compiles for 14-20 s in every new process; `jointglasso.kernels.cache.njit` keeps what it compiles."""
+    """A peer compiles for 14-20 s in every new process; `jointglasso.kernels.jit.njit` keeps what it compiles."""
     decorators = [
         ast.unparse(decorator)
         for path in MODULES
@@ -332,7 +332,7 @@ def test_compiled_kernels_are_cached_on_disk():
 
 
 def test_kernels_are_compiled_by_the_one_that_finds_a_folder():
-    """`numba.njit` raises where no cache folder can be written; `jointglasso.kernels.cache.njit` goes on."""
+    """`numba.njit` raises where no cache folder can be written; `jointglasso.kernels.jit.njit` goes on."""
     assert [str(statement) for statement in all_imports() if statement.target == "numba.njit"] == []
 
 
@@ -513,8 +513,8 @@ def test_type_checkers_of_users_see_the_types(tmp_path):
 
 def test_no_penalty_is_spelled_out_beyond_its_own_module():
     """Solvers, blocks and certificate do not know lambda1 from lambda2; the engine hands them on and reads neither."""
-    silent = [path for path in MODULES if room_of(path) in ("blocks", "solvers", "certificate")]
+    silent = [path for path in MODULES if package_of(path) in ("blocks", "solvers", "duality")]
     assert len(silent) > 10
     assert [str(path) for path in silent if re.search(r"lambda[12]", path.read_text("utf-8"))] == []
-    engine = [path for path in MODULES if room_of(path) == "engine"]
+    engine = [path for path in MODULES if package_of(path) == "engine"]
     assert [str(path) for path in engine if re.search(r"\.lambda[12]", path.read_text("utf-8"))] == []

@@ -12,7 +12,7 @@ import pytest
 
 import jointglasso as jgl
 from bank import BANK
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso.engine.executors import check_executor
 from oracles import class_weights, dense
 
@@ -40,7 +40,7 @@ def in_storage(settings, function, *arguments):
     """Do a piece of work where groups are stored in a certain way, in whatever process this is."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
-            patch.setattr(tuning, name, value)
+            patch.setattr(config, name, value)
         return function(*arguments)
 
 

@@ -5,9 +5,9 @@ import pytest
 from scipy import linalg
 
 import jointglasso as jgl
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso.backends import gpu, matrices
-from jointglasso.engine import big_work
+from jointglasso.engine import solve_big_task
 
 
 def factors(p=110, seed=3):
@@ -24,9 +24,9 @@ def factors(p=110, seed=3):
 @pytest.fixture
 def stand_in(monkeypatch):
     """NumPy in the place of a device; groups count as big from 50 variables on."""
-    monkeypatch.setattr(tuning, "BIG_BLOCK", 50)
+    monkeypatch.setattr(config, "BIG_BLOCK", 50)
     there = matrices.DeviceMatrices(np, linalg.solve_triangular)
-    monkeypatch.setattr(big_work, "matrices_on", lambda device: there if device == "cuda" else None)
+    monkeypatch.setattr(solve_big_task, "matrices_on", lambda device: there if device == "cuda" else None)
 
 
 def solve(X, device, **options):
@@ -65,7 +65,9 @@ def test_a_device_that_fails_is_left_with_a_warning(stand_in, monkeypatch, troub
             L = super()._factor(lower)
             return None if L is None else L * (1.0 + 1e-9)
 
-    monkeypatch.setattr(big_work, "matrices_on", lambda device: Failing(np, linalg.solve_triangular, (OutOfMemory,)))
+    monkeypatch.setattr(
+        solve_big_task, "matrices_on", lambda device: Failing(np, linalg.solve_triangular, (OutOfMemory,))
+    )
     sentence = {"memory": "too little memory", "factor": "less exact"}[trouble]
     with pytest.warns(RuntimeWarning, match=f"on the processor: .*{sentence}") as heard:
         found = solve(factors(), "cuda")
@@ -74,7 +76,7 @@ def test_a_device_that_fails_is_left_with_a_warning(stand_in, monkeypatch, troub
 
 @pytest.mark.skipif(gpu.available(), reason="a CUDA device")
 def test_a_device_that_is_not_there_is_left_with_a_warning(monkeypatch):
-    monkeypatch.setattr(tuning, "BIG_BLOCK", 50)
+    monkeypatch.setattr(config, "BIG_BLOCK", 50)
     with pytest.warns(RuntimeWarning, match="on the processor: the device cannot be used"):
         assert solve(factors(), "cuda").status
 
@@ -82,9 +84,9 @@ def test_a_device_that_is_not_there_is_left_with_a_warning(monkeypatch):
 def test_auto_leaves_groups_to_the_processor(monkeypatch):
     monkeypatch.setattr(gpu, "available", lambda: True)
     source = jgl.SampleCovariance(factors(p=20), device="auto")
-    assert big_work._device(source) == "cpu"
+    assert solve_big_task._device(source) == "cpu"
     source.device_wanted = "cuda"
-    assert big_work._device(source) == "cuda"
+    assert solve_big_task._device(source) == "cuda"
 
 
 @pytest.mark.parametrize("device", ["numpy", "cuda"])
@@ -101,7 +103,7 @@ def test_matrices_elsewhere_are_those_here(device):
 
 @pytest.mark.skipif(not gpu.available(), reason="no CUDA device")
 def test_same_answer_on_the_device(monkeypatch):
-    monkeypatch.setattr(tuning, "BIG_BLOCK", 50)
+    monkeypatch.setattr(config, "BIG_BLOCK", 50)
     X = factors()
     here, there = (solve(X, device) for device in ("cpu", "cuda"))
     assert there.status and abs(here.objective - there.objective) <= 2e-6 * abs(here.objective)

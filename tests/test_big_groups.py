@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso import tuning
-from jointglasso.blocks.big_group import entries_held
-from jointglasso.certificate import gap_radii
-from jointglasso.engine import big_work, execute
+from jointglasso import config
+from jointglasso.blocks.big_group import entries_in_classes
+from jointglasso.duality import gap_radii
+from jointglasso.engine import execute, solve_big_task
 from jointglasso.solvers import big_sweeps
 
 
@@ -23,16 +23,16 @@ def correlated(n_classes=3, p=60, n=40, seed=0, strength=0.6):
 @pytest.fixture
 def small_is_big(monkeypatch):
     """Every group, however small, is one of those."""
-    monkeypatch.setattr(tuning, "BIG_BLOCK", 2)
-    monkeypatch.setattr(tuning, "BATCHED_BLOCK", 1)
+    monkeypatch.setattr(config, "BIG_BLOCK", 2)
+    monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
 
 
 def both(monkeypatch, *arguments, **options):
     """Solved with blocks, and then without."""
     with_blocks = jgl.solve(*arguments, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(tuning, "BIG_BLOCK", 2)
-        patch.setattr(tuning, "BATCHED_BLOCK", 1)
+        patch.setattr(config, "BIG_BLOCK", 2)
+        patch.setattr(config, "BATCHED_BLOCK", 1)
         without = jgl.solve(*arguments, **options)
     assert set(without.methods) <= {"columns", "warm start"}
     return with_blocks, without
@@ -85,9 +85,9 @@ def test_gap_and_objective_are_those_of_the_matrices(monkeypatch, diagonal):
     """Recomputed by hand from Theta and the dense dual point, which is feasible."""
     kept = []
     original = big_sweeps.solve_big
-    monkeypatch.setattr(big_work, "solve_big", lambda task: kept.append(original(task)) or kept[-1])
-    monkeypatch.setattr(tuning, "BIG_BLOCK", 2)
-    monkeypatch.setattr(tuning, "BATCHED_BLOCK", 1)
+    monkeypatch.setattr(solve_big_task, "solve_big", lambda task: kept.append(original(task)) or kept[-1])
+    monkeypatch.setattr(config, "BIG_BLOCK", 2)
+    monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
     S = jgl.SampleCovariance(correlated(), scale="correlation")
     solution = jgl.solve(S, 0.3, 0.1, screening="none", penalize_diagonal=diagonal)
     (point, _, _), lambda1, lambda2 = kept[0], 0.3, 0.1
@@ -128,8 +128,8 @@ def test_checkpoints_and_warm_starts_are_taken_up(monkeypatch, small_is_big, tmp
     blocks = jgl.solve(S, 0.3, 0.1, tol=1e-6, checkpoint=tmp_path / "run")  # the files are the same
     assert blocks.n_iter == 0
     with pytest.raises(ValueError, match="definite"):
-        monkeypatch.setattr(tuning, "BIG_BLOCK", 2)
-        monkeypatch.setattr(tuning, "BATCHED_BLOCK", 1)
+        monkeypatch.setattr(config, "BIG_BLOCK", 2)
+        monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
         jgl.solve(S, 0.3, 0.1, warm_start=[np.eye(60) - 0.5 * np.eye(60)[::-1] * 3] * 3)
 
 
@@ -171,36 +171,38 @@ def test_another_round_goes_on_where_the_sweeps_left_w(monkeypatch, small_is_big
     shared, scales = rng.standard_normal((n, f)), rng.uniform(0.1, 2, 3) * rng.uniform(0.3, 1)
     X = [shared @ rng.standard_normal((f, p)) * scale + rng.standard_normal((n, p)) for scale in scales]
     lambdas = np.array([rng.uniform(0.1, 0.5), rng.uniform(0.01, 0.5)]) * np.mean([x.var(axis=0).mean() for x in X])
-    tasks, solve = [], big_work.solve_big
-    monkeypatch.setattr(big_work, "solve_big", lambda task: tasks.append((task, solve(task))) or tasks[-1][1])
-    given, carry = [], big_work._carried
-    monkeypatch.setattr(big_work, "_carried", lambda *of: given.append((of[1], carry(*of))) or given[-1][1].copy())
+    tasks, solve = [], solve_big_task.solve_big
+    monkeypatch.setattr(solve_big_task, "solve_big", lambda task: tasks.append((task, solve(task))) or tasks[-1][1])
+    given, carry = [], solve_big_task._carried
+    monkeypatch.setattr(
+        solve_big_task, "_carried", lambda *of: given.append((of[1], carry(*of))) or given[-1][1].copy()
+    )
     assert jgl.solve(jgl.SampleCovariance(X), *lambdas, tol=1e-6).status
     (_, (_, before, _)), *_, (task, (_, sweeps, _)) = tasks
     assert 0 < sweeps < before and task.W is not None
     points, W = given[-1]
-    held = np.zeros(len(W), dtype=bool)
+    class_mask = np.zeros(len(W), dtype=bool)
     for point in points:
         row, column = (end.ravel() for end in np.indices((len(point.group.members),) * 2))
         inside = point.group.member_block[row] == point.group.member_block[column]
         row, column = row[inside], column[inside]
-        old, _ = point.at(row, column)
+        old, _ = point.entries_at(row, column)
         k = point.group.block_class[point.group.member_block[row]]
         now = (
             task.group.member_of[k, np.searchsorted(task.group.variables, point.group.members[end])]
             for end in (row, column)
         )
         place = task.group.positions(*now)
-        held[place] = True
+        class_mask[place] = True
         np.testing.assert_array_equal(W[place], old.astype(np.float32))
-    assert held.mean() > 0.3
+    assert class_mask.mean() > 0.3
     own = np.arange(len(task.group.members))
-    held[task.group.positions(own, own)] = True
-    assert not W[~held].any()
+    class_mask[task.group.positions(own, own)] = True
+    assert not W[~class_mask].any()
 
 
 def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):
-    monkeypatch.setattr(tuning, "BATCHED_BLOCK", 40)
+    monkeypatch.setattr(config, "BATCHED_BLOCK", 40)
     S = jgl.SampleCovariance(correlated(p=150, strength=0.5), scale="correlation")
     entries = 3 * 150**2
     found = jgl.solve(S, 0.3, 0.1, screening="none", max_memory=40.0 * entries)
@@ -210,7 +212,7 @@ def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):
 
 
 def test_newton_takes_over_where_sweeps_stall(monkeypatch, small_is_big):
-    monkeypatch.setattr(tuning, "SETTLED", 0.5)
+    monkeypatch.setattr(config, "ROUNDING_CHANGE", 0.5)
     S = jgl.SampleCovariance(correlated(p=300, n=100), scale="correlation")
     solution = jgl.solve(S, 0.3, 0.1, tol=1e-9, screening="none")
     assert solution.status and "columns" not in solution.methods
@@ -247,50 +249,50 @@ def test_a_callback_stops_them(small_is_big):
 
 @pytest.mark.parametrize("screening", ["none", "dynamic"])
 def test_zeros_are_proved_as_pair_by_pair(monkeypatch, small_is_big, screening):
-    kept, solve_item = [], big_work.solve_big_item
+    kept, solve_task = [], solve_big_task.solve_big_task
     monkeypatch.setattr(
-        "jointglasso.engine.work.solve_big_item", lambda *given: kept.append(solve_item(*given)) or kept[-1]
+        "jointglasso.engine.solve_task.solve_big_task", lambda *given: kept.append(solve_task(*given)) or kept[-1]
     )
     S = jgl.SampleCovariance(correlated(p=120), scale="correlation")
     jgl.solve(S, 0.2, 0.3, screening=screening, tol=1e-4)
-    point = kept[0].opened.point
+    point = kept[0].cached_blocks.point
     group, penalty = point.group, point.penalty
     i, j = np.triu_indices(len(group.variables), 1)
-    held = group.held(i, j)
-    assert held.all() == (screening == "none")
-    pair, k = np.nonzero(held)
+    class_mask = group.class_mask(i, j)
+    assert class_mask.all() == (screening == "none")
+    pair, k = np.nonzero(class_mask)
     row, column = group.member_of[k, i[pair]], group.member_of[k, j[pair]]
-    _, dual = point.at(row, column)
+    _, dual = point.entries_at(row, column)
     covariance = np.empty(len(k))
     for c in range(3):
         covariance[k == c] = S.entries(c, group.members[row[k == c]], group.members[column[k == c]])
-    theta = big_work._values(point.found, group, SimpleNamespace(row=row, column=column, entry_class=k))
+    theta = solve_big_task._values(point.theta_support, group, SimpleNamespace(row=row, column=column, entry_class=k))
     root = np.sqrt(group.optimal_variance(point.diagonal_penalty))
     for gap in (1e-9, 1e-4, 1e-2):
         radius, _ = gap_radii(np.full(len(group.size), gap), group.block_weight)
         reach = radius[group.member_block[row]] * root[row] * root[column] + 1e-14
-        zeros = penalty.certain_zeros(theta, dual - covariance, reach, reach, entries_held(penalty, held))
+        zeros = penalty.certified_zeros(theta, dual - covariance, reach, reach, entries_in_classes(penalty, class_mask))
         zeros &= theta == 0.0
         assert 0 < point.n_absent(gap) == zeros.sum() <= len(theta)
-        assert point.n_absent(gap, cuts_proved=False) == (zeros & held.all(axis=1)[pair]).sum()
+        assert point.n_absent(gap, screening_proved=False) == (zeros & class_mask.all(axis=1)[pair]).sum()
     assert point.n_absent(np.inf) == 0
 
 
 def test_a_wider_gap_proves_less_and_rounding_is_counted(monkeypatch, small_is_big):
     kept = []
     monkeypatch.setattr(
-        "jointglasso.engine.work.solve_big_item", lambda *given: kept.append(solve_item(*given)) or kept[-1]
+        "jointglasso.engine.solve_task.solve_big_task", lambda *given: kept.append(solve_task(*given)) or kept[-1]
     )
-    solve_item = big_work.solve_big_item
+    solve_task = solve_big_task.solve_big_task
     jgl.solve(jgl.SampleCovariance(correlated(), scale="correlation"), 0.3, 0.1)
     outcome = kept[0]
-    opened = outcome.opened
-    narrow, wide, hopeless = (opened.with_radius(outcome, np.array([gap]), gap) for gap in (1e-9, 1e-3, 1e9))
-    assert narrow.n_present > wide.n_present > hopeless.n_present == 0
-    assert narrow.n_absent > wide.n_absent > hopeless.n_absent == 0
-    for some in (narrow, wide, hopeless):
+    cached_blocks = outcome.cached_blocks
+    subset_for, wide, hopeless = (cached_blocks.with_radius(outcome, np.array([gap]), gap) for gap in (1e-9, 1e-3, 1e9))
+    assert subset_for.n_present > wide.n_present > hopeless.n_present == 0
+    assert subset_for.n_absent > wide.n_absent > hopeless.n_absent == 0
+    for some in (subset_for, wide, hopeless):
         assert some.nonzeros.proved.sum() == some.n_present
-    objective, error, gap = opened.point.with_rounding()
+    objective, error, gap = cached_blocks.point.with_rounding()
     # The errors of two log-determinants of blocks of 60 variables, each no less than p^2 units of rounding.
     least = 18 * 60 * 60 * np.finfo(float).eps / 2
-    assert objective == opened.point.objective and error > least / 18 and gap - opened.point.gap > least
+    assert objective == cached_blocks.point.objective and error > least / 18 and gap - cached_blocks.point.gap > least

@@ -14,10 +14,10 @@ from hypothesis import given, settings, strategies as st
 import jointglasso as jgl
 from bank import BANK, Problem, from_samples
 from jointglasso.blocks import build_system
-from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_of_squares, gap_radii
+from jointglasso.duality import DualityGap, bound_groups, certified_edges, gap_of_squares, gap_radii
 from jointglasso.engine.execute import SOLVERS
-from jointglasso.engine.outcome import flat_from_precisions
-from jointglasso.engine.screen import SCREENING
+from jointglasso.engine.screening import SCREENING
+from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.problem import make_problem
 from oracles import accurate_optimum, class_weights, dense, dual_objective, dual_violation, objective
 
@@ -226,9 +226,11 @@ class Laid:
             np.fill_diagonal(Theta[k], np.where(self.alone[k], 1.0 / self.variance[k], np.diagonal(Theta[k])))
         return Theta
 
-    def bounds(self, Theta: np.ndarray, rescue: bool):
+    def bounds(self, Theta: np.ndarray, scale_to_feasible: bool):
         flat = flat_from_precisions(self.system, list(Theta), Theta.shape[1])
-        return bound_groups(self.system, flat, self.model.penalty, self.model.diagonal_penalty, rescue=rescue)
+        return bound_groups(
+            self.system, flat, self.model.penalty, self.model.diagonal_penalty, scale_to_feasible=scale_to_feasible
+        )
 
     def whole_dual(self, bounds) -> np.ndarray:
         """W of the whole problem: the blocks' dual points, zero between them."""
@@ -273,7 +275,7 @@ LAID = {(problem.name, rule): Laid(problem, rule) for problem in POINTS for rule
 def test_gap_bounds_the_suboptimality_of_any_point(problem, rule, seed, spread):
     laid = LAID[problem.name, rule]
     Theta = arbitrary_point(laid, seed, spread)
-    bounds = laid.bounds(Theta, rescue=True)
+    bounds = laid.bounds(Theta, scale_to_feasible=True)
     value = objective(Theta, *problem.arguments)
     settled = float((laid.model.weights[:, None] * (1.0 + np.log(laid.variance)) * laid.alone).sum())
     assert settled + bounds.total_objective == pytest.approx(value, rel=1e-10)
@@ -297,9 +299,9 @@ def test_certified_entries_and_radii_hold_at_any_point(problem, rule, seed, spre
     if not laid.system.n_blocks:
         return
     Theta = arbitrary_point(laid, seed, spread)
-    bounds = laid.bounds(Theta, rescue=True)
+    bounds = laid.bounds(Theta, scale_to_feasible=True)
     flat = flat_from_precisions(laid.system, list(Theta), Theta.shape[1])
-    edges = certain_edges(laid.system, flat, bounds.dual, bounds.gap, laid.model.penalty)
+    edges = certified_edges(laid.system, flat, bounds.dual, bounds.gap, laid.model.penalty)
     present, absent = edges.present, edges.absent
     exact = laid.true_entries(problem.optimum.precision)
     assert not (present & absent).any()
@@ -323,7 +325,7 @@ STRETCHES = [-0.5, -0.1, -1e-3, 1e-3, 1e-2, 0.1, 1.0, 10.0]
 @pytest.mark.parametrize("problem", POINTS, ids=repr)
 def test_gap_of_a_stretched_solution_is_not_below_its_suboptimality(problem, t):
     # F((1 + t) Theta*) - F* = sum_k w_k p (t - log(1 + t)), exactly.
-    bounds = LAID[problem.name, "none"].bounds((1.0 + t) * problem.optimum.precision, rescue=True)
+    bounds = LAID[problem.name, "none"].bounds((1.0 + t) * problem.optimum.precision, scale_to_feasible=True)
     weight = class_weights(problem.weights, len(problem.S)).sum()
     assert bounds.total_gap >= weight * problem.S.shape[1] * (t - np.log1p(t)) * (1 - 1e-6)
 
@@ -333,7 +335,7 @@ def test_gap_of_a_stretched_solution_without_zeros_is_its_suboptimality(t):
     # Without zeros the subgradient at (1 + t) Theta* is the optimal one, so the dual point is the optimal W*.
     problem = Problem("dense", from_samples(2, 5, 30, seed=2, common=0.5), 0.002, 0.001, (0.5, 2.0))
     assert true_edges(problem).all()
-    bounds = Laid(problem, "none").bounds((1.0 + t) * problem.optimum.precision, rescue=False)
+    bounds = Laid(problem, "none").bounds((1.0 + t) * problem.optimum.precision, scale_to_feasible=False)
     expected = 2.5 * 5 * (t - np.log1p(t))
     # Below a norm of 0.01 the gap is bounded by m^2 / (2 (1 - |m|)), up to two percent above.
     assert expected * (1 - 1e-6) <= bounds.total_gap <= expected * 1.02
@@ -346,14 +348,17 @@ def test_gap_falls_with_the_square_of_the_distance():
     direction = rng.standard_normal(problem.S.shape)
     # On the support only: zeros stay zeros, as along the path of a solver.
     direction = (direction + direction.transpose(0, 2, 1)) * problem.optimum.precision
-    gaps = [laid.bounds(problem.optimum.precision + t * direction, rescue=False).total_gap for t in (1e-3, 1e-4, 1e-5)]
+    gaps = [
+        laid.bounds(problem.optimum.precision + t * direction, scale_to_feasible=False).total_gap
+        for t in (1e-3, 1e-4, 1e-5)
+    ]
     assert gaps[0] / gaps[1] == pytest.approx(100.0, rel=0.1)
     assert gaps[1] / gaps[2] == pytest.approx(100.0, rel=0.1)
 
 
 def test_gap_is_infinite_where_theta_is_not_definite():
     laid = LAID["toy, diagonal penalised", "none"]
-    bounds = laid.bounds(np.ones((2, 3, 3)), rescue=True)
+    bounds = laid.bounds(np.ones((2, 3, 3)), scale_to_feasible=True)
     assert np.isinf(bounds.gap).all() and np.isinf(bounds.objective).all()
 
 
@@ -395,9 +400,9 @@ def test_an_infinite_gap_certifies_nothing():
     problem = named("random weights")
     laid = LAID[problem.name, "none"]
     flat = flat_from_precisions(laid.system, list(problem.optimum.precision), problem.S.shape[1])
-    bounds = laid.bounds(problem.optimum.precision, rescue=False)
-    unknown = Bounds(bounds.objective, np.full_like(bounds.gap, np.inf), bounds.dual, bounds.factor)
-    edges = certain_edges(laid.system, flat, unknown.dual, unknown.gap, laid.model.penalty)
+    bounds = laid.bounds(problem.optimum.precision, scale_to_feasible=False)
+    unknown = DualityGap(bounds.objective, np.full_like(bounds.gap, np.inf), bounds.dual, bounds.factor)
+    edges = certified_edges(laid.system, flat, unknown.dual, unknown.gap, laid.model.penalty)
     present, absent = edges.present, edges.absent
     assert not present.any() and not absent.any()
 

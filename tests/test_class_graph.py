@@ -170,4 +170,4 @@ def test_a_solution_remembers_its_graph():
     assert penalty.parameters() == {
         "lambda1": 0.1, "lambda2": 0.2, "penalty": "graph", "class_graph": [[0, 1, 1.0], [0, 2, 0.5]],
     }  # fmt: skip
-    assert penalty.times(2.0).parameters()["lambda2"] == 0.4
+    assert penalty.scaled(2.0).parameters()["lambda2"] == 0.4

@@ -383,7 +383,7 @@ def test_prove_decides_every_edge(table, tmp_path):
 
 def screened(*arguments):
     """Names of the classes and of the variables as `screen` reads them."""
-    from jointglasso.cli.data import read_data
+    from jointglasso.cli.input_data import read_data
     from jointglasso.cli.screen import screen
 
     context = screen.make_context("screen", [str(argument) for argument in arguments])

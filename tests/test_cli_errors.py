@@ -15,7 +15,7 @@ import jointglasso as jgl
 from jointglasso.cli import main
 from jointglasso.cli.results import file_names
 from jointglasso.cli.session import options_of, plain
-from jointglasso.errors import argument, spelt
+from jointglasso.errors import argument, argument_names_as
 from jointglasso.selection.solves import Tracker
 
 FIT = ("--lambda1", "0.3", "--lambda2", "0.1", "--no-figures")
@@ -284,9 +284,9 @@ def test_a_file_is_no_folder(good, tmp_path):
     ],
 )
 def test_arguments_are_spelt_as_options(named, said):
-    with spelt(options_of(main.commands["fit"])):
+    with argument_names_as(options_of(main.commands["fit"])):
         assert argument(*named) == said
-    with spelt(options_of(main.commands["fit"])):
+    with argument_names_as(options_of(main.commands["fit"])):
         assert argument("constant", "drop", words="drop them") == "drop them with --constant drop"
     assert argument("names", False) == "names=False"
 

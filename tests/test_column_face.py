@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from jointglasso.kernels.cache import njit
 from jointglasso.kernels.column_face import ActivePairs, step_on_face
-from jointglasso.kernels.column_parts import Own, make_room
+from jointglasso.kernels.column_parts import ColumnDiagonal, allocate_workspace
+from jointglasso.kernels.jit import njit
 from jointglasso.problem import make_problem
 
 K, N = 3, 12
@@ -28,7 +28,7 @@ def column(seed):
     held[2, 3] = False
     gram[2, 3, :] = gram[2, :, 3] = 0.0
     covariance = np.where(held, -draw.uniform(0.2, 1.0, (K, N)), 0.0)
-    own = Own(np.array([1.0, 2.0, 0.5]), np.full(K, 2.0), draw.uniform(1.0, 3.0, K))
+    own = ColumnDiagonal(np.array([1.0, 2.0, 0.5]), np.full(K, 2.0), draw.uniform(1.0, 3.0, K))
     at = np.where(held.T, np.arange(N)[:, None], -1)
     return ActivePairs(gram, covariance, at, draw.uniform(0.5, 2.0, N)), own
 
@@ -42,8 +42,8 @@ def objective(penalty, pairs, own, x):
 
 
 @njit
-def step(penalty, pairs, own, x, product, n_room):
-    return step_on_face(penalty, pairs, own, 1e-12, x, product, make_room(x.shape[0], n_room))
+def step(penalty, pairs, own, x, product, workspace_size):
+    return step_on_face(penalty, pairs, own, 1e-12, x, product, allocate_workspace(x.shape[0], workspace_size))
 
 
 @pytest.mark.parametrize("name", PENALTIES)
@@ -56,11 +56,11 @@ def test_steps_reach_the_minimum_on_the_face(name, seed):
     x = draw.uniform(0.5, 1.5, (K, N))
     x[1, ::2] = x[0, ::2]
     x[:, 5], x[1, 7] = 0.0, 0.0
-    x[pairs.at.T < 0] = 0.0
+    x[pairs.slot.T < 0] = 0.0
     product = np.einsum("kab,kb->ka", pairs.gram, x)
     face, value = x != 0.0, objective(penalty, pairs, own, x)
     for _ in range(12):
-        moved = step(penalty.pair, pairs, own, x, product, penalty.room(K))
+        moved = step(penalty.pair, pairs, own, x, product, penalty.workspace_size(K))
         assert not (x[~face]).any()
         after = objective(penalty, pairs, own, x)
         assert after <= value + 1e-12

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.covariance import as_source
 from jointglasso.kernels import column_batches
-from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
+from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, ascend_small_groups
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers.base import SolverTask, diagonal_start
-from jointglasso.solvers.columns import ColumnAscent, suits_columns
+from jointglasso.solvers.column_ascent import ColumnAscent, suits_columns
 
 UNKNOWN = np.empty(0)
 LAMBDAS = [(0.2, 0.1), (0.3, 0.0), (0.0, 0.4)]
@@ -36,7 +36,7 @@ def make_task(S, lambda1, lambda2, diagonal_penalty=0.0, weights=None, labels=No
     labels = np.zeros((len(S), S.shape[1]), dtype=np.int64) if labels is None else labels
     system = build_system(source, class_blocks(labels, smallest=2), np.ones(len(S)) if weights is None else weights)
     start = diagonal_start(system, GroupPenalty(lambda1, lambda2), diagonal_penalty)
-    given = {"share": np.ones(system.n_groups), "tol": 1e-6, "rest": 0.0, "max_iter": 100} | options
+    given = {"gap_budget": np.ones(system.n_groups), "tol": 1e-6, "rest": 0.0, "max_iter": 100} | options
     return SolverTask(system, GroupPenalty(lambda1, lambda2), diagonal_penalty, start=start, **given)
 
 
@@ -148,10 +148,10 @@ def test_the_rough_gap_tells_when_to_look(strength):
     """The true gap is never far above it; below it, where a sweep brings much."""
     task = make_task(correlated(p=100, strength=strength), 0.3, 0.1, 0.3)
     ascent = ColumnAscent.begin(task, task.start)
-    while ascent.rough_gap > 1e-4:
+    while ascent.gap_estimate > 1e-4:
         ascent.sweep()
     gap = task.bounds(ascent.theta()).total_gap
-    assert gap <= 100.0 * ascent.rough_gap
+    assert gap <= 100.0 * ascent.gap_estimate
 
 
 def test_a_callback_stops_them():
@@ -203,10 +203,12 @@ def ascend(task, theta, todo, limits, max_sweeps, inverse=UNKNOWN):
     system, penalty = task.system, task.penalty
     order = np.argsort(system.block_group, kind="stable")
     start = np.searchsorted(system.block_group[order], np.arange(system.n_groups + 1))
-    groups = Groups(start, order, system.block_class, system.members, int(system.members.max()) + 1, system.n_classes)
-    room, reach = penalty.room(system.n_classes), penalty.reach(system.n_classes)
+    groups = GroupIndex(
+        start, order, system.block_class, system.members, int(system.members.max()) + 1, system.n_classes
+    )
+    workspace_size, reach = penalty.workspace_size(system.n_classes), penalty.box_radius(system.n_classes)
     own = float(task.diagonal_penalty)
-    when = Limits(limits, max_sweeps, penalty.scale, reach, own, room, *tuning.COLUMN_PRECISION)
+    when = SweepLimits(limits, max_sweeps, penalty.scale, reach, own, workspace_size, *config.COLUMN_PRECISION)
     return ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, todo)
 
 
@@ -319,12 +321,12 @@ def test_theta_of_its_own_columns_is_theta(labels):
 @pytest.mark.parametrize("labels", [None, [[0] * 90, [0] * 40 + [1] * 50, [*range(30), *[30] * 60]]])
 def test_w_is_definite_after_every_batch(monkeypatch, n_threads, labels):
     """Big batches, and pairs inside them that are far outside their dual ball."""
-    monkeypatch.setattr(tuning, "BATCH_FEWEST", 45)
+    monkeypatch.setattr(config, "BATCH_FEWEST", 45)
     S = correlated(p=90, strength=0.95)
     task = make_task(S, 0.05, 0.02, 0.05, labels=None if labels is None else np.array(labels), n_threads=n_threads)
     nobody = np.zeros(task.system.n_pairs, dtype=bool)
-    ascent = ColumnAscent.begin(task, task.start, strong=nobody)  # as if no pair were strong
-    assert len(ascent.cuts) == 3
+    ascent = ColumnAscent.begin(task, task.start, violates_global=nobody)  # as if no pair were strong
+    assert len(ascent.batch_bounds) == 3
     for _ in range(15):
         ascent.sweep()
         assert factorize(task.system, ascent.W.astype(float)).definite.all()
@@ -335,7 +337,7 @@ def test_the_number_of_threads_makes_no_difference(strength):
     def swept(n_threads):
         task = make_task(correlated(p=150, strength=strength), 0.2, 0.1, 0.2, n_threads=n_threads)
         ascent = ColumnAscent.begin(task, task.start)
-        return [(ascent.sweep(), ascent.rough_gap) for _ in range(6)], ascent.theta(), ascent.W
+        return [(ascent.sweep(), ascent.gap_estimate) for _ in range(6)], ascent.theta(), ascent.W
 
     alone, together = swept(1), swept(2)
     assert alone[0] == together[0]
@@ -354,9 +356,14 @@ def test_no_two_columns_of_a_batch_are_tied(seed, n, share, most):
     assert np.bincount(colour).max() <= most and not tied[colour[:, None] == colour].any()
     directed = half if seed % 2 else half.T  # one of the two columns of a pair may have it alone
     start, other = np.concatenate([[0], np.cumsum(directed.sum(axis=1))]), np.nonzero(directed)[1]
-    cuts = column_batches.cut_batches(start, other, most)
-    assert cuts[0] == 0 and cuts[-1] == n and np.diff(cuts).min() >= 1 and np.diff(cuts).max() <= most
-    for a, b in pairwise(cuts):
+    batch_bounds = column_batches.cut_batches(start, other, most)
+    assert (
+        batch_bounds[0] == 0
+        and batch_bounds[-1] == n
+        and np.diff(batch_bounds).min() >= 1
+        and np.diff(batch_bounds).max() <= most
+    )
+    for a, b in pairwise(batch_bounds):
         assert not tied[a:b, a:b].any()
         assert b == n or b - a == most or tied[a : b + 1, b].any()
 
@@ -377,10 +384,10 @@ def test_pairs_inside_a_batch_that_must_join_do_not_hold_the_sweeps_up():
 
 def test_a_pair_inside_a_batch_can_join(monkeypatch):
     """Columns of a strong pair begin in one batch; they end at the solution, where the pair is not zero."""
-    monkeypatch.setattr(tuning, "BATCH_FEWEST", 60)
+    monkeypatch.setattr(config, "BATCH_FEWEST", 60)
     task = make_task(correlated(p=60, strength=0.6), 0.2, 0.1, 0.2)
-    ascent = ColumnAscent.begin(task, task.start, strong=np.zeros(task.system.n_pairs, dtype=bool))
-    assert len(ascent.cuts) == 2
+    ascent = ColumnAscent.begin(task, task.start, violates_global=np.zeros(task.system.n_pairs, dtype=bool))
+    assert len(ascent.batch_bounds) == 2
     for _ in range(30):
         ascent.sweep()
     bounds = task.bounds(ascent.theta())
@@ -389,7 +396,7 @@ def test_a_pair_inside_a_batch_can_join(monkeypatch):
 
 def test_what_a_batch_leaves_behind_does_not_reach_the_next(monkeypatch):
     """Pairs that lie in two blocks of a class are nobody's there, whatever the room says of earlier pairs."""
-    monkeypatch.setattr(tuning, "BATCH_FEWEST", 45)
+    monkeypatch.setattr(config, "BATCH_FEWEST", 45)
     labels = np.array([[0] * 90, [0] * 40 + [1] * 50, [0] * 50 + [1] * 40])
 
     def swept(left_behind):
@@ -401,7 +408,7 @@ def test_what_a_batch_leaves_behind_does_not_reach_the_next(monkeypatch):
             return visited
 
         task = make_task(correlated(p=90, strength=0.95), 0.05, 0.02, 0.05, labels=labels)
-        ascent = ColumnAscent.begin(task, task.start, strong=np.zeros(task.system.n_pairs, dtype=bool))
+        ascent = ColumnAscent.begin(task, task.start, violates_global=np.zeros(task.system.n_pairs, dtype=bool))
         with monkeypatch.context() as patch:
             patch.setattr(ColumnAscent, "_visited", used)
             for _ in range(3):

@@ -12,8 +12,8 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.covariance import as_source
-from jointglasso.engine.screen import SCREENING
-from jointglasso.validation import SampleRows, tables
+from jointglasso.engine.screening import SCREENING
+from jointglasso.validation import SampleRows, table_checks
 
 RNG = np.random.default_rng(11)
 SAMPLES = [
@@ -305,7 +305,7 @@ def test_rows_of_a_file_are_read_in_pieces(data):
     limit = data.draw(st.integers(1, 60))
     table = SlicesOnly(np.arange(n * p, dtype=float).reshape(n, p))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "_NUMBERS_AT_ONCE", limit)
+        patch.setattr(table_checks, "_NUMBERS_AT_ONCE", limit)
         found = SampleRows(table, rows).read()
         np.testing.assert_array_equal(found, table.values[rows])
         some = np.arange(0, p, 2)

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso import tuning
-from jointglasso.engine import cluster as cluster_module, screen
-from jointglasso.engine.executors import Work, check_executor, map_work
+from jointglasso import config
+from jointglasso.engine import cluster as cluster_module, screening
+from jointglasso.engine.executors import TaskBatch, check_executor, run_tasks
 from jointglasso.screening import pairs
 from test_executors import NEEDS, hungry, most_at_once
 
@@ -43,7 +43,7 @@ def many_pieces(monkeypatch, request):
     """Small pieces of work, so that a small problem has many; not where whole solves are done elsewhere."""
     if "X" in request.fixturenames:
         return
-    monkeypatch.setattr(tuning, "BATCH_COST", 1000.0)
+    monkeypatch.setattr(config, "BATCH_COST", 1000.0)
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +62,20 @@ def test_the_same_bits_from_a_cluster_and_named_tasks(client, S, monkeypatch):
     names = []
     submit = client.submit
 
-    def listening(*arguments, key, **options):
+    def interruptible(*arguments, key, **options):
         names.append(key)
         return submit(*arguments, key=key, **options)
 
-    monkeypatch.setattr(client, "submit", listening)
+    monkeypatch.setattr(client, "submit", interruptible)
     seen = []
     there = jgl.solve(S, *LAMBDAS, executor=client, callback=seen.append)
     assert_same_bits(jgl.solve(S, *LAMBDAS), there)
     assert seen[-1].groups_done == seen[-1].n_groups
     assert len(names) == len(set(names)) > 3
-    assert {distributed.utils.key_split(name) for name in names} == {"solve_item"}
+    assert {distributed.utils.key_split(name) for name in names} == {"solve_task"}
 
 
-def _pages_of_arrays(item, shared, tell):
+def _pages_of_arrays(item, shared, progress):
     """Pages that the system had to give for arrays of a megabyte, one after another."""
     import resource
 
@@ -87,11 +87,11 @@ def _pages_of_arrays(item, shared, tell):
 
 def test_workers_keep_freed_memory_for_the_next_array(client):
     """Dask tells its workers to give all back at once, which took more time than solving."""
-    (pages,) = map_work(Work(_pages_of_arrays, [20], None), check_executor(client))
+    (pages,) = run_tasks(TaskBatch(_pages_of_arrays, [20], None), check_executor(client))
     assert pages < 1000  # 256 an array, if all are given back
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.selection.front.SelectionWarning")
+@pytest.mark.filterwarnings("ignore::jointglasso.selection.select_penalty.SelectionWarning")
 def test_selection_on_a_cluster(client, X):
     options = {"criterion": "cv", "cv": 3, "random_state": 0, "grid": [(0.5, 0.1), (0.3, 0.1)]}
     here, there = (jgl.select(X, executor=executor, **options) for executor in (None, client))
@@ -130,10 +130,12 @@ def test_the_scan_of_samples_is_shared_out(client, kind, tmp_path, monkeypatch):
     here = jgl.solve(jgl.SampleCovariance(samples, scale="correlation"), 0.62, 0.05)
     source = jgl.SampleCovariance(files_of(samples, tmp_path, kind), scale="correlation")
     assert (len(pickle.dumps(source)) < 100_000) == (kind in ("mapped", "h5py", "zarr"))
-    monkeypatch.setattr(tuning, "WORTH_SENDING", 0.0)
-    monkeypatch.setattr(tuning, "PIECE_ELSEWHERE", 3e7)
+    monkeypatch.setattr(config, "MIN_SCAN_FOR_REMOTE", 0.0)
+    monkeypatch.setattr(config, "REMOTE_SCAN_COST", 3e7)
     done = []
-    monkeypatch.setattr(screen, "map_work", lambda work, executor: done.extend(work.items) or map_work(work, executor))
+    monkeypatch.setattr(
+        screening, "run_tasks", lambda work, executor: done.extend(work.items) or run_tasks(work, executor)
+    )
     assert_same_bits(here, jgl.solve(source, 0.62, 0.05, executor=client))
     assert len(done) == 6 and sum(here.n_edges) > 100
     path = list(jgl.solve_path(source, [(0.7, 0.05), (0.62, 0.05)], executor=client))
@@ -166,13 +168,13 @@ def test_a_part_of_a_mapped_array_travels_with_its_numbers(tmp_path):
 
 
 def test_what_is_done_at_the_same_time_on_a_machine_fits_into_its_memory(client):
-    work = Work(hungry, NEEDS, None)
-    limited, plenty = (map_work(work, check_executor(client), memory=memory) for memory in (10.0, 1000.0))
+    work = TaskBatch(hungry, NEEDS, None)
+    limited, plenty = (run_tasks(work, check_executor(client), memory=memory) for memory in (10.0, 1000.0))
     assert [taken for _, _, taken in limited] == [taken for _, _, taken in plenty] == NEEDS
     assert most_at_once(limited) <= 10.0 < most_at_once(plenty)
 
 
-def slowly(item, shared, tell):
+def slowly(item, shared, progress):
     time.sleep(0.3)
     return item + shared.sum()
 
@@ -188,8 +190,8 @@ def test_a_worker_killed_in_the_middle_changes_nothing(client):
             os.kill(victims[0], signal.SIGKILL)
         return result
 
-    work = Work(slowly, list(range(8)), np.ones(1000), finish=kill)
-    assert map_work(work, check_executor(client)) == [1000.0 + n for n in range(8)]
+    work = TaskBatch(slowly, list(range(8)), np.ones(1000), finish=kill)
+    assert run_tasks(work, check_executor(client)) == [1000.0 + n for n in range(8)]
     assert killed
     client.wait_for_workers(2, timeout=150)
     assert set(client.run(os.getpid).values()) != set(victims)
@@ -208,7 +210,7 @@ def test_a_solve_survives_the_loss_of_a_worker(client, S):
     client.wait_for_workers(2, timeout=150)
 
 
-def deadly(item, shared, tell):
+def deadly(item, shared, progress):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -217,7 +219,7 @@ def test_work_that_kills_every_worker_is_one_sentence(client):
         mine.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
         try:
             with pytest.raises(RuntimeError, match=r"lost with every worker that tried it.*\(deadly-"):
-                map_work(Work(deadly, [1], np.ones(3)), check_executor(mine))
+                run_tasks(TaskBatch(deadly, [1], np.ones(3)), check_executor(mine))
         finally:
             mine.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
     client.wait_for_workers(2, timeout=150)
@@ -230,27 +232,27 @@ def pause(full, dask_worker):
 
 def test_workers_that_are_full_are_one_sentence(client, monkeypatch):
     """They begin nothing any more, and Dask would wait for ever; as long as one of them works there is hope."""
-    monkeypatch.setattr(tuning, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(config, "IDLE_SECONDS", 0.5)
     client.run(pause, True)
     try:
         with pytest.raises(RuntimeError, match=r"All Dask workers are paused.*larger memory_limit"):
-            map_work(Work(slowly, [1.0], np.ones(3), hold=False), check_executor(client))
+            run_tasks(TaskBatch(slowly, [1.0], np.ones(3), broadcast=False), check_executor(client))
         client.run(pause, False)
-        work = Work(slowly, [10.0], np.ones(3), hold=False)
-        monkeypatch.setattr(tuning, "LOOK_SECONDS", 0.01)
+        work = TaskBatch(slowly, [10.0], np.ones(3), broadcast=False)
+        monkeypatch.setattr(config, "POLL_SECONDS", 0.01)
         threading.Timer(0.2, client.run, (pause, True)).start()
-        assert map_work(work, check_executor(client)) == [13.0]
+        assert run_tasks(work, check_executor(client)) == [13.0]
     finally:
         client.run(pause, False)
 
 
 def test_a_cluster_that_has_lost_all_its_workers_is_waited_for(client, monkeypatch):
-    monkeypatch.setattr(tuning, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(config, "IDLE_SECONDS", 0.0)
     cluster = check_executor(client)
     monkeypatch.setattr(client, "scheduler_info", lambda n_workers: {"workers": {}})
     with pytest.warns(RuntimeWarning, match="No Dask worker is left: the work waits until one comes") as said:
         for _ in range(3):
-            cluster.look()
+            cluster.check_workers()
     assert len(said) == 1
 
 
@@ -260,9 +262,9 @@ def test_a_client_that_is_closed_is_one_sentence(client, X):
     with pytest.raises(ConnectionError, match=r"distributed\.Client is closed"):
         jgl.edge_stability(X, lambda1=0.3, lambda2=0.1, executor=closed)
     mine = distributed.Client(client.scheduler.address)
-    work = Work(slowly, list(range(20)), np.ones(3), finish=lambda number, result: mine.close())
+    work = TaskBatch(slowly, list(range(20)), np.ones(3), finish=lambda number, result: mine.close())
     with pytest.raises(ConnectionError, match="connection to the Dask scheduler was lost"):
-        map_work(work, check_executor(mine))
+        run_tasks(work, check_executor(mine))
 
 
 def test_two_solves_at_once_on_one_client(client, S):
@@ -294,7 +296,7 @@ def test_another_numba_on_the_workers_is_a_warning(client, monkeypatch):
 
 
 def test_workers_without_the_package_and_clusters_without_workers_are_refused(monkeypatch, client):
-    monkeypatch.setattr(cluster_module, "_VERSIONS_THERE", "[__import__('no_such_package').__version__]")
+    monkeypatch.setattr(cluster_module, "_VERSIONS_OF_WORKER", "[__import__('no_such_package').__version__]")
     with pytest.raises(RuntimeError, match="cannot import jointglasso"):
         check_executor(client)
 
@@ -338,7 +340,7 @@ def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(S, tmp_path, 
             )
             client.wait_for_workers(1, timeout=60)
             # Two pieces on their way at a time, so that some are left when it happens.
-            monkeypatch.setattr(tuning, "ON_THE_WAY", 0)
+            monkeypatch.setattr(config, "MAX_BYTES_IN_FLIGHT", 0)
             with pytest.raises(ConnectionError, match="connection to the Dask scheduler was lost"):
                 jgl.solve(S, *LAMBDAS, executor=client, checkpoint=tmp_path / "kept", callback=kill)
     finally:

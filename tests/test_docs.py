@@ -17,8 +17,8 @@ PAGES = sorted([*DOCS.glob("*.md"), *(DOCS / "theory").glob("*.md"), ROOT / "REA
 
 def test_every_public_name_is_in_the_reference():
     listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text("utf-8"), flags=re.M))
-    rooms = {"anndata", "datasets", "experiments", "io", "plots"}
-    public = {name for name in jgl.__all__ if not name.startswith("_") and name not in rooms}
+    packages = {"anndata", "datasets", "experiments", "io", "plots"}
+    public = {name for name in jgl.__all__ if not name.startswith("_") and name not in packages}
     assert public - listed == set()
     assert {f"plots.{name}" for name in jgl.plots.__all__} - listed == set()
     for name in listed:
@@ -69,9 +69,9 @@ def test_attributes_that_the_answers_name_exist():
 def public_objects():
     """Every public name with what it stands for, those in the public rooms included."""
     found = {name: getattr(jgl, name) for name in jgl.__all__ if not name.startswith("_")}
-    rooms = {name: thing for name, thing in found.items() if inspect.ismodule(thing)}
-    public = {name: thing for name, thing in found.items() if name not in rooms}
-    for room, module in rooms.items():
+    packages = {name: thing for name, thing in found.items() if inspect.ismodule(thing)}
+    public = {name: thing for name, thing in found.items() if name not in packages}
+    for room, module in packages.items():
         names = getattr(module, "__all__", ["fit", "networks"])
         public |= {f"{room}.{name}": getattr(module, name) for name in names}
     return {name: thing for name, thing in public.items() if callable(thing)}

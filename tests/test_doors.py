@@ -116,7 +116,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("door", ASKED)
-@pytest.mark.filterwarnings("ignore::jointglasso.selection.front.SelectionWarning")
+@pytest.mark.filterwarnings("ignore::jointglasso.selection.select_penalty.SelectionWarning")
 def test_classes_are_in_order_of_appearance_through_every_door(door, tmp_path):
     assert tuple(ASKED[door](tmp_path)) == ORDER
 

@@ -18,16 +18,16 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso import tuning
-from jointglasso._memory import NeedsMore, memory_share
-from jointglasso.engine.executors import Work, map_work
+from jointglasso import config
+from jointglasso._memory import MemoryShareExceeded, memory_share
+from jointglasso.engine.executors import TaskBatch, run_tasks
 from jointglasso.engine.methods import choose_method
-from jointglasso.engine.narrow import BlockCovariance, narrowed
-from jointglasso.engine.pieces import WarmStart
 from jointglasso.engine.progress import Control
-from jointglasso.engine.runner import GroupRunner, Options
-from jointglasso.engine.screen import Screen
-from jointglasso.engine.work import solve_item
+from jointglasso.engine.runner import GroupRunner, RunnerOptions
+from jointglasso.engine.screening import Screen
+from jointglasso.engine.solve_task import solve_task
+from jointglasso.engine.subset import BlockCovariance, subset_for
+from jointglasso.engine.tasks import WarmStart
 from jointglasso.problem import make_problem
 
 LAMBDAS = 0.4, 0.1
@@ -49,7 +49,7 @@ def many_pieces(monkeypatch, request):
     """Small pieces of work, so that a small problem has many; not where whole solves are done elsewhere."""
     if "X" in request.fixturenames:
         return
-    monkeypatch.setattr(tuning, "BATCH_COST", 1000.0)
+    monkeypatch.setattr(config, "BATCH_COST", 1000.0)
 
 
 class ByHand:
@@ -97,8 +97,8 @@ def assert_same_bits(first, second):
 def runner_of(S, lambdas=LAMBDAS, start=None, **problem):
     joint = make_problem(S, *lambdas, **problem)
     screen = Screen(joint, "dynamic")
-    options = Options(choose_method("auto"), 1e-6, 100, None, Control(None, return_on_interrupt=False))
-    return GroupRunner(joint, screen.partition.class_blocks, 0.0, options, screen.waiting, start)
+    options = RunnerOptions(choose_method("auto"), 1e-6, 100, None, Control(None, return_on_interrupt=False))
+    return GroupRunner(joint, screen.partition.class_blocks, 0.0, options, screen.deferred, start)
 
 
 @pytest.mark.parametrize("extra", ["plain", "pair weights", "warm start"])
@@ -111,13 +111,13 @@ def test_a_piece_of_work_is_the_same_narrowed_and_pickled_both_ways(S, extra):
     runner = runner_of(S, start=start, pair_weights=weights)
     assert len(runner.items) > 3
     for item in runner.items:
-        here = solve_item(item, runner.shared)
-        sent = pickle.dumps((replace(item, stays_open=False), narrowed(item, runner.shared)))
-        there = pickle.loads(pickle.dumps(solve_item(*pickle.loads(sent))))
+        here = solve_task(item, runner.shared)
+        sent = pickle.dumps((replace(item, keep_blocks=False), subset_for(item, runner.shared)))
+        there = pickle.loads(pickle.dumps(solve_task(*pickle.loads(sent))))
         assert np.array_equal(here.objective, there.objective) and np.array_equal(here.gap, there.gap)
         assert np.array_equal(here.nonzeros.value, there.nonzeros.value)
         assert np.array_equal(here.nonzeros.row, there.nonzeros.row)
-        assert there.opened is None and there.seconds >= there.build_seconds > 0.0
+        assert there.cached_blocks is None and there.seconds >= there.build_seconds > 0.0
 
 
 def test_no_more_than_the_blocks_travels(S):
@@ -226,38 +226,38 @@ def test_ctrl_c_returns_what_there_is(S):
         jgl.solve(S, *LAMBDAS, **options)
 
 
-def warn_and_double(item, shared, tell):
+def warn_and_double(item, shared, progress):
     warnings.warn(f"item {item} is odd", UserWarning, stacklevel=2)
-    tell("heard", item)
+    progress("heard", item)
     return shared * item
 
 
-def die(item, shared, tell):
+def die(item, shared, progress):
     os._exit(1)
 
 
-def fail(item, shared, tell):
+def fail(item, shared, progress):
     raise ValueError(f"item {item} cannot be done")
 
 
 @pytest.mark.parametrize("executor", [None, "processes"])
 def test_values_news_and_warnings_come_back(pool, executor):
     heard, finished = [], []
-    work = Work(
+    work = TaskBatch(
         warn_and_double,
         [1, 2, 3],
         2,
-        tell=lambda number, *news: bool(news and heard.append((number, *news))),
+        progress=lambda number, *news: bool(news and heard.append((number, *news))),
         finish=lambda number, result: finished.append((number, result)) or result + 1,
     )
     with pytest.warns(UserWarning, match="is odd") as caught:
-        assert map_work(work, pool if executor else None) == [3, 5, 7]
+        assert run_tasks(work, pool if executor else None) == [3, 5, 7]
     assert len(caught) == 3
     assert sorted(heard) == [(0, "heard", 1), (1, "heard", 2), (2, "heard", 3)]
     assert sorted(finished) == [(0, 2), (1, 4), (2, 6)]
 
 
-def multiply(item, shared, tell):
+def multiply(item, shared, progress):
     if item == shared:
         raise ValueError(f"item {item} cannot be done")
     return 10 * item
@@ -274,24 +274,24 @@ def test_work_that_leads_to_more_work(pool, where):
             items.append(items[number] - 1)
         return result
 
-    assert map_work(Work(multiply, items, None, finish=follow), **how) == [10 * item for item in items]
+    assert run_tasks(TaskBatch(multiply, items, None, finish=follow), **how) == [10 * item for item in items]
     assert sorted(items) == [1, 1, 2, 2, 3, 3, 4, 5, 6]
     items[:] = [3, 6]
     with pytest.raises(ValueError, match="item 2 cannot be done"):
-        map_work(Work(multiply, items, 2, finish=follow), **how)
+        run_tasks(TaskBatch(multiply, items, 2, finish=follow), **how)
 
 
 def test_lower_ranks_are_done_first():
     order = []
-    work = Work(multiply, [5, 1, 3, 1], None, rank=float, finish=lambda number, _: order.append(number))
-    map_work(work)
+    work = TaskBatch(multiply, [5, 1, 3, 1], None, rank=float, finish=lambda number, _: order.append(number))
+    run_tasks(work)
     assert order == [1, 3, 2, 0]
 
 
 def test_errors_come_back_and_give_up_is_called(pool):
     gave_up = []
     with pytest.raises(ValueError, match="item 1 cannot be done"):
-        map_work(Work(fail, [1], None, give_up=lambda: gave_up.append(True)), pool)
+        run_tasks(TaskBatch(fail, [1], None, give_up=lambda: gave_up.append(True)), pool)
     assert gave_up
 
 
@@ -300,7 +300,7 @@ def test_a_dead_worker_is_one_sentence():
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as doomed,
         pytest.raises(RuntimeError, match=r"A worker process died.*checkpoint"),
     ):
-        map_work(Work(die, [1, 2], None), doomed)
+        run_tasks(TaskBatch(die, [1, 2], None), doomed)
 
 
 @pytest.mark.parametrize("when", ["before", "in the middle"])
@@ -308,12 +308,12 @@ def test_an_executor_that_was_shut_down_is_one_sentence(when):
     executor = ThreadPoolExecutor(1)
     if when == "before":
         executor.shutdown()
-    work = Work(
+    work = TaskBatch(
         wait_a_while, [0.05] * 9, None,
         finish=lambda number, result: executor.shutdown(wait=False, cancel_futures=True),
     )  # fmt: skip
     with pytest.raises(RuntimeError, match=r"The executor was shut down: make another one"):
-        map_work(work, executor)
+        run_tasks(work, executor)
 
 
 def test_bad_input_is_found_by_a_worker(pool):
@@ -341,7 +341,7 @@ def X():
     return {f"class {k}": samples for k, samples in enumerate(data.samples)}
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.selection.front.SelectionWarning")
+@pytest.mark.filterwarnings("ignore::jointglasso.selection.select_penalty.SelectionWarning")
 @pytest.mark.parametrize("criterion", ["ebic", "cv", "stars"])
 def test_selection_elsewhere(X, pool, criterion):
     options = {"criterion": criterion, "cv": 3, "n_subsamples": 3, "random_state": 0, "patience": 1}
@@ -388,7 +388,7 @@ def test_resampled_and_permuted_networks_elsewhere(pool, groups, monkeypatch):
     X["a"][:, 1] += X["a"][:, 0]
     told, both = [], {"n_resamples": 6, "random_state": 0, "groups": groups}
     here, there = (jgl.bootstrap_network(X, executor=e, callback=told.append, **both) for e in (None, pool))
-    assert np.array_equal(here.rho, there.rho) and np.array_equal(here.found, there.found)
+    assert np.array_equal(here.rho, there.rho) and np.array_equal(here.detection_rate, there.detection_rate)
     assert told[-1].done == told[-1].total == 6 and told[-1].stage == "resamples"
     both = {"n_permutations": 6, "random_state": 0, "paired": groups and dict.fromkeys("ab", range(30))}
     here, there = (jgl.network_test(X, executor=e, **both) for e in (None, pool))
@@ -406,10 +406,10 @@ def test_an_error_of_the_callback_ends_a_selection_elsewhere(X, pool):
         jgl.select(X, executor=pool, callback=refuse)
 
 
-def hungry(item, shared, tell):
+def hungry(item, shared, progress):
     """Takes so many bytes for a while, if it may."""
     if item > memory_share():
-        raise NeedsMore(item)
+        raise MemoryShareExceeded(item)
     began = time.monotonic()
     time.sleep(0.03)
     return began, time.monotonic(), item
@@ -428,12 +428,12 @@ def test_what_is_done_at_the_same_time_fits_into_memory_together(pool, where, mo
     """Items that need more than their share are done when others have ended, and all of them are done once."""
     monkeypatch.setattr("jointglasso.engine.executors.available_cores", lambda: 3)
     monkeypatch.setattr("jointglasso._threads.available_cores", lambda: 3)
-    work = Work(hungry, NEEDS, None)
+    work = TaskBatch(hungry, NEEDS, None)
     with ThreadPoolExecutor(6) as many:
         unknown = SimpleNamespace(submit=many.submit)
         how = {"threads": {"n_jobs": 3}, "processes": {"executor": pool}, "many": {"executor": many}}
         limited, plenty = (
-            map_work(work, **how.get(where, {"executor": unknown}), memory=memory) for memory in (10.0, 1000.0)
+            run_tasks(work, **how.get(where, {"executor": unknown}), memory=memory) for memory in (10.0, 1000.0)
         )
     assert [taken for _, _, taken in limited] == [taken for _, _, taken in plenty] == NEEDS
     assert most_at_once(limited) <= 10.0
@@ -475,10 +475,10 @@ def test_solves_at_the_same_time_fit_into_max_memory(name, how, monkeypatch):
     with ThreadPoolExecutor(3) as three, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         who = {"executor": three} if how == "executor" else {"n_jobs": 3}
-        for at_once, max_memory in ((3, 40.0 * needed), (1, 1.3 * needed)):
+        for n_concurrent, max_memory in ((3, 40.0 * needed), (1, 1.3 * needed)):
             most = 0
-            found[at_once] = functions[name](**who, random_state=0, max_memory=max_memory)
-            assert (most == 1) == (at_once == 1), (max_memory, most)
+            found[n_concurrent] = functions[name](**who, random_state=0, max_memory=max_memory)
+            assert (most == 1) == (n_concurrent == 1), (max_memory, most)
     for key in ("score", "mean_edges", "p_value"):
         assert np.array_equal(found[1].get(key, 0), found[3].get(key, 0))
 
@@ -486,24 +486,24 @@ def test_solves_at_the_same_time_fit_into_max_memory(name, how, monkeypatch):
 AT_WORK = []
 
 
-def noted(item, shared, tell):
+def noted(item, shared, progress):
     AT_WORK.append((AT_WORK or [0])[-1] + 1)
     time.sleep(0.02)
     try:
-        return solve_item(item, shared, tell)
+        return solve_task(item, shared, progress)
     finally:
         AT_WORK.append(AT_WORK[-1] - 1)
 
 
 def test_groups_at_the_same_time_fit_into_max_memory(S, monkeypatch):
-    monkeypatch.setattr("jointglasso.engine.runner.solve_item", noted)
+    monkeypatch.setattr("jointglasso.engine.runner.solve_task", noted)
     whole = jgl.solve(S, *LAMBDAS)
     largest = jgl.plan(S, *LAMBDAS).memory
     with ThreadPoolExecutor(3) as three:
-        for at_once, max_memory in ((3, 100 * largest), (1, 1.2 * largest)):
+        for n_concurrent, max_memory in ((3, 100 * largest), (1, 1.2 * largest)):
             AT_WORK.clear()
             assert_same_bits(whole, jgl.solve(S, *LAMBDAS, executor=three, max_memory=max_memory))
-            assert max(AT_WORK) == at_once
+            assert max(AT_WORK) == n_concurrent
 
 
 def test_memory_at_the_peak_of_a_stability_selection():
@@ -525,7 +525,7 @@ def test_memory_at_the_peak_of_a_stability_selection():
     assert peaks[allowed] <= allowed < 0.9 * peaks[None], peaks
 
 
-def wait_a_while(item, shared, tell):
+def wait_a_while(item, shared, progress):
     time.sleep(item)
     return item
 
@@ -547,16 +547,16 @@ def test_items_that_take_no_time_go_together(seconds, n_items, n_tasks):
     """They are few tasks, but every worker has some; what takes longer is a task each."""
     items = [seconds + 1e-9 * n for n in range(n_items)]
     with Counting() as two:
-        assert map_work(Work(wait_a_while, items, None), two) == items
+        assert run_tasks(TaskBatch(wait_a_while, items, None), two) == items
         assert n_tasks[0] <= two.n_tasks <= n_tasks[1]
 
 
 def test_items_that_cost_more_than_those_before_do_not_go_together():
     """The big groups of a path's next point, behind the small ones of the last."""
     with Counting() as two:
-        map_work(Work(wait_a_while, [0.0] * 100, None), two)
+        run_tasks(TaskBatch(wait_a_while, [0.0] * 100, None), two)
         few, two.n_tasks = two.n_tasks, 0
-        map_work(Work(wait_a_while, [0.001] * 60, None, cost=lambda item: 1e6), two)
+        run_tasks(TaskBatch(wait_a_while, [0.001] * 60, None, cost=lambda item: 1e6), two)
         assert few < two.n_tasks == 60
 
 
@@ -564,10 +564,10 @@ def test_threads_of_an_executor_leave_the_filters_of_warnings_alone():
     """They belong to the whole process: threads that set them would undo one another's."""
     before = list(warnings.filters)
     with ThreadPoolExecutor(3) as three:
-        assert map_work(Work(_filters_here, list(range(6)), None), three) == [len(before)] * 6
+        assert run_tasks(TaskBatch(_filters_here, list(range(6)), None), three) == [len(before)] * 6
     assert warnings.filters == before
 
 
-def _filters_here(item, shared, tell):
+def _filters_here(item, shared, progress):
     time.sleep(0.01 * (6 - item))
     return len(warnings.filters)

@@ -17,7 +17,7 @@ from jointglasso.kernels import pair
 from jointglasso.penalties import PENALTIES
 from jointglasso.penalties.base import UNIFORM
 from jointglasso.problem import make_problem
-from jointglasso.selection.criteria import CRITERIA, GraphSize, charge
+from jointglasso.selection.criteria import CRITERIA, GraphSize, model_complexity
 
 K = 3
 
@@ -49,9 +49,12 @@ def rows_of(penalty, seed=0, m=40):
 
 def test_every_penalty_gives_compiled_code_the_same_functions(penalty):
     module = pair.module_of(penalty.pair)
-    asked = {name.removeprefix("pair_") for name in vars(pair) if name.startswith("pair_")} - {"homogeneous", "apart"}
-    assert {"value", "update", "slope"} < asked
-    for function in (*asked, "room"):
+    asked = {name.removeprefix("pair_") for name in vars(pair) if name.startswith("pair_")} - {
+        "homogeneous",
+        "separable",
+    }
+    assert {"value", "update", "gradient"} < asked
+    for function in (*asked, "workspace_size"):
         assert callable(getattr(module, function)), function
     assert isinstance(module.HOMOGENEOUS, bool)
 
@@ -88,8 +91,8 @@ def test_subgradients_support_the_penalty_from_below(penalty):
 def test_the_gauge_ends_at_the_dual_ball(penalty):
     u, entries = rows_of(penalty, seed=5)
     gauge = np.repeat(penalty.gauge(u, entries), K)
-    assert penalty.inside(u / gauge * (1.0 - 1e-9), entries).all()
-    assert not penalty.inside(u / gauge * (1.0 + 1e-6), entries).any()
+    assert penalty.is_dual_feasible(u / gauge * (1.0 - 1e-9), entries).all()
+    assert not penalty.is_dual_feasible(u / gauge * (1.0 + 1e-6), entries).any()
 
 
 def test_every_penalty_solves_alike_with_and_without_screening(penalty):
@@ -128,7 +131,7 @@ def test_every_penalty_is_offered_and_told_of(penalty):
 def test_every_criterion_has_a_function_a_charge_and_an_option(criterion):
     public = getattr(selection, criterion)
     assert inspect.getdoc(public)
-    few, many = (charge(criterion, GraphSize(np.repeat(50.0, n), n), K, 30) for n in (5, 9))
+    few, many = (model_complexity(criterion, GraphSize(np.repeat(50.0, n), n), K, 30) for n in (5, 9))
     assert np.isfinite(many) and 0 < few < many
     assert criterion in OFFERED.choices
     for explained in (jgl.select, jgl.JointGraphicalLassoCV, jgl.TimeVaryingGraphicalLasso):

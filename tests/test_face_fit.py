@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jointglasso import DenseCovariance, refit, solve
-from jointglasso.selection.criteria import GraphSize, charge
-from jointglasso.solution import Sameness
+from jointglasso.selection.criteria import GraphSize, model_complexity
+from jointglasso.solution import EdgeClusters
 
 COMPLETE = np.array([[0, 1], [0, 2], [1, 2]])
 SIZES = [40, 60, 100]
@@ -29,19 +29,19 @@ def problem(seed=0, p=6, n_edges=7, sizes=SIZES):
 def solution_of(source, Theta, neighbours=COMPLETE):
     found = solve(source, 1.0, 0.0, tol=1e-2)
     sparse = [type(found.precision[0])(matrix) for matrix in Theta]
-    return replace(found, precision=sparse, sameness=Sameness.of(sparse, neighbours))
+    return replace(found, precision=sparse, edge_clusters=EdgeClusters.of(sparse, neighbours))
 
 
 def clarabel(source, solution):
     """The same likelihood with the same zeros and equalities, by cvxpy."""
     import cvxpy as cp
 
-    p, same = source.n_variables, solution.sameness
+    p, same = source.n_variables, solution.edge_clusters
     X = [cp.Variable((p, p), symmetric=True) for _ in range(3)]
     cost = sum(n * (cp.trace(source.block(k, np.arange(p)) @ X[k]) - cp.log_det(X[k])) for k, n in enumerate(SIZES))
     support = [Theta.toarray() != 0 for Theta in solution.precision]
     where = [X[k][i, j] == 0 for k in range(3) for i in range(p) for j in range(i) if not support[k][i, j]]
-    for (i, j), ties in zip(zip(same.rows, same.columns, strict=True), same.same, strict=True):
+    for (i, j), ties in zip(zip(same.rows, same.columns, strict=True), same.equal, strict=True):
         where += [X[k][i, j] == X[l_][i, j] for (k, l_), alike in zip(same.neighbours, ties, strict=True) if alike]
     cp.Problem(cp.Minimize(cost / 100), where).solve(solver=cp.CLARABEL)
     return [x.value for x in X]
@@ -60,15 +60,15 @@ def test_against_clarabel(seed):
 def test_equal_values_stay_equal_and_zeros_zero():
     source, Theta = problem(5)
     solution = solution_of(source, Theta)
-    after = Sameness.of(refit(source, solution).precision, COMPLETE)
-    assert after.same.tolist() == solution.sameness.same.tolist()
-    assert list(after.rows) == list(solution.sameness.rows)
+    after = EdgeClusters.of(refit(source, solution).precision, COMPLETE)
+    assert after.equal.tolist() == solution.edge_clusters.equal.tolist()
+    assert list(after.rows) == list(solution.edge_clusters.rows)
 
 
 def test_without_equal_values_it_is_the_fit_of_each_class():
     source, Theta = problem(3)
     alone = solution_of(source, Theta, np.empty((0, 2), dtype=np.int64))
-    expected = refit(source, replace(alone, sameness=None)).precision
+    expected = refit(source, replace(alone, edge_clusters=None)).precision
     for mine, theirs in zip(refit(source, alone).precision, expected, strict=True):
         assert mine.toarray() == pytest.approx(theirs.toarray(), abs=1e-10)
 
@@ -78,7 +78,7 @@ def test_variances_may_differ_between_classes():
     source, Theta = problem(1)
     scaled = DenseCovariance([source.block(k, np.arange(6)) * (10.0**k) for k in range(3)], sample_sizes=SIZES)
     found = refit(scaled, solution_of(scaled, Theta))
-    assert Sameness.of(found.precision, COMPLETE).same.tolist() == Sameness.of(Theta, COMPLETE).same.tolist()
+    assert EdgeClusters.of(found.precision, COMPLETE).equal.tolist() == EdgeClusters.of(Theta, COMPLETE).equal.tolist()
 
 
 def test_no_maximum_is_told_and_a_ridge_helps():
@@ -93,7 +93,7 @@ def test_no_maximum_is_told_and_a_ridge_helps():
 
 
 def price(criterion, solution, n, p):
-    return charge(criterion, GraphSize.of(solution.precision, n, solution.sameness), len(n), p)
+    return model_complexity(criterion, GraphSize.of(solution.precision, n, solution.edge_clusters), len(n), p)
 
 
 def test_a_shared_value_is_paid_for_once():
@@ -104,6 +104,6 @@ def test_a_shared_value_is_paid_for_once():
     assert price("aic", complete, n, 3) == 2 * 3
     assert price("aic", chain, n, 3) == 2 * 4  # times 0 and 2 are no neighbours
     assert price("bic", complete, n, 3) == pytest.approx(np.log(100) + np.log(100) + np.log(140))
-    assert price("bic", replace(complete, sameness=None), n, 3) == pytest.approx(
+    assert price("bic", replace(complete, edge_clusters=None), n, 3) == pytest.approx(
         2 * np.log(40) + np.log(60) + 2 * np.log(100)
     )

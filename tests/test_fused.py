@@ -10,7 +10,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.blocks import build_system
-from jointglasso.certificate import bound_groups, certain_edges
+from jointglasso.duality import bound_groups, certified_edges
 from jointglasso.penalties import make_penalty
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
@@ -275,7 +275,7 @@ def test_a_rescued_gap_of_the_laplacian_is_a_bound():
         given = system, far.ravel(), problem.penalty, problem.diagonal_penalty
         if np.isinf(bound_groups(*given).gap[0]):
             rescued += 1
-            bounds = bound_groups(*given, rescue=True)
+            bounds = bound_groups(*given, scale_to_feasible=True)
             assert bounds.gap[0] >= bounds.objective[0] - exact.objective
     assert rescued > 10
 
@@ -289,5 +289,5 @@ def test_a_gap_that_says_nothing_proves_nothing(penalty, gap):
     system = build_system(problem.source, blocks, problem.weights)
     theta = np.tile(np.eye(4).ravel(), 3)
     dual = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty).dual
-    edges = certain_edges(system, theta, dual, np.array([gap]), problem.penalty)
+    edges = certified_edges(system, theta, dual, np.array([gap]), problem.penalty)
     assert not edges.absent.any() and not edges.present.any()

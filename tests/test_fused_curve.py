@@ -52,7 +52,7 @@ def test_reaches_without_a_bound_prove_nothing_and_say_nothing():
     penalty = make_penalty("laplacian", 0.5, 0.3, None, ["a", "b", "c", "d"])
     zero, entries = penalty.as_entries(np.zeros((2, 4)))
     reach = np.array([[np.inf, 0.0, 0.0, 0.0], [0.1, 0.1, 0.1, 0.1]]).ravel()
-    found = penalty.certain_zeros(zero, zero, zero, reach, entries).reshape(2, 4)
+    found = penalty.certified_zeros(zero, zero, zero, reach, entries).reshape(2, 4)
     # No bound on the first class is none on its neighbour; the others are as far from it as ever.
     assert found.tolist() == [[True, False, True, True], [True, True, True, True]]
 
@@ -62,4 +62,4 @@ def test_ties_in_other_units_join_and_do_not_warn():
 
     penalty = make_penalty("laplacian", 3e20, 8e20, None, ["a", "b", "c"])
     rows = np.array([[1e21, -4e20, 5e20], [3e21, 2e21, 1e20]])
-    assert (np.abs(penalty.pattern(rows)) <= 1).all() and penalty.pattern(rows).any()
+    assert (np.abs(penalty.signs(rows)) <= 1).all() and penalty.signs(rows).any()

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from fused_oracles import PairPenaltyReference, smallest_joined
 from jointglasso.kernels import fused_pair, laplacian_pair
-from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, Held, Work
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, PairClasses, PenaltyWorkspace
 from jointglasso.penalties import UNIFORM
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
@@ -47,7 +47,7 @@ def doors(module):
     def door(function):
         return numba.njit(error_model="numpy")(lambda *arguments: function(*arguments))
 
-    names = ("update", "value", "inside", "gauge", "subgradient", "slope", "clusters")
+    names = ("update", "value", "is_dual_feasible", "gauge", "subgradient", "gradient", "clusters")
     return {name: door(getattr(module, name)) for name in names}
 
 
@@ -57,21 +57,21 @@ DOORS = {module: doors(module) for module in (fused_pair, laplacian_pair)}
 class Pair:
     """One pair of some classes: the compiled functions with their work arrays."""
 
-    def __init__(self, penalty, held=None, v=1.0):
+    def __init__(self, penalty, classes=None, v=1.0):
         self.penalty = penalty
         self.module = laplacian_pair if isinstance(penalty, LaplacianPenalty) else fused_pair
         self.call = DOORS[self.module]
-        self.held = np.arange(penalty.n_classes) if held is None else np.asarray(held)
-        self.n, self.v = len(self.held), v
-        self.pair = Held(self.held, self.n, v)
-        size = self.module.room(penalty.n_classes)
+        self.classes = np.arange(penalty.n_classes) if classes is None else np.asarray(classes)
+        self.n, self.v = len(self.classes), v
+        self.pair = PairClasses(self.classes, self.n, v)
+        size = self.module.workspace_size(penalty.n_classes)
         # Work arrays hold anything when a kernel gets them.
-        self.work = Work(np.full(size, np.nan), np.full(size, -7, dtype=np.int64))
+        self.work = PenaltyWorkspace(np.full(size, np.nan), np.full(size, -7, dtype=np.int64))
 
     @property
     def reference(self):
         pair = self.penalty.pair
-        return PairPenaltyReference(pair.l1, pair.ties, self.held, self.v, self.module is laplacian_pair)
+        return PairPenaltyReference(pair.l1, pair.class_graph, self.classes, self.v, self.module is laplacian_pair)
 
     def update(self, a, b, guess=None):
         out = np.zeros(self.n) if guess is None else guess.copy()
@@ -82,8 +82,8 @@ class Pair:
     def value(self, t):
         return self.call["value"](self.penalty.pair, t, self.pair)
 
-    def inside(self, u):
-        return self.call["inside"](self.penalty.pair, np.asarray(u, float), self.pair, self.work)
+    def is_dual_feasible(self, u):
+        return self.call["is_dual_feasible"](self.penalty.pair, np.asarray(u, float), self.pair, self.work)
 
     def gauge(self, u):
         return self.call["gauge"](self.penalty.pair, np.asarray(u, float), self.pair, self.work)
@@ -93,9 +93,9 @@ class Pair:
         self.call["subgradient"](self.penalty.pair, theta, wanted, a, self.pair, out, self.work)
         return out
 
-    def slope(self, theta):
+    def gradient(self, theta):
         out = np.empty(self.n)
-        self.call["slope"](self.penalty.pair, theta, self.pair, out)
+        self.call["gradient"](self.penalty.pair, theta, self.pair, out)
         return out
 
     def clusters(self, theta):
@@ -113,8 +113,8 @@ def pairs(draw, kinds=KINDS, family=(FusedPenalty, LaplacianPenalty), whole=Fals
     lambda1, lambda2 = draw(st.sampled_from([0.0, 0.1, 0.2])), draw(st.sampled_from([0.0, 0.05, 0.1, 0.3]))
     penalty = draw(st.sampled_from(family))(lambda1, lambda2, graph)
     n = n_classes if whole else draw(st.integers(1, n_classes))
-    held = np.sort(rng.choice(n_classes, n, replace=False))
-    return Pair(penalty, held, draw(st.sampled_from([1.0, 0.5, 2.0]))), rng, draw(st.booleans())
+    classes = np.sort(rng.choice(n_classes, n, replace=False))
+    return Pair(penalty, classes, draw(st.sampled_from([1.0, 0.5, 2.0]))), rng, draw(st.booleans())
 
 
 def numbers(rng, n, is_round):
@@ -156,10 +156,10 @@ def test_gauge_and_membership_are_those_of_all_sets(case):
     expected = pair.reference.gauge(u)
     assert pair.gauge(u) == pytest.approx(expected, rel=1e-11)
     if abs(expected - 1.0) > 1e-11:
-        assert pair.inside(u) == (expected < 1.0)
+        assert pair.is_dual_feasible(u) == (expected < 1.0)
     if 0.0 < expected < np.inf:
-        assert pair.inside(u / expected * (1.0 - 1e-11))
-        assert not pair.inside(u / expected * (1.0 + 1e-11))
+        assert pair.is_dual_feasible(u / expected * (1.0 - 1e-11))
+        assert not pair.is_dual_feasible(u / expected * (1.0 + 1e-11))
 
 
 @settings(max_examples=300, deadline=None)
@@ -190,7 +190,7 @@ def test_the_slope_is_the_derivative_on_the_face(case):
         members = cluster == number
         assert len(set(theta[members])) == 1
         values = [pair.value(theta + step * members) for step in (1e-6, -1e-6)]
-        assert pair.slope(theta)[members].sum() == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-6)
+        assert pair.gradient(theta)[members].sum() == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-6)
 
 
 @settings(max_examples=150, deadline=None)
@@ -201,22 +201,22 @@ def test_pattern_and_closure_are_those_of_all_sets(case):
     wS = rng.normal(size=pair.n) * 0.5
     # The signs of the isolated pair do not depend on the metric.
     for a in (np.ones(pair.n), rng.uniform(0.05, 5.0, pair.n)):
-        assert penalty.pattern(wS[None, :], factor)[0].tolist() == np.sign(pair.update(a, -wS)).tolist()
+        assert penalty.signs(wS[None, :], factor)[0].tolist() == np.sign(pair.update(a, -wS)).tolist()
     joined = rng.random(pair.n) < 0.3
     found = penalty.closure(wS[None, :], joined[None, :], factor)[0]
     v = pair.v
-    assert found.tolist() == smallest_joined(v * penalty.pair.l1, v * penalty.pair.ties, wS, joined).tolist()
+    assert found.tolist() == smallest_joined(v * penalty.pair.l1, v * penalty.pair.class_graph, wS, joined).tolist()
     # The a-priori rule is never finer than the start of dynamic screening, and certain joins are in both.
-    assert (found >= (penalty.pattern(wS[None, :], factor)[0] != 0)).all()
-    certain = np.abs(wS) > v * (penalty.pair.l1 + penalty.pair.ties.sum(axis=1)) * (1.0 + 1e-12)
+    assert (found >= (penalty.signs(wS[None, :], factor)[0] != 0)).all()
+    certain = np.abs(wS) > v * (penalty.pair.l1 + penalty.pair.class_graph.sum(axis=1)) * (1.0 + 1e-12)
     assert (found >= certain).all()
 
 
-def proofs(penalty, u, reach, factor=UNIFORM, held=None):
+def proofs(penalty, u, reach, factor=UNIFORM, classes=None):
     """Zeros and equalities of one pair."""
-    cls = np.arange(len(u)) if held is None else held
+    cls = np.arange(len(u)) if classes is None else classes
     entries = Entries(np.array([0, len(u)]), cls, factor, penalty.n_classes)
-    zero, equal = penalty.proves(np.zeros(len(u)), u, reach, np.zeros(len(u)), entries)
+    zero, equal = penalty.certified_zeros_and_equal(np.zeros(len(u)), u, reach, np.zeros(len(u)), entries)
     return zero, equal[0]
 
 
@@ -228,7 +228,7 @@ def test_on_a_boundary_screening_joins_and_proves_nothing(case):
     u = rng.integers(-10, 11, pair.n) / 10.0
     wS = u / pair.gauge(u) if 0.0 < pair.gauge(u) < np.inf else u
     if wS.any() and pair.penalty.lambda1 > 0:
-        assert pair.penalty.pattern(wS[None, :], factor)[0].any()
+        assert pair.penalty.signs(wS[None, :], factor)[0].any()
         zero, _ = proofs(pair.penalty, wS, np.zeros(pair.n), factor)
         assert not zero.all()
 
@@ -238,12 +238,12 @@ def test_on_a_boundary_screening_joins_and_proves_nothing(case):
 def test_proofs_are_those_of_all_sets_that_may_be_tight(case):
     pair, rng, _ = case
     u, reach = rng.normal(size=pair.n) * 0.3, rng.uniform(0.0, 0.05, pair.n)
-    zero, equal = proofs(pair.penalty, u, reach, np.array([pair.v]), pair.held)
+    zero, equal = proofs(pair.penalty, u, reach, np.array([pair.v]), pair.classes)
     sets = pair.reference.tight(u, reach)
     assert zero.tolist() == [not any(Q[k] for Q in sets) for k in range(pair.n)]
     # Classes that are cut are in no set.
     sets = [pair.reference.full(Q) > 0 for Q in sets]
-    assert equal.tolist() == [not any(Q[one] != Q[two] for Q in sets) for one, two in pair.penalty.tied_classes]
+    assert equal.tolist() == [not any(Q[one] != Q[two] for Q in sets) for one, two in pair.penalty.fused_class_pairs]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -254,14 +254,14 @@ def test_the_enumerated_ball_is_that_of_a_linear_program(kind):
         n_classes = int(rng.integers(2, 6))
         pair = Pair(FusedPenalty(0.2, 0.1, class_graph(kind, n_classes, rng)))
         u = rng.normal(size=n_classes) * 0.3
-        one, two = np.nonzero(np.triu(pair.penalty.pair.ties))
+        one, two = np.nonzero(np.triu(pair.penalty.pair.class_graph))
         flows = np.zeros((n_classes, len(one)))
         flows[one, np.arange(len(one))], flows[two, np.arange(len(one))] = 1.0, -1.0
-        limits = [(-0.2, 0.2)] * n_classes + [(-t, t) for t in pair.penalty.pair.ties[one, two]]
+        limits = [(-0.2, 0.2)] * n_classes + [(-t, t) for t in pair.penalty.pair.class_graph[one, two]]
         found = linprog(
             np.zeros(n_classes + len(one)), A_eq=np.hstack([np.eye(n_classes), flows]), b_eq=u, bounds=limits
         )
-        assert pair.inside(u) == found.success
+        assert pair.is_dual_feasible(u) == found.success
 
 
 @pytest.mark.parametrize("family", [FusedPenalty, LaplacianPenalty])
@@ -271,19 +271,19 @@ def test_update_against_clarabel(family):
     rng = np.random.default_rng(5)
     for kind in KINDS[:5]:
         penalty = family(0.15, 0.2, class_graph(kind, 5, rng))
-        held = np.array([0, 1, 3, 4])
-        pair = Pair(penalty, held, 1.5)
+        classes = np.array([0, 1, 3, 4])
+        pair = Pair(penalty, classes, 1.5)
         a, b = rng.uniform(0.2, 3.0, 4), rng.normal(size=4)
         x = cp.Variable(5)
         differences = [
-            penalty.pair.ties[i, j] * (cp.abs(x[i] - x[j]) if family is FusedPenalty else cp.square(x[i] - x[j]))
+            penalty.pair.class_graph[i, j] * (cp.abs(x[i] - x[j]) if family is FusedPenalty else cp.square(x[i] - x[j]))
             for i in range(5)
             for j in range(i)
         ]
         phi = 0.15 * cp.norm1(x) + sum(differences)
-        cost = cp.sum(cp.multiply(a, cp.square(x[held])) / 2 - cp.multiply(b, x[held])) + 1.5 * phi
+        cost = cp.sum(cp.multiply(a, cp.square(x[classes])) / 2 - cp.multiply(b, x[classes])) + 1.5 * phi
         cp.Problem(cp.Minimize(cost), [x[2] == 0]).solve(solver=cp.CLARABEL)
-        assert pair.update(a, b) == pytest.approx(x.value[held], abs=1e-6)
+        assert pair.update(a, b) == pytest.approx(x.value[classes], abs=1e-6)
 
 
 def test_the_shape_of_the_graph_is_recognised():
@@ -305,13 +305,13 @@ def test_shortcuts_agree_with_the_flow(kind):
     for _ in range(100):
         n_classes = int(rng.integers(3, 13))
         penalty = FusedPenalty(0.1, 0.2, class_graph(kind, n_classes, rng))
-        held = np.sort(rng.choice(n_classes, n_classes - 1, replace=False))
-        pair = Pair(penalty, held)
+        classes = np.sort(rng.choice(n_classes, n_classes - 1, replace=False))
+        pair = Pair(penalty, classes)
         a, b = rng.uniform(0.1, 3.0, pair.n), rng.normal(size=pair.n)
         fast = pair.update(a, b)
         general = FusedPenalty(0.1, 0.2, penalty.graph)
         vars(general)["pair"] = penalty.pair._replace(shape=GENERAL)
-        assert Pair(general, held).update(a, b) == pytest.approx(fast, abs=1e-13)
+        assert Pair(general, classes).update(a, b) == pytest.approx(fast, abs=1e-13)
 
 
 @pytest.mark.parametrize("kind", ["complete", "chain", "tree", "general"])
@@ -326,8 +326,8 @@ def test_a_hundred_classes(kind):
     x = pair.update(a, b)
     assert 1 < pair.clusters(x)[0] < 60
     assert pair.subgradient(x, b - a * x, a) == pytest.approx(b - a * x, abs=1e-12)
-    assert pair.inside(b / pair.gauge(b) * (1 - 1e-9))
-    assert not pair.inside(b / pair.gauge(b) * (1 + 1e-9))
+    assert pair.is_dual_feasible(b / pair.gauge(b) * (1 - 1e-9))
+    assert not pair.is_dual_feasible(b / pair.gauge(b) * (1 + 1e-9))
     zero, _ = proofs(penalty, b * 0.01, np.full(n_classes, 1e-3))
     assert zero.all()
 
@@ -380,7 +380,7 @@ def test_soft_thresholding_of_the_fused_signal_is_not_the_answer():
     a, c = np.array([1.0, 4.0]), np.array([2.0, 1.2])
     pair = Pair(FusedPenalty(0.5, 0.6, class_graph("complete", 2)))
     assert pair.update(a, a * c) == pytest.approx([1.16, 1.16], abs=1e-14)
-    cut = Pair(FusedPenalty(0.2, 0.3, class_graph("chain", 3)), held=[0, 1])
+    cut = Pair(FusedPenalty(0.2, 0.3, class_graph("chain", 3)), classes=[0, 1])
     assert cut.update([1, 1], [1, 0.8]) == pytest.approx([0.55, 0.55], abs=1e-14)
 
 
@@ -400,27 +400,27 @@ def test_supports_are_not_nested_along_the_penalty():
 def test_a_cut_class_separates_its_neighbours_on_a_chain():
     penalty = FusedPenalty(0.2, 0.05, class_graph("chain", 3))
     wS = np.array([[0.6, -0.05, 0.6]])
-    assert penalty.pattern(wS).tolist() == [[-1, 0, -1]]
-    assert Pair(penalty, held=[0, 2]).update([1, 1], [0.6, 0.6]) == pytest.approx([0.35, 0.35])
+    assert penalty.signs(wS).tolist() == [[-1, 0, -1]]
+    assert Pair(penalty, classes=[0, 2]).update([1, 1], [0.6, 0.6]) == pytest.approx([0.35, 0.35])
 
 
 def test_membership_is_joint():
     pair = Pair(FusedPenalty(0.3, 0.1, class_graph("complete", 2)))
-    assert pair.inside([0.38, 0.0])
-    assert not pair.inside([0.38, 0.25])
-    assert Pair(pair.penalty, held=[0]).inside([0.4])
+    assert pair.is_dual_feasible([0.38, 0.0])
+    assert not pair.is_dual_feasible([0.38, 0.25])
+    assert Pair(pair.penalty, classes=[0]).is_dual_feasible([0.4])
 
 
 def test_the_hybrid_rule_for_sets_is_sharper_than_class_by_class():
     penalty = FusedPenalty(0.3, 0.1, class_graph("complete", 4))
     wS, none = np.array([[2.0, 0.33, 0.0, 0.0]]), np.zeros((1, 4), dtype=bool)
     assert penalty.closure(wS, none).tolist() == [[True, False, False, False]]
-    assert penalty.pattern(wS).tolist() == [[-1, 0, 0, 0]]
+    assert penalty.signs(wS).tolist() == [[-1, 0, 0, 0]]
 
 
 def test_a_class_without_covariance_is_pulled_off_zero():
     penalty = FusedPenalty(0.1, 0.3, class_graph("complete", 2))
-    assert penalty.pattern(np.array([[0.9, 0.0]])).tolist() == [[-1, -1]]
+    assert penalty.signs(np.array([[0.9, 0.0]])).tolist() == [[-1, -1]]
 
 
 def test_clusters_on_a_chain_are_neighbours():
@@ -434,7 +434,7 @@ def test_clusters_on_a_chain_are_neighbours():
 def test_absent_is_not_cut():
     """A class without the pair takes its ties away; a class that is cut pulls towards zero."""
     graph = class_graph("chain", 3)
-    cut = Pair(FusedPenalty(0.2, 0.3, graph), held=[0, 1]).update([1, 1], [1, 0.8])
+    cut = Pair(FusedPenalty(0.2, 0.3, graph), classes=[0, 1]).update([1, 1], [1, 0.8])
     absent = Pair(FusedPenalty(0.2, 0.3, graph[:2, :2])).update([1, 1], [1, 0.8])
     assert cut == pytest.approx([0.55, 0.55])
     assert absent == pytest.approx([0.7, 0.7])
@@ -446,7 +446,7 @@ def test_a_pair_without_a_penalty_is_never_proved_zero_by_no_bound():
     entries = Entries(np.array([0, 2]), np.array([0, 1]), np.zeros(1), 2)
     reach = np.full(2, np.inf)
     with np.errstate(all="raise"):
-        assert not penalty.certain_zeros(np.zeros(2), np.zeros(2), reach, reach, entries).any()
+        assert not penalty.certified_zeros(np.zeros(2), np.zeros(2), reach, reach, entries).any()
 
 
 @pytest.mark.parametrize("kind", ["complete", "chain", "general", "laplacian"])
@@ -462,12 +462,12 @@ def test_functions_that_count_no_references_leave_them_as_they_are(kind):
     given_arrays = [rows, theta, flat, joined, *entries[:3], *work, *penalty.pair[:2], *penalty.pair[3:]]
     before = [sys.getrefcount(array) for array in given_arrays]
     for _ in range(3):
-        penalty.pattern(rows)
+        penalty.signs(rows)
         penalty.closure(rows, joined)
-        penalty.proves(theta.ravel(), flat, 0.1 + 0.0 * flat, 0.1 + 0.0 * flat, entries)
+        penalty.certified_zeros_and_equal(theta.ravel(), flat, 0.1 + 0.0 * flat, 0.1 + 0.0 * flat, entries)
         penalty.update(np.ones(len(flat)), flat, entries)
         penalty.nearest_subgradient(theta.ravel(), flat, entries)
         penalty.gauge(flat, entries)
-        penalty.inside(flat, entries)
+        penalty.is_dual_feasible(flat, entries)
         penalty.value(theta.ravel(), entries)
     assert [sys.getrefcount(array) for array in given_arrays] == before

@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso.networks import groups, layout
-from jointglasso.networks.groups import node_groups
+from jointglasso.networks import communities, layout
+from jointglasso.networks.communities import node_groups
 from jointglasso.report.payload import READABLE, make_payload
 from reports import big_solution, made_solution, ring
 
@@ -33,7 +33,7 @@ def networks_of(*precision):
 
 @pytest.mark.parametrize("package", ["igraph", "networkx"])
 def test_communities_are_the_cliques_the_biggest_first(package, monkeypatch):
-    monkeypatch.setattr(groups, "find_spec", lambda name: name == package or None)
+    monkeypatch.setattr(communities, "find_spec", lambda name: name == package or None)
     found = networks_of(cliques([4, 7, 5]), cliques([4, 7, 5], between=0.01)).communities()
     assert found.tolist() == [3] * 4 + [1] * 7 + [2] * 5 + [0]
     assert found.index[0] == "v0"

@@ -41,7 +41,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def residuals(data):
-    found = find_support(data.source, data.sizes, strength=1.0, weights=None, options={})
+    found = find_support(data.source, data.sizes, penalty_multiplier=1.0, weights=None, options={})
     assert found.notes == ()
     return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, found.precision, strict=True)]
 
@@ -171,8 +171,8 @@ def test_tests_across_classes_agree_with_plain_sums():
         mean = np.average(z[row], weights=weights)
         np.testing.assert_allclose(Q[row], sum(weights * (z[row] - mean) ** 2))
         np.testing.assert_allclose(p[row], stats.chi2.sf(Q[row], 2))
-    total, _ = across.any_class(z, error, KNOWN)
-    effect, p = across.common(z, error, KNOWN)
+    total, _ = across.omnibus(z, error, KNOWN)
+    effect, p = across.pooled_effect(z, error, KNOWN)
     np.testing.assert_allclose(total, Q + effect**2)  # Pythagoras
     np.testing.assert_allclose(p, 2 * stats.norm.sf(np.abs(effect)))
 
@@ -190,7 +190,7 @@ def test_estimated_errors_are_paid_for_as_welch_does():
     four = stats.f_oneway(*groups, equal_var=False).pvalue
     assert across.heterogeneity(z, error, degrees)[1][0] == pytest.approx(four)
     alone = stats.ttest_1samp(groups[0], 0.0).pvalue
-    for test in (across.common, across.any_class):
+    for test in (across.pooled_effect, across.omnibus):
         assert test(z[:, :1], error[:, :1], degrees[:1])[1][0] == pytest.approx(alone)
 
 
@@ -221,10 +221,10 @@ def found(table):
 def test_tables_have_the_stated_columns_and_every_pair(found):
     assert list(found.edges()) == NAMES
     assert list(found.differences()) == ["class1", "class2", "variable1", "variable2", "difference", *NAMES[4:]]
-    assert list(found.heterogeneity()) == list(found.common()) == [*NAMES[1:3], "statistic", *NAMES[6:]]
+    assert list(found.heterogeneity()) == list(found.pooled_effect()) == [*NAMES[1:3], "statistic", *NAMES[6:]]
     assert len(found.edges()) == 2 * 66
-    assert len(found.differences()) == len(found.common()) == 66
-    for frame in (found.edges(), found.differences(), found.common()):
+    assert len(found.differences()) == len(found.pooled_effect()) == 66
+    for frame in (found.edges(), found.differences(), found.pooled_effect()):
         assert frame.p_value.is_monotonic_increasing
     assert (found.edges().q_value <= 0.1).sum() == len(found.edges(fdr=0.1))
 
@@ -288,7 +288,7 @@ def test_order_of_classes_and_scale_of_variables_do_not_matter(table, found):
 def test_few_pairs_are_the_small_p_values_of_all(table, found):
     few = jgl.infer(*table, keep=0.02)
     assert len(few.estimates.rows) < 66
-    for name in ("edges", "differences", "heterogeneity", "common", "any_class"):
+    for name in ("edges", "differences", "heterogeneity", "pooled_effect", "omnibus"):
         whole, part = getattr(found, name)(), getattr(few, name)()
         keys = [column for column in whole if column in ("class", "class1", "class2", "variable1", "variable2")]
         merged = whole[whole.p_value <= 0.02].merge(part, on=keys, how="left")
@@ -304,7 +304,7 @@ def test_components_of_the_support_are_kept_affordable_and_it_is_said():
     with mock.patch.object(support, "LARGEST", 10):
         found = jgl.infer(samples)
         assert any("times as strong" in note for note in found.notes)
-        assert jgl.infer(samples, strength=1.0).notes == ()
+        assert jgl.infer(samples, penalty_multiplier=1.0).notes == ()
     for Theta in found.solution.precision:
         sizes = np.bincount(sparse.csgraph.connected_components(Theta)[1])
         assert 1 < sizes.max() <= 10
@@ -445,7 +445,7 @@ def test_incomplete_samples_go_with_their_subjects_and_covariates(table):
 def test_a_support_that_is_too_dense_for_the_samples_gets_a_ridge_and_a_word():
     rng = np.random.default_rng(0)
     samples = {"a": rng.normal(size=(15, 30)), "b": rng.normal(size=(60, 30))}
-    found = jgl.infer(samples, strength=0.05)
+    found = jgl.infer(samples, penalty_multiplier=0.05)
     assert any("ridge" in note and "'a'" in note for note in found.notes)
     assert np.isfinite(found.estimates.z).all()
     assert "ridge" in str(found)
@@ -467,7 +467,7 @@ def test_a_support_that_is_too_dense_for_the_samples_gets_a_ridge_and_a_word():
         ({"covariates": {"case": np.zeros(150)}}, "the classes are"),
         ({"groups": np.arange(250), "se": "gaussian"}, "independent samples only"),
         ({"keep": 2.0}, "no p-value"),
-        ({"strength": 0.0}, "strength=0 must be"),
+        ({"penalty_multiplier": 0.0}, "penalty_multiplier=0 must be"),
     ],
 )
 def test_bad_options_are_told_in_one_sentence(table, options, words):

@@ -15,7 +15,7 @@ import pytest
 
 import jointglasso
 from jointglasso import warm
-from jointglasso.kernels import cache, column_batches, entries, group_state, small_columns, support
+from jointglasso.kernels import column_batches, entries, group_state, jit, small_columns, support_newton
 
 #: Compiles one small kernel, and says where numba keeps it.
 ONE_KERNEL = (
@@ -90,7 +90,7 @@ def test_the_usual_folder_is_used_without_a_word(locked, tmp_path):
 @pytest.mark.parametrize("trap", ["open", "link"])
 def test_a_folder_that_others_could_fill_is_not_used(trap, tmp_path, monkeypatch):
     """Compiled code is executed when it is read."""
-    monkeypatch.setattr(cache.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(jit.tempfile, "tempdir", str(tmp_path))
     folder = tmp_path / f"jointglasso-kernels-{os.getuid()}"
     if trap == "open":
         folder.mkdir()
@@ -98,7 +98,7 @@ def test_a_folder_that_others_could_fill_is_not_used(trap, tmp_path, monkeypatch
     else:
         (tmp_path / "theirs").mkdir(mode=0o700)
         folder.symlink_to(tmp_path / "theirs")
-    assert cache.private_folder() is None
+    assert jit.private_folder() is None
 
 
 def test_what_another_version_kept_is_no_obstacle(tmp_path):
@@ -120,9 +120,9 @@ def test_errors_that_are_not_about_the_cache_are_passed_on():
         raise RuntimeError("something else")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache.numba, "njit", boom)
+        patch.setattr(jit.numba, "njit", boom)
         with pytest.raises(RuntimeError, match="something else"):
-            cache.njit(len)
+            jit.njit(len)
 
 
 def test_processes_that_need_a_kernel_at_once_compile_it_once(tmp_path):
@@ -142,7 +142,7 @@ def test_what_is_compiled_ahead_is_what_problems_need():
         problem()
     kernels = (
         column_batches.sweep_columns, small_columns.ascend_small_groups, entries.update, entries.nearest_subgradient,
-        support.sweep_support, support.sandwiched,
+        support_newton.sweep_support, support_newton.sandwiched,
     )  # fmt: skip
     needed = [set(kernel.overloads) for kernel in kernels]
     warm._compile_last()
@@ -180,15 +180,15 @@ def test_code_of_other_sources_never_passes_for_new(tmp_path):
 
 def test_a_helper_called_from_python_is_an_error():
     with pytest.raises(TypeError, match="not callable"):
-        group_state.copy_row(np.zeros(2), np.zeros(2))
+        group_state.copy(np.zeros(2), np.zeros(2))
 
 
 def test_constants_are_no_reason_to_compile_a_helper_again():
-    @cache.helper
+    @jit.njit_internal
     def twice(n):
         return 2 * n
 
-    @cache.numba.njit
+    @jit.numba.njit
     def both(n):
         return twice(n) + twice(3)
 
@@ -199,7 +199,7 @@ def test_arrays_change_hands_among_leaves_or_among_others():
     """A caller that counts references would give back one that a leaf did not count, and a leaf would keep one."""
     functions = [
         (path, node, {getattr(getattr(mark, "func", mark), "id", "") for mark in node.decorator_list})
-        for path in Path(cache.__file__).parent.glob("*.py")
+        for path in Path(jit.__file__).parent.glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef)
     ]
@@ -208,15 +208,16 @@ def test_arrays_change_hands_among_leaves_or_among_others():
         is_leaf: {
             node.name
             for _, node, marks in functions
-            if marks & ({"leaf"} if is_leaf else {"helper", "njit"}) and not names_in(node.returns) <= numbers
+            if marks & ({"njit_no_refcount"} if is_leaf else {"njit_internal", "njit"})
+            and not names_in(node.returns) <= numbers
         }
         for is_leaf in (False, True)
     }
     assert give[True] == {"graph_of"} and "block_of" in give[False]
     for path, node, marks in functions:
         # A leaf of the same file may have the name of another function elsewhere.
-        near = {other.name for place, other, same in functions if place == path and "leaf" in same & marks}
-        assert not names_in(node) & give["leaf" not in marks] - near, node.name
+        near = {other.name for place, other, same in functions if place == path and "njit_no_refcount" in same & marks}
+        assert not names_in(node) & give["njit_no_refcount" not in marks] - near, node.name
 
 
 def names_in(tree):

@@ -49,12 +49,12 @@ def test_the_compiled_fit_is_solve_and_refit(p, sizes):
 def test_what_does_not_settle_is_said_and_goes_the_usual_way():
     rng = np.random.default_rng(0)
     scores = [rng.normal(size=(9, 14)), rng.normal(size=(40, 14))]
-    estimator = Estimator(np.array([9.0, 40.0]), np.ones(2), strength=0.2)
+    estimator = Estimator(np.array([9.0, 40.0]), np.ones(2), penalty_multiplier=0.2)
     S = np.array([[np.corrcoef(Z.T) for Z in scores]])
     theta, settled = np.empty_like(S), np.ones(1, dtype=bool)
     fit_supports(S, np.ones(2), *penalty_of(14, estimator.sizes, 0.2), 1e-6, theta, settled)
     assert not settled[0]
-    z, error = estimator.of_some([scores], judged=True)[0]
+    z, error = estimator.estimate_batch([scores], judged=True)[0]
     assert np.isfinite(z).all()
     assert (error > 0).all()
 
@@ -64,7 +64,7 @@ def test_a_batch_gives_what_infer_gives(chains):
     found = jgl.infer(samples, association="pearson").estimates
     sizes = np.array([60.0, 90.0])
     estimator = Estimator(sizes, np.sqrt(sizes / sizes.mean()))
-    z, error = estimator.of_some([list(samples.values())] * 3, judged=True)[2]
+    z, error = estimator.estimate_batch([list(samples.values())] * 3, judged=True)[2]
     np.testing.assert_allclose(z, found.z, atol=1e-5)
     np.testing.assert_allclose(error, found.error, rtol=1e-5)
 

@@ -9,14 +9,14 @@ import pytest
 
 import jointglasso as jgl
 from bank import BANK
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers, balanced_bounds
 from jointglasso.blocks import build_system
-from jointglasso.engine.outcome import flat_from_precisions
+from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.kernels import faces, group_pair, group_state
-from jointglasso.kernels.cache import njit
-from jointglasso.kernels.pair_types import GroupPair, Held, Work
-from jointglasso.kernels.working_set import mark_active
+from jointglasso.kernels.jit import njit
+from jointglasso.kernels.newton_set import mark_active
+from jointglasso.kernels.pair_types import GroupPair, PairClasses, PenaltyWorkspace
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import make_problem
 from jointglasso.screening.rules import partition_by
@@ -85,7 +85,9 @@ def test_cholesky_of_an_indefinite_matrix_is_infinite():
 def test_update_of_a_pair_with_one_class_is_soft_thresholding():
     x = np.zeros(1)
     none = np.empty(0, dtype=np.int64)
-    update(GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), Held(none, 1, 1.0), x, Work(x, none))
+    update(
+        GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), PairClasses(none, 1, 1.0), x, PenaltyWorkspace(x, none)
+    )
     assert x[0] == pytest.approx((8.0 - 1.0 - 3.0) / 4.0)
 
 
@@ -96,9 +98,9 @@ def test_update_of_a_pair_with_one_class_is_soft_thresholding():
 def every_group_is_big(monkeypatch, request):
     """Send even the smallest groups through the methods made for big ones."""
 
-    monkeypatch.setattr(tuning, "BATCHED_BLOCK", request.param)
-    monkeypatch.setattr(tuning, "SWEPT_BLOCK", 1)
-    monkeypatch.setattr(tuning, "SWEPT_BLOCK", 1)
+    monkeypatch.setattr(config, "BATCHED_BLOCK", request.param)
+    monkeypatch.setattr(config, "SWEPT_BLOCK", 1)
+    monkeypatch.setattr(config, "SWEPT_BLOCK", 1)
 
 
 @pytest.mark.parametrize("screening", ["dynamic", "hybrid", "none"])
@@ -250,8 +252,8 @@ def test_sparse_groups_of_the_same_size_are_not():
 def test_newton_hands_over_what_costs_it_too_much(monkeypatch):
     from jointglasso.solvers import auto
 
-    monkeypatch.setattr(tuning, "DENSE_SHARE", 2.0)  # nothing counts as dense beforehand
-    monkeypatch.setattr(tuning, "ADMM_WORK", 1.0)
+    monkeypatch.setattr(config, "DENSE_FRACTION", 2.0)  # nothing counts as dense beforehand
+    monkeypatch.setattr(config, "ADMM_WORK", 1.0)
     monkeypatch.setattr(auto, "suits_columns", lambda task: False)
     source = one_factor(100, 2.0)
     solution = jgl.solve(source, 0.2, 0.05, tol=1e-8)
@@ -276,7 +278,7 @@ def test_many_small_groups_on_threads_give_the_same_as_on_one(monkeypatch):
     factor = draw.standard_normal((2, 50, 60)).repeat(10, axis=2)
     source = jgl.SampleCovariance(list(1.2 * factor + draw.standard_normal((2, 50, 600))), scale="correlation")
     serial = jgl.solve(source, 0.5, 0.1)
-    monkeypatch.setattr(tuning, "WORTH_THREADS_OF_GROUPS", 0.0)
+    monkeypatch.setattr(config, "MIN_COST_FOR_THREADS", 0.0)
     threaded = jgl.solve(source, 0.5, 0.1)
     assert serial.methods["columns, newton"] > 10
     for a, b in zip(serial.precision, threaded.precision, strict=True):

@@ -6,7 +6,7 @@ import pytest
 import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.datasets import make_joint_ggm
-from jointglasso.engine.outcome import flat_from_precisions
+from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
 from jointglasso.solvers.base import SolverTask

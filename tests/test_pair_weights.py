@@ -16,10 +16,10 @@ from scipy import sparse
 import jointglasso as jgl
 import pair_oracles as oracle
 from bank import from_entries, from_samples
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso.blocks import build_system
-from jointglasso.certificate import bound_groups, certain_edges
-from jointglasso.engine.outcome import flat_from_precisions
+from jointglasso.duality import bound_groups, certified_edges
+from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.penalties import GroupPenalty, as_pair_weights
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
@@ -96,7 +96,7 @@ def run(monkeypatch):
 
     def solve(problem: Problem, solver: str, **options) -> jgl.Solution:
         big = solver == "newton for big groups"
-        monkeypatch.setattr(tuning, "SWEPT_BLOCK", 1 if big else 256)
+        monkeypatch.setattr(config, "SWEPT_BLOCK", 1 if big else 256)
         return problem.solve(solver="newton" if big else solver, **options)
 
     return solve
@@ -273,9 +273,9 @@ def system_of(problem: Problem, labels=None):
     return model, build_system(model.source, partition.class_blocks, model.weights, model.pair_weights)
 
 
-@pytest.mark.parametrize("rescue", [False, True])
+@pytest.mark.parametrize("scale_to_feasible", [False, True])
 @pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
-def test_dual_points_are_feasible_and_free_where_forbidden(problem, rescue):
+def test_dual_points_are_feasible_and_free_where_forbidden(problem, scale_to_feasible):
     """The ball of every pair scaled by its weight; at the start, far from the optimum, and at the solution."""
     model, system = system_of(problem)
     rng = np.random.default_rng(0)
@@ -286,10 +286,10 @@ def test_dual_points_are_feasible_and_free_where_forbidden(problem, rescue):
             flat_from_precisions(system, Theta, near.shape[1]),
             model.penalty,
             model.diagonal_penalty,
-            rescue=rescue,
+            scale_to_feasible=scale_to_feasible,
         )
         if not np.isfinite(bounds.total_gap):
-            assert not rescue
+            assert not scale_to_feasible
             continue
         p = near.shape[1]
         W = np.stack([bounds.dual[system.offset[b] : system.offset[b + 1]].reshape(p, p) for b in range(len(near))])
@@ -316,7 +316,7 @@ def test_what_the_gap_proves_about_edges_is_true(problem):
         rough = problem.solve(solver="proximal_gradient", screening="none", tol=tol)
         theta = flat_from_precisions(system, rough.precision, p)
         bounds = bound_groups(system, theta, model.penalty, model.diagonal_penalty)
-        edges = certain_edges(system, theta, bounds.dual, bounds.gap, model.penalty)
+        edges = certified_edges(system, theta, bounds.dual, bounds.gap, model.penalty)
         present, absent = edges.present, edges.absent
         assert not (present & (system.gather(exact) == 0)).any()
         assert not (absent & (system.gather(exact) != 0)).any()
@@ -383,7 +383,7 @@ def test_rules_are_those_of_the_definitions(problem):
         np.testing.assert_array_equal(found[rule].labels, expected[rule])
     options = {"weights": problem.weights, "pair_weights": problem.V}
     for rule in ("class", "global", "hybrid"):
-        assert found[rule].is_feasible(problem.S, problem.lambda1, problem.lambda2, **options)
+        assert found[rule].satisfies_sufficient(problem.S, problem.lambda1, problem.lambda2, **options)
         assert found["hybrid"].refines(found[rule]) and found["strong"].refines(found["hybrid"])
 
 
@@ -447,8 +447,8 @@ def test_lambda_max_is_that_of_the_weighted_pairs():
     penalty = GroupPenalty(1.0, 0.5)
     factor = np.array([2.0, 0.5])
     top = penalty.lambda_max(weighted, factor)
-    assert not GroupPenalty(top * 1.0001, 0.5 * top * 1.0001).strong(weighted, factor).any()
-    assert GroupPenalty(top * 0.9999, 0.5 * top * 0.9999).strong(weighted, factor).any()
+    assert not GroupPenalty(top * 1.0001, 0.5 * top * 1.0001).violates_global_condition(weighted, factor).any()
+    assert GroupPenalty(top * 0.9999, 0.5 * top * 0.9999).violates_global_condition(weighted, factor).any()
     assert penalty.lambda_max(weighted, np.array([1.0, 0.0])) == np.inf
 
 
@@ -603,7 +603,7 @@ def test_wrong_weights_are_named(wrong, error, message):
     with pytest.raises(error, match=message):
         jgl.screen(S, 0.1, 0.1, pair_weights=wrong)
     with pytest.raises(error, match=message):
-        Partition([[0, 0, 0, 0]]).is_feasible(S, 0.1, 0.1, pair_weights=wrong)
+        Partition([[0, 0, 0, 0]]).satisfies_sufficient(S, 0.1, 0.1, pair_weights=wrong)
 
 
 @pytest.mark.parametrize(

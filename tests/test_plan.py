@@ -17,9 +17,9 @@ from scipy.sparse.csgraph import connected_components
 import jointglasso as jgl
 from jointglasso import _memory
 from jointglasso.engine import cluster_plan
-from jointglasso.engine.pieces import work_items
+from jointglasso.engine.memory import dense_groups, group_memory, n_concurrent, work_memory
 from jointglasso.engine.planning import plan_of
-from jointglasso.engine.room import dense_groups, group_memory, share_out, work_memory
+from jointglasso.engine.tasks import task_groups
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening import Partition
 from jointglasso.screening.pairs import scan_pairs
@@ -210,17 +210,17 @@ def test_memory_that_runs_out_in_spite_of_the_plan_is_the_same_sentence(monkeypa
     monkeypatch.setattr("jointglasso.solvers.Auto.solve", solve)
     with pytest.raises(jgl.NotEnoughMemory, match=r"Solving blocks of up to .* needs about .* are available: "):
         jgl.solve(correlated(), 0.3, 0.1)
-    monkeypatch.setattr("jointglasso.engine.screen.scan_pairs", lambda *args, **options: solve(None, None))
+    monkeypatch.setattr("jointglasso.engine.screening.scan_pairs", lambda *args, **options: solve(None, None))
     with pytest.raises(jgl.NotEnoughMemory, match="The scan of the covariances found more pairs"):
         jgl.solve(correlated(), 0.3, 0.1)
 
 
 def test_fewer_pieces_at_a_time_where_memory_is_short():
-    pieces = np.array([50.0, 40.0, 30.0, 5.0])
-    assert share_out(pieces, 4, 1000.0) == (4, 875.0)
-    assert share_out(pieces, 2, 1000.0) == (2, 910.0)
-    assert share_out(pieces, 4, 100.0) == (2, 10.0)
-    assert share_out(pieces, 4, 20.0) == (1, -30.0)
+    tasks = np.array([50.0, 40.0, 30.0, 5.0])
+    assert n_concurrent(tasks, 4, 1000.0) == (4, 875.0)
+    assert n_concurrent(tasks, 2, 1000.0) == (2, 910.0)
+    assert n_concurrent(tasks, 4, 100.0) == (2, 10.0)
+    assert n_concurrent(tasks, 4, 20.0) == (1, -30.0)
 
 
 def test_dense_groups_are_planned_with_the_memory_of_admm():
@@ -239,9 +239,9 @@ def test_dense_groups_are_planned_with_the_memory_of_admm():
 
 def test_a_lockstep_method_needs_everything_at_once():
     blocks = Partition(np.repeat([0, 1], 500)[None]).class_blocks
-    for method, pieces in ((jgl.Newton(), 2), (jgl.ADMM(), 1)):
+    for method, tasks in ((jgl.Newton(), 2), (jgl.ADMM(), 1)):
         memory = group_memory(blocks, method, dense_groups(blocks, None))
-        assert len(work_memory(blocks, method, memory)) == pieces
+        assert len(work_memory(blocks, method, memory)) == tasks
 
 
 def test_a_million_jobs_take_no_longer_than_two():
@@ -258,17 +258,17 @@ def test_work_items_hold_every_group_once():
     draw = np.random.default_rng(0)
     labels = np.repeat(np.arange(300), draw.integers(1, 12, 300))
     blocks = Partition(np.stack([labels, draw.permutation(labels)])).class_blocks
-    assert np.array_equal(np.sort(np.concatenate(work_items(blocks, together=False))), np.arange(blocks.n_groups))
+    assert np.array_equal(np.sort(np.concatenate(task_groups(blocks, together=False))), np.arange(blocks.n_groups))
 
 
 @pytest.mark.parametrize(("name", "limit"), [("BATCH_ENTRIES", 500), ("BATCH_COST", 5000)])
 def test_batches_are_limited(monkeypatch, name, limit):
-    from jointglasso.engine import pieces
+    from jointglasso.engine import tasks
 
-    monkeypatch.setattr(f"jointglasso.tuning.{name}", limit)
+    monkeypatch.setattr(f"jointglasso.config.{name}", limit)
     labels = np.repeat(np.arange(50), 10)[None]
     blocks = Partition(labels).class_blocks
-    found = pieces.work_items(blocks, together=False)
+    found = tasks.task_groups(blocks, together=False)
     assert len(found) == 10
     assert max(len(item) for item in found) == 5
 
@@ -281,7 +281,7 @@ def test_a_plan_for_a_cluster_counts_pairs_groups_and_memory():
     found = jgl.plan(source, *penalties, workers=4, memory=2.0**30)
     above = scan_pairs(source, GroupPenalty(*penalties), np.ones(2))
     assert 0.4 * len(above.rows) < found.n_pairs < 2.5 * len(above.rows)
-    strong = above.rows[above.strong], above.columns[above.strong]
+    strong = above.rows[above.violates_global_condition], above.columns[above.violates_global_condition]
     _, group = connected_components(coo_array((np.ones(len(strong[0])), strong), shape=(3000, 3000)))
     assert 2 <= found.largest_group <= np.bincount(group).max() and found.followed_to_its_end
     assert found.fits and found.worker_memory > 20 * 3000 * 80
@@ -306,7 +306,7 @@ def test_some_variables_of_a_source():
     source = jgl.SampleCovariance([draw.normal(size=(30, 9)), draw.normal(size=(20, 9))], scale="correlation")
     some = np.array([7, 2, 5])
     for k in range(2):
-        assert_allclose(source.among(some).block(k, np.arange(3)), source.block(k, some), rtol=1e-12)
+        assert_allclose(source.restricted_to(some).block(k, np.arange(3)), source.block(k, some), rtol=1e-12)
 
 
 def test_groups_correlated_throughout_are_planned_with_more_seconds():

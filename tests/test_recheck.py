@@ -11,11 +11,11 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.blocks import build_system
-from jointglasso.certificate import Bounds
 from jointglasso.covariance import as_source
-from jointglasso.engine.outcome import flat_from_precisions
-from jointglasso.engine.prove import _with_leaks
-from jointglasso.engine.recheck import Cuts, Leaks, Violated, theta_reach
+from jointglasso.duality import DualityGap
+from jointglasso.engine.certify import _with_leaks
+from jointglasso.engine.recheck import DualInfeasibility, KKTViolations, ScreeningCheck, theta_reach
+from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers import SolverResult
 
@@ -114,14 +114,14 @@ def test_the_solution_lies_within_the_reach_of_the_gap(stretch):
 @pytest.mark.parametrize("penalty", ["fused", "chain"])
 def test_pairs_that_are_not_looked_at_are_proved(penalty, monkeypatch):
     """Whatever the gap, groups are proved as if every pair that a class has cut were looked at."""
-    seen: list[tuple[Cuts, np.ndarray, Bounds]] = []
-    original = Cuts.check
+    seen: list[tuple[ScreeningCheck, np.ndarray, DualityGap]] = []
+    original = ScreeningCheck.kkt_check
 
-    def watched(self: Cuts, theta: np.ndarray, bounds: Bounds) -> tuple[Violated, np.ndarray]:
+    def watched(self: ScreeningCheck, theta: np.ndarray, bounds: DualityGap) -> tuple[KKTViolations, np.ndarray]:
         seen.append((self, theta, bounds))
         return original(self, theta, bounds)
 
-    monkeypatch.setattr(Cuts, "check", watched)
+    monkeypatch.setattr(ScreeningCheck, "kkt_check", watched)
     rng = np.random.default_rng(3)
     for _ in range(12):
         X = rng.standard_normal((3, 30, 12))
@@ -129,13 +129,15 @@ def test_pairs_that_are_not_looked_at_are_proved(penalty, monkeypatch):
         X[0, :, 2::3] += 0.7 * X[0, :, 1::3]
         jgl.solve(np.stack([np.corrcoef(x.T) for x in X]), 0.2, 0.06, penalty=penalty, screening="dynamic", tol=1e-4)
     outcomes = []
-    for cuts, theta, bounds in seen:
+    for screening_check, theta, bounds in seen:
         for gap in 10.0 ** np.linspace(-8, -1, 15):
             wider = replace(bounds, gap=bounds.gap + gap)
-            found = set(original(cuts, theta, wider)[1].tolist())
+            found = set(original(screening_check, theta, wider)[1].tolist())
             with monkeypatch.context() as every:
-                every.setattr(Cuts, "_rows", lambda self, theta, _: self._as_rows(self._partly_held, theta))
-                assert set(original(cuts, theta, wider)[1].tolist()) == found
+                every.setattr(
+                    ScreeningCheck, "_rows", lambda self, theta, _: self._as_rows(self._partly_screened, theta)
+                )
+                assert set(original(screening_check, theta, wider)[1].tolist()) == found
             outcomes.append(bool(found))
     assert 10 < sum(outcomes) < len(outcomes) - 10
 
@@ -143,14 +145,14 @@ def test_pairs_that_are_not_looked_at_are_proved(penalty, monkeypatch):
 @pytest.mark.parametrize("weight", [0.25, 1.0, 4.0])
 def test_what_leaks_is_what_the_dual_point_lacks_where_a_pair_was_cut(weight, monkeypatch):
     """Where class 1 has the pair, that of class 2 may be at most lambda1; the rest of its covariance leaks."""
-    seen: list[Leaks] = []
-    original = Cuts.check
+    seen: list[DualInfeasibility] = []
+    original = ScreeningCheck.kkt_check
 
-    def watched(self: Cuts, theta: np.ndarray, bounds: Bounds) -> tuple[Violated, np.ndarray]:
+    def watched(self: ScreeningCheck, theta: np.ndarray, bounds: DualityGap) -> tuple[KKTViolations, np.ndarray]:
         seen.append(self.subgradient(theta, bounds)[2])
         return original(self, theta, bounds)
 
-    monkeypatch.setattr(Cuts, "check", watched)
+    monkeypatch.setattr(ScreeningCheck, "kkt_check", watched)
     S = shadow(0.0, 0.02)
     S[1, 0, 2] = S[1, 2, 0] = (LAMBDA1 + 0.02) / weight
     jgl.solve(S, LAMBDA1, LAMBDA2, tol=1e-9, weights=[1.0, weight], penalize_diagonal=False)
@@ -180,8 +182,8 @@ def test_leaks_between_blocks_are_in_the_gap(seed):
     problem = SimpleNamespace(
         optimal_variance=lambda k: np.ones(4), source=SimpleNamespace(n_classes=1), weights=np.array([weight])
     )
-    leaks = Leaks(np.zeros(2, int), np.zeros(2, int), i, j, value)
-    (bound,) = _with_leaks(problem, [SimpleNamespace(nonzeros=there)], [gaps], [leaks])
+    infeasible = DualInfeasibility(np.zeros(2, int), np.zeros(2, int), i, j, value)
+    (bound,) = _with_leaks(problem, [SimpleNamespace(nonzeros=there)], [gaps], [infeasible])
     assert gaps.sum() < gap(slice(0, 4)) <= bound.sum()
 
 
@@ -202,7 +204,9 @@ class Lazy:
 
     def solve(self, task):
         theta = (1.0 + self.stretch) * self.precision.ravel()
-        return SolverResult(theta, task.bounds(theta, rescue=True), 1, "tolerance", ["lazy"] * task.system.n_groups)
+        return SolverResult(
+            theta, task.bounds(theta, scale_to_feasible=True), 1, "tolerance", ["lazy"] * task.system.n_groups
+        )
 
 
 DENSE = np.array([[[1.0, 0.5, 0.3], [0.5, 1.0, 0.4], [0.3, 0.4, 1.0]]])

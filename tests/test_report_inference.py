@@ -7,7 +7,7 @@ import pytest
 
 import jointglasso as jgl
 from browser import start_browser
-from jointglasso.report.inference import bootstrap_cards, inference_cards, pair_tests
+from jointglasso.report.inference_cards import bootstrap_cards, inference_cards, pair_tests
 
 
 def samples_of():

@@ -13,9 +13,9 @@ from hypothesis import example, given, settings, strategies as st
 import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
-from jointglasso.certificate import bound_groups
 from jointglasso.covariance import as_source
-from jointglasso.engine.outcome import flat_from_precisions
+from jointglasso.duality import bound_groups
+from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.penalties import GroupPenalty
 from jointglasso.rounding import Conditioning, near_errors, with_rounding
 from jointglasso.screening.groups import class_blocks

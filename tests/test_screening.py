@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import jointglasso as jgl
 import reference
 from bank import BANK, Problem, cascade, from_entries, from_samples
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso.inference import support
 from jointglasso.kernels import components as compiled
 from jointglasso.penalties import GroupPenalty, make_penalty
@@ -64,7 +64,7 @@ class Screen:
         return jgl.screen(self.S, self.lambda1, self.lambda2, rule=rule, weights=self.weights)
 
     def feasible(self, partition: Partition) -> bool:
-        return partition.is_feasible(self.S, self.lambda1, self.lambda2, weights=self.weights)
+        return partition.satisfies_sufficient(self.S, self.lambda1, self.lambda2, weights=self.weights)
 
 
 @st.composite
@@ -248,7 +248,7 @@ def test_strong_partition_of_the_counterexample_is_true_but_not_feasible():
     problem = BANK[0]
     strong = jgl.screen(problem.S, problem.lambda1, problem.lambda2, rule="strong")
     np.testing.assert_array_equal(strong.labels, problem.truth)
-    assert not strong.is_feasible(problem.S, problem.lambda1, problem.lambda2)
+    assert not strong.satisfies_sufficient(problem.S, problem.lambda1, problem.lambda2)
     assert strong.satisfies_necessary(problem.S, problem.lambda1, problem.lambda2, problem.precision)
 
 
@@ -471,7 +471,7 @@ def test_small_tiles_give_the_same_partitions(monkeypatch, tile, p):
     screen = Screen(np.einsum("kni,knj->kij", X, X) / 12, 0.25, 0.2, (0.5, 1.0, 1.5))
     whole = {rule: screen.by(rule) for rule in RULES}
     assert whole["hybrid"].largest > 1
-    monkeypatch.setattr(tuning, "TILE", tile)
+    monkeypatch.setattr(config, "TILE", tile)
     monkeypatch.setattr("jointglasso.screening.conditions._SIDE", tile)
     for rule in RULES:
         assert screen.by(rule) == whole[rule]
@@ -579,7 +579,7 @@ def test_known_pairs_are_those_of_a_scan_of_their_own(stored, family, monkeypatc
         scans.clear()
         scan_pairs(source, wanted, weights)
         assert len(scans) == 1
-        for name in ("rows", "columns", "weighted", "above", "strong"):
+        for name in ("rows", "columns", "weighted", "exceeds_lambda1", "violates_global_condition"):
             np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
         assert len(alone.rows) > 3
 

@@ -19,8 +19,8 @@ from jointglasso.selection.evaluation import Evaluation, Evaluator
 from jointglasso.selection.grids import OMEGAS
 from jointglasso.selection.resampled import choose, subsample_sizes
 from jointglasso.selection.resampling import stratified_folds
-from jointglasso.selection.search import Zoom
-from jointglasso.selection.solves import Crew, Tracker
+from jointglasso.selection.search import CoarseToFineSearch
+from jointglasso.selection.solves import Tracker, WorkerPool
 
 GRID = {"n_lambdas": 6, "ratios": (0.2, 1.0)}
 
@@ -410,50 +410,54 @@ class Valley(Evaluator):
 
 
 def search(valley, bottom=0.05, affordable=lambda lambda1, lambda2: ""):
-    budget = SimpleNamespace(objection=affordable)
-    zoom = Zoom(valley, budget, dict.fromkeys(OMEGAS, 1.0), bottom, n_classes=2)
-    found = zoom.run(Tracker(None, 1), Crew(), 2)
-    return zoom, found, min(found.done, key=lambda point: found.done[point].score)
+    budget = SimpleNamespace(why_infeasible=affordable)
+    coarse_to_fine = CoarseToFineSearch(valley, budget, dict.fromkeys(OMEGAS, 1.0), bottom, n_classes=2)
+    found = coarse_to_fine.run(Tracker(None, 1), WorkerPool(), 2)
+    return coarse_to_fine, found, min(found.done, key=lambda point: found.done[point].score)
 
 
 @pytest.mark.parametrize(("s", "omega"), [(0.31, 0.0), (0.31, 0.6), (0.31, 1.0), (0.9, 0.2), (0.06, 0.3)])
 def test_the_search_ends_near_the_minimum_of_a_smooth_score(s, omega):
-    zoom, found, best = search(Valley(s, omega))
-    assert zoom.settled
+    coarse_to_fine, found, best = search(Valley(s, omega))
+    assert coarse_to_fine.finished
     assert sum(best) == pytest.approx(s, rel=0.1)
     assert best[1] / sum(best) == pytest.approx(omega, abs=0.3)
     assert len(found.done) < 60
 
 
 def test_the_search_goes_out_where_the_best_point_is_the_last():
-    zoom, _, best = search(Valley(0.02, 0.3), bottom=0.2)
-    assert zoom.settled
+    coarse_to_fine, _, best = search(Valley(0.02, 0.3), bottom=0.2)
+    assert coarse_to_fine.finished
     assert sum(best) == pytest.approx(0.02, rel=0.1)
 
 
 def test_what_cannot_be_afforded_is_asked_once_and_the_choice_is_among_the_rest():
     valley = Valley(0.1, 0.3)
-    zoom, found, best = search(valley, affordable=lambda lambda1, lambda2: "memory" * (lambda1 + lambda2 < 0.4))
+    coarse_to_fine, found, best = search(
+        valley, affordable=lambda lambda1, lambda2: "memory" * (lambda1 + lambda2 < 0.4)
+    )
     assert min(map(sum, valley.asked)) >= 0.4
     assert found.left_out and set(found.left_out.values()) == {"memory"}
     assert 0.4 <= sum(best) < 0.55
-    assert not zoom.settled, "the best point is the last that can be afforded"
+    assert not coarse_to_fine.finished, "the best point is the last that can be afforded"
     assert len(found.left_out) <= 12
 
 
 def test_the_search_goes_as_near_as_it_can_to_what_cannot_be_afforded():
     """Strongly correlated data: one step below the last penalty without edges is too dear, half a step is not."""
     valley = Valley(0.1, 0.3)
-    zoom, found, best = search(valley, affordable=lambda lambda1, lambda2: "time" * (lambda1 + lambda2 < 0.83))
+    coarse_to_fine, found, best = search(
+        valley, affordable=lambda lambda1, lambda2: "time" * (lambda1 + lambda2 < 0.83)
+    )
     assert 0.83 <= sum(best) < 0.87
-    assert not zoom.settled
+    assert not coarse_to_fine.finished
     assert len(found.left_out) <= 20
 
 
 def test_no_edge_is_not_a_finding_where_weaker_penalties_could_not_be_afforded(monkeypatch):
     X, y = draw(chain(40), (60, 60))
     monkeypatch.setattr(
-        "jointglasso.selection.budget.Budget.objection", lambda self, lambda1, lambda2: "time" * (lambda1 < 0.9)
+        "jointglasso.selection.budget.Budget.why_infeasible", lambda self, lambda1, lambda2: "time" * (lambda1 < 0.9)
     )
     with pytest.warns(jgl.SelectionWarning, match="that can be afforded"):
         result = jgl.select(X, y, grid=[(0.99, 0.0), (0.95, 0.0), (0.7, 0.0), (0.6, 0.0)])
@@ -465,7 +469,7 @@ def test_the_default_search_beats_a_fixed_grid_and_says_so(data, source):
     searched = jgl.select(*data)
     fixed = jgl.select(*data, grid=jgl.lambda_grid(source, weights="sqrt_sample_size"))
     assert searched.score <= fixed.score + 0.2
-    assert searched.settled
+    assert searched.finished
     assert searched.on_edge == ()
     assert searched.solution.parameters["penalize_diagonal"] is False
     np.testing.assert_allclose(searched.solution.parameters["weights"], np.sqrt(np.array([150, 200]) / 175))
@@ -643,8 +647,8 @@ def test_the_explanation_says_what_why_and_how_clear(data):
     assert "within 10 of its score" in text
     assert "Values are those of the maximum likelihood" in text
     assert repr(result).startswith("SelectionResult(criterion='jbic'")
-    doubtful = replace(result, settled=False)
-    assert "a clear choice" not in doubtful.explain()
+    n_doubtful = replace(result, finished=False)
+    assert "a clear choice" not in n_doubtful.explain()
 
 
 def test_the_explanation_warns_of_the_edge_of_the_grid(data, source):

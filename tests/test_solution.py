@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso.engine.screen import SCREENING
+from jointglasso.engine.screening import SCREENING
 from jointglasso.problem import make_problem
 from jointglasso.solution import History, Iteration
 

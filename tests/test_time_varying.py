@@ -22,7 +22,9 @@ def test_windows_of_equal_counts_and_of_equal_length():
     time = np.arange(100.0)
     assert [len(rows) for rows in time_windows(time, windows=4).rows] == [25] * 4
     half = time_windows(time, windows=4, overlap=0.5)
-    assert half.names == ("0 – 39", "20 – 59", "40 – 79", "60 – 99") and half.share == pytest.approx(100 / 160)
+    assert half.names == ("0 – 39", "20 – 59", "40 – 79", "60 – 99") and half.sample_fraction == pytest.approx(
+        100 / 160
+    )
     assert time_windows(time, width=30).names == ("0 – 29", "30 – 59", "60 – 89", "90 – 99")
     assert time_windows(time, width=33).names == ("0 – 32", "33 – 65", "66 – 99")  # the last holds its end
     assert time_windows(time, width=50, overlap=0.5).names == ("0 – 49", "25 – 74", "50 – 99")
@@ -30,7 +32,7 @@ def test_windows_of_equal_counts_and_of_equal_length():
 
 def test_every_time_stamp_is_a_window_unless_said_otherwise():
     found = time_windows([3, 1, 2, 1, 3, 2, 2])
-    assert found.names == ("1", "2", "3") and found.share == 1.0
+    assert found.names == ("1", "2", "3") and found.sample_fraction == 1.0
     assert [rows.tolist() for rows in found.rows] == [[1, 3], [2, 5, 6], [0, 4]]
 
 
@@ -58,7 +60,7 @@ def test_windows_hold_every_sample_in_order(n, windows, overlap, seed):
     assert (np.diff(found.first) > 0).all() and (np.diff(found.last) > 0).all()
     for rows, first, last in zip(found.rows, found.first, found.last, strict=True):
         assert ((time[rows] >= first) & (time[rows] <= last)).all() and len(rows) == last - first + 1
-    assert sum(map(len, found.rows)) * found.share == pytest.approx(n)
+    assert sum(map(len, found.rows)) * found.sample_fraction == pytest.approx(n)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.engine.execute import SOLVERS
-from jointglasso.engine.screen import SCREENING
+from jointglasso.engine.screening import SCREENING
 from jointglasso.penalties import PENALTIES
 from jointglasso.screening import RULES
 from jointglasso.validation import semidefinite

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jointglasso._version import __version__
 
 #: Rooms whose names are public themselves.
-_ROOMS = ("anndata", "datasets", "io", "plots")
+_PACKAGES = ("anndata", "datasets", "io", "plots")
 
 #: Names that were public once, and where to look now.
 _MOVED = {
@@ -38,9 +38,9 @@ _NAMES = {
     "solvers": "ADMM Newton ProximalGradient",
     "warm": "warm_kernels",
 }
-_HOME = {name: room for room, names in _NAMES.items() for name in names.split()}
+_HOME = {name: home for home, names in _NAMES.items() for name in names.split()}
 
-__all__ = ["__version__", *_ROOMS, *_HOME]
+__all__ = ["__version__", *_PACKAGES, *_HOME]
 
 if TYPE_CHECKING:
     from jointglasso import (
@@ -116,7 +116,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"jointglasso.{name}")
     if name not in _HOME:
         moved = f": {_MOVED[name]}" if name in _MOVED else ""

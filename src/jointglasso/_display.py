@@ -12,7 +12,7 @@ from typing import Any
 SHOWN = 10
 
 
-class Shown:
+class ReprMixin:
     """Mixin for results: ``str`` gives sentences and short tables, a notebook the same as HTML with the networks."""
 
     def _parts(self) -> list[Any]:

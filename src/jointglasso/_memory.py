@@ -19,7 +19,7 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = (-3, 2**25), (-1, 2**26)
 _thread_state = local()
 
 
-class NeedsMore(Exception):
+class MemoryShareExceeded(Exception):
     """A task needs more bytes than its memory budget; it must be repeated with fewer concurrent tasks."""
 
     @property
@@ -29,19 +29,19 @@ class NeedsMore(Exception):
 
 
 @contextmanager
-def sharing_memory(share: float | None) -> Iterator[None]:
+def sharing_memory(budget: float | None) -> Iterator[None]:
     """Set the memory budget of this thread (bytes) for the duration of the block; None leaves it unchanged."""
     before = memory_share()
-    _thread_state.share = before if share is None else share
+    _thread_state.budget = before if budget is None else budget
     try:
         yield
     finally:
-        _thread_state.share = before
+        _thread_state.budget = before
 
 
 def memory_share() -> float:
     """Memory budget of this thread in bytes; infinite if no other task runs at the same time."""
-    return float(getattr(_thread_state, "share", math.inf))
+    return float(getattr(_thread_state, "budget", math.inf))
 
 
 @cache

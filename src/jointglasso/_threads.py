@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 
 Item = TypeVar("Item")
@@ -55,13 +55,13 @@ if hasattr(os, "register_at_fork"):
 _thread_state = local()
 
 
-def work_alone() -> None:
+def use_single_thread() -> None:
     """Restrict this thread to one core, because several threads share the cores."""
     _thread_state.single_core = True
 
 
 def cores_here() -> int:
-    """Number of cores this thread may use: 1 after `work_alone`, else all."""
+    """Number of cores this thread may use: 1 after `use_single_thread`, else all."""
     return 1 if getattr(_thread_state, "single_core", False) else available_cores()
 
 
@@ -78,7 +78,7 @@ def _map_shared(function: Callable[[Any], Result], items: Sequence[Any] | IntArr
 
     def process_items() -> None:
         before = getattr(_thread_state, "single_core", False)
-        work_alone()
+        use_single_thread()
         try:
             for n in pending:
                 try:
@@ -120,20 +120,21 @@ def _exhaust(pending: Iterator[int]) -> None:
 
 
 def map_on_threads(
-    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
+    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = config.MIN_ENTRIES_FOR_THREADS
 ) -> list[Result]:
     """Apply a function that releases the interpreter lock to every item, on all cores, with single-threaded BLAS.
 
-    `work` is the number of array elements to process; below `tuning.WORTH_SHARING` the calling thread does it all.
+    `work` is the number of array elements to process; below `config.MIN_ENTRIES_FOR_THREADS` the calling thread does it
+    all.
     """
-    if len(items) <= 1 or work < tuning.WORTH_SHARING:
+    if len(items) <= 1 or work < config.MIN_ENTRIES_FOR_THREADS:
         return [function(item) for item in items]
     with single_threaded_blas():
         return _map_shared(function, items, available_cores())
 
 
 def map_on_cores(
-    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = tuning.WORTH_SHARING
+    function: Callable[[Item], Result], items: Sequence[Item], *, work: float = config.MIN_ENTRIES_FOR_THREADS
 ) -> list[Result]:
     """As `map_on_threads`, but sequential in a thread that is restricted to one core."""
     return map_on_threads(function, items, work=0.0 if getattr(_thread_state, "single_core", False) else work)
@@ -200,8 +201,8 @@ def single_threaded_blas() -> Iterator[None]:
 
 @contextmanager
 def blas_threads_for(block_size: int) -> Iterator[None]:
-    """Multi-threaded BLAS for blocks of at least `tuning.WORTH_BLAS_THREADS` variables, else single-threaded."""
-    if block_size >= tuning.WORTH_BLAS_THREADS:
+    """Multi-threaded BLAS for blocks of `config.MIN_BLOCK_FOR_BLAS_THREADS` variables or more, else one thread."""
+    if block_size >= config.MIN_BLOCK_FOR_BLAS_THREADS:
         yield
     else:
         with single_threaded_blas():

@@ -13,12 +13,12 @@ import numpy as np
 
 from jointglasso._typing import BoolArray
 from jointglasso.covariance import SampleCovariance
-from jointglasso.covariance.annotated import distinct_names, require_anndata, samples_by_class
+from jointglasso.covariance.anndata_samples import distinct_names, require_anndata, samples_by_class
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.solution import Sameness, Solution
+from jointglasso.solution import EdgeClusters, Solution
 from jointglasso.validation import NOW_SCALE, InputError, SampleRows, check_choice, renamed
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ def fit(
         likelihood on the support, with its ``varp["jgl_<k>_partial_correlation"]`` (zero diagonal; of genes left
         out the precision is 1), and ``varp["jgl_<k>_penalized_precision"]``; the column ``var["jgl_used"]``; and in
         ``uns["jgl"]`` the class labels, parameters, status and certificate. With a fused penalty
-        ``varp["jgl_comparison"]`` holds the row number (from 1) of each pair of genes in ``uns["jgl"]["sameness"]``:
-        whether its values are equal in each two neighbouring classes, and whether that is certified.
+        ``varp["jgl_comparison"]`` holds the row number (from 1) of each pair of genes in
+        ``uns["jgl"]["edge_clusters"]``: whether its values are equal in each two neighbouring classes, and whether that
+        is certified.
 
     Examples
     --------
@@ -139,7 +140,7 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
         names,
         list(adata.var_names),
         certified=None if any(matrix is None for matrix in certified) else certified,
-        sameness=_stored_clusters(adata, key, len(names)),
+        edge_clusters=_stored_clusters(adata, key, len(names)),
     )
 
 
@@ -172,29 +173,29 @@ def _store(adata: Any, key: str, solution: Solution, used: BoolArray, parameters
         adata.varp[_varp_key(key, k, "certified")] = _embed(proved, index, len(used))
     adata.var[f"{key}_used"] = used
     adata.uns[key] = _summary(solution, parameters)
-    if (clusters := solution.sameness) is not None:
+    if (clusters := solution.edge_clusters) is not None:
         positions = (index[clusters.rows], index[clusters.columns])
         rows = sparse.coo_array((np.arange(1, len(clusters.rows) + 1), positions), shape=(len(used), len(used)))
         adata.varp[f"{key}_comparison"] = sparse.csr_matrix(rows + rows.T)
-        adata.uns[key]["sameness"] = {
+        adata.uns[key]["edge_clusters"] = {
             "neighbours": clusters.neighbours,
-            "same": clusters.same,
+            "same": clusters.equal,
             "proved": clusters.proved,
         }
 
 
-def _stored_clusters(adata: Any, key: str, n_classes: int) -> Sameness | None:
+def _stored_clusters(adata: Any, key: str, n_classes: int) -> EdgeClusters | None:
     """Stored equalities between classes of the remaining genes, whose order may have changed."""
     from scipy import sparse
 
-    if "sameness" not in adata.uns[key] or f"{key}_comparison" not in adata.varp:
+    if "edge_clusters" not in adata.uns[key] or f"{key}_comparison" not in adata.varp:
         return None
-    known = {name: np.asarray(values) for name, values in adata.uns[key]["sameness"].items()}
+    known = {name: np.asarray(values) for name, values in adata.uns[key]["edge_clusters"].items()}
     upper = sparse.triu(sparse.coo_array(adata.varp[f"{key}_comparison"]), 1).tocoo()
     order = np.lexsort((upper.col, upper.row))
     stored_row = upper.data[order].astype(np.int64) - 1
     rows, columns = (index[order].astype(np.int64) for index in (upper.row, upper.col))
-    return Sameness(
+    return EdgeClusters(
         rows, columns, known["neighbours"], known["same"][stored_row], known["proved"][stored_row], n_classes
     )
 

@@ -52,8 +52,8 @@ class InputTypeError(_ErrorFields, TypeError):
 def argument(name: str, *value: Any, words: str = "") -> str:
     """Name of an argument in a message: ``label``, ``label=`` (for the value ``...``) or ``label='state'``.
 
-    Within `spelt`, for example in the command line interface, the name of the corresponding option is used. `words`
-    replace it in Python, for a choice that has no such argument in the Python interface.
+    Within `argument_names_as`, for example in the command line interface, the name of the corresponding option is used.
+    `words` replace it in Python, for a choice that has no such argument in the Python interface.
     """
     return _spelling(name, value, words)
 
@@ -69,7 +69,7 @@ _spelling: Callable[[str, tuple[Any, ...], str], str] = _in_python
 
 
 @contextmanager
-def spelt(spelling: Callable[[str, tuple[Any, ...], str], str | None]) -> Iterator[None]:
+def argument_names_as(spelling: Callable[[str, tuple[Any, ...], str], str | None]) -> Iterator[None]:
     """Context manager: use `spelling` for argument names in all messages; None keeps the Python name."""
     global _spelling
     before, _spelling = _spelling, lambda *named: spelling(*named) or _in_python(*named)

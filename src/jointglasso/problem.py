@@ -82,7 +82,7 @@ class JointProblem:
         variable is missing in the class.
         """
         variance: FloatArray = self.source.diagonal(k) + self.diagonal_penalty / self.weights[k]
-        if self.penalty.of_diagonal is not None:
+        if self.penalty.fused_diagonal_penalty is not None:
             variance = self._fused_variance[:, k]
         absent = absent_of(self.source)
         return variance if absent is None else np.where(absent[k], 1.0, variance)
@@ -90,9 +90,9 @@ class JointProblem:
     @cached_property
     def _fused_variance(self) -> FloatArray:
         """(p, K): optimal variances of variables without edges under a fused diagonal."""
-        penalty, variables = cast(PairPenalty, self.penalty.of_diagonal), np.arange(self.source.n_variables)
+        penalty, variables = cast(PairPenalty, self.penalty.fused_diagonal_penalty), np.arange(self.source.n_variables)
         diagonal = np.stack([self.source.diagonal(k) for k in range(self.source.n_classes)], axis=1)
-        rows = penalty.marked(self.weights * diagonal + self.diagonal_penalty, variables, variables)
+        rows = penalty.mask_missing(self.weights * diagonal + self.diagonal_penalty, variables, variables)
         linear, entries = penalty.as_entries(rows)
         return penalty.update(np.tile(self.weights, len(variables)), linear, entries).reshape(rows.shape)
 
@@ -120,11 +120,11 @@ class JointProblem:
             upper = sparse.triu(Theta, 1).tocoo()
             key = upper.row.astype(np.int64) * self.source.n_variables + upper.col
             off_diagonal.append((key, upper.data))
-        diagonal_penalty_term = self.penalty.of_diagonal
+        diagonal_penalty_term = self.penalty.fused_diagonal_penalty
         if diagonal_penalty_term is not None:
             variables = np.arange(len(diagonals))
             values, entries = diagonal_penalty_term.as_entries(
-                diagonal_penalty_term.marked(diagonals, variables, variables)
+                diagonal_penalty_term.mask_missing(diagonals, variables, variables)
             )
             total += float(diagonal_penalty_term.value(values, entries).sum())
         return total + 2.0 * self._pair_penalty(off_diagonal)

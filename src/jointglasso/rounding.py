@@ -61,7 +61,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize
-from jointglasso.certificate import LARGEST_NEAR, Bounds, gap_radii, surely_near
+from jointglasso.duality import LARGEST_NEAR, DualityGap, gap_radii, small_gap_threshold
 from jointglasso.penalties import PairPenalty
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -74,8 +74,8 @@ _PAIRWISE = 64
 
 
 def with_rounding(
-    system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float, bounds: Bounds
-) -> Bounds:
+    system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float, bounds: DualityGap
+) -> DualityGap:
     """Bounds that hold in exact arithmetic for `theta` as it is stored.
 
     The gap is raised by its error bound, the objective is recomputed, and `rounding` is the error bound of the
@@ -157,7 +157,7 @@ def error_of_sums(chain: float, largest: float) -> float:
     return float(_g(np.asarray(_PAIRWISE + chain + 16.0)) * largest)
 
 
-def _gap_error(system: BlockSystem, bounds: Bounds, conditioning: Conditioning) -> FloatArray:
+def _gap_error(system: BlockSystem, bounds: DualityGap, conditioning: Conditioning) -> FloatArray:
     """(G,): upper bound on the rounding error of the gap of each group."""
     weight, p = system.block_weight, system.size.astype(float)
     h = bounds.gap[system.block_group] / weight
@@ -168,7 +168,7 @@ def _gap_error(system: BlockSystem, bounds: Bounds, conditioning: Conditioning) 
         conditioning.products * small_gap + np.sqrt(2.0 * (1.0 + conditioning.products) * small_gap) * delta + delta**2
     )
     error = np.where((delta <= 0.5) & (conditioning.products <= 0.5), error, np.inf)
-    is_large = np.isfinite(h) & (h >= 0.99 * surely_near(system))
+    is_large = np.isfinite(h) & (h >= 0.99 * small_gap_threshold(system))
     if is_large.any():
         factor = factorize(system, bounds.dual, only=is_large)
         dual = Conditioning.of(system, bounds.dual, factor, np.abs(factor.inverse[system.diagonal]))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import available_cores
 
 #: Maximal number of compiling processes; more would wait for shared dependencies.
@@ -74,7 +74,7 @@ def _problems() -> list[Callable[[], object]]:
     """Small problems that together use every kernel."""
     from jointglasso.covariance import SampleCovariance
     from jointglasso.engine.execute import SOLVERS, solve
-    from jointglasso.engine.screen import SCREENING
+    from jointglasso.engine.screening import SCREENING
     from jointglasso.problem import make_problem
     from jointglasso.screening import RULES, screen
     from jointglasso.selection import lambda_grid, refit
@@ -84,7 +84,7 @@ def _problems() -> list[Callable[[], object]]:
     source = SampleCovariance(samples, scale="correlation")
     S = np.stack([source.block(k, np.arange(8)) for k in range(2)])
     # A block above the limit of the kernel for small groups.
-    index = np.arange(tuning.SWEPT_BLOCK + 4)
+    index = np.arange(config.SWEPT_BLOCK + 4)
     chain = np.stack([0.6 ** np.abs(index[:, None] - index)] * 2)
 
     def evaluate() -> None:
@@ -127,9 +127,9 @@ def _run_backwards(number: int, n_processes: int) -> None:
 
 def _compile_last() -> None:
     """Compile the column sweeps over small groups (nearly half of the compile time of a first solve) and the refit."""
-    from jointglasso.kernels.cache import compile_for
+    from jointglasso.kernels.jit import compile_for
     from jointglasso.kernels.pair_types import GroupPair
-    from jointglasso.kernels.support import newton_direction, sandwiched, sweep_support
+    from jointglasso.kernels.support_newton import newton_direction, sandwiched, sweep_support
 
     x, n, matrix = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0))
     _compile_small_sweeps(GroupPair(0.0, 0.0))
@@ -140,12 +140,12 @@ def _compile_last() -> None:
 
 def _longest() -> list[Callable[[], None]]:
     """Compile functions of the most expensive kernels, about half of the total time, those used last first."""
-    from jointglasso.kernels.cache import compile_for
     from jointglasso.kernels.entries import nearest_subgradient, update
-    from jointglasso.kernels.pair_types import Entries, FusedPair, GroupPair, Work
+    from jointglasso.kernels.jit import compile_for
+    from jointglasso.kernels.pair_types import Entries, FusedPair, GroupPair, PenaltyWorkspace
 
     x, n, matrix = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0))
-    fused, entries, work = FusedPair(x, matrix, 0, x, n, n), Entries(n, n, x, 0), Work(x, n)
+    fused, entries, work = FusedPair(x, matrix, 0, x, n, n), Entries(n, n, x, 0), PenaltyWorkspace(x, n)
     return [
         partial(_compile_big_sweeps, fused),
         partial(_compile_small_sweeps, fused),
@@ -157,28 +157,30 @@ def _longest() -> list[Callable[[], None]]:
 
 
 def _compile_small_sweeps(pair: object) -> None:
-    from jointglasso.kernels.cache import compile_for
+    from jointglasso.kernels.jit import compile_for
     from jointglasso.kernels.pair_types import Blocks
-    from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
+    from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, ascend_small_groups
 
     x, n, which = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
-    groups, blocks = Groups(n, n, n, n, 0, 0), Blocks(n, n, n, x, x, x)
-    compile_for(ascend_small_groups, pair, groups, blocks, Limits(x, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0), x, x, which)
+    groups, blocks = GroupIndex(n, n, n, n, 0, 0), Blocks(n, n, n, x, x, x)
+    compile_for(ascend_small_groups, pair, groups, blocks, SweepLimits(x, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0), x, x, which)
 
 
 def _compile_big_sweeps(pair: object) -> None:
-    from jointglasso.kernels.cache import compile_for
     from jointglasso.kernels.column_batches import sweep_columns
-    from jointglasso.kernels.column_parts import Own, Room
-    from jointglasso.kernels.columns import Hands, Sweep, Visited
-    from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack, Work
+    from jointglasso.kernels.column_parts import ColumnDiagonal, PairWorkspace
+    from jointglasso.kernels.columns import ColumnUpdates, ColumnWorkspace, Sweep
+    from jointglasso.kernels.jit import compile_for
+    from jointglasso.kernels.pair_types import DualState, PenaltyWorkspace, PermutedBlocks, SparseColumns
     from jointglasso.kernels.team import Team
 
     x, xx, xxx = (np.zeros((0,) * n_axes) for n_axes in (1, 2, 3))
     n, nn, which, single = x.astype(np.int64), xx.astype(np.int64), x.astype(bool), x.astype(np.float32)
-    stack, ascent = Stack(nn, nn, n, n, n, n, x, single, x), Ascent(single, x, SparseColumns(n, n, xx))
-    sweep = Sweep(stack, ascent, 0.0, Visited(n, nn, xxx, xx, xx, xxx, which), x)
-    workspace = Hands(xx, which, n, x, Own(x, x, x), Room(x, x, x, n, Work(x, n)), n, n, x, x)
+    stack, ascent = PermutedBlocks(nn, nn, n, n, n, n, x, single, x), DualState(single, x, SparseColumns(n, n, xx))
+    sweep = Sweep(stack, ascent, 0.0, ColumnUpdates(n, nn, xxx, xx, xx, xxx, which), x)
+    workspace = ColumnWorkspace(
+        xx, which, n, x, ColumnDiagonal(x, x, x), PairWorkspace(x, x, x, n, PenaltyWorkspace(x, n)), n, n, x, x
+    )
     compile_for(sweep_columns, pair, True, n, n, workspace, sweep, Team(n, n, n, n))
 
 
@@ -201,7 +203,7 @@ class KernelCache:
 def kernel_cache() -> KernelCache:
     """State of the kernel cache for this machine and this version of the package and of Python."""
     import jointglasso.kernels
-    from jointglasso.kernels.cache import cache_lasts, is_kernel
+    from jointglasso.kernels.jit import cache_lasts, is_kernel
 
     kernels = {}
     for module in pkgutil.iter_modules(jointglasso.kernels.__path__, "jointglasso.kernels."):

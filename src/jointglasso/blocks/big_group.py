@@ -78,7 +78,7 @@ class BigGroup:
         member[self.block_class[self.member_block], self.local] = np.arange(len(self.members))
         return member
 
-    def held(self, i: IntArray, j: IntArray) -> BoolArray:
+    def class_mask(self, i: IntArray, j: IntArray) -> BoolArray:
         """(P, K): whether pairs, given by indices within the group, lie inside a block of each class."""
         block = np.append(self.member_block, -1)  # for member -1
         row, column = self.member_of[:, i].T, self.member_of[:, j].T
@@ -112,7 +112,7 @@ class BigGroup:
 
 
 @dataclass(frozen=True)
-class Support:
+class GroupSupport:
     """Sparse Theta: pairs i < j (indices within the group) with their values in all classes, and the diagonal."""
 
     i: IntArray
@@ -122,19 +122,21 @@ class Support:
     diagonal: FloatArray
     """(M,): diagonal entry of each member."""
 
-    def in_order(self, order: IntArray, member: IntArray) -> Support:
+    def in_order(self, order: IntArray, member: IntArray) -> GroupSupport:
         """Theta permuted to `order` (U,) of the variables; `member` (M,) is the matching permutation of the members."""
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         i, j = np.minimum(rank[self.i], rank[self.j]), np.maximum(rank[self.i], rank[self.j])
         sort = np.lexsort((j, i))
-        return Support(i[sort], j[sort], self.value[sort], self.diagonal[member])
+        return GroupSupport(i[sort], j[sort], self.value[sort], self.diagonal[member])
 
 
-def entries_held(penalty: PairPenalty, in_block: BoolArray) -> Entries:
+def entries_in_classes(penalty: PairPenalty, in_block: BoolArray) -> Entries:
     """Argument of penalty methods: the entries of P pairs in the classes marked in `in_block` (P, K)."""
     start = np.concatenate([[0], np.cumsum(in_block.sum(axis=1))])
-    return Entries(start, np.nonzero(in_block)[1].copy() if penalty.by_class else ANY_CLASS, UNIFORM, in_block.shape[1])
+    return Entries(
+        start, np.nonzero(in_block)[1].copy() if penalty.class_dependent else ANY_CLASS, UNIFORM, in_block.shape[1]
+    )
 
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -151,7 +153,7 @@ class SomePairs(BlockSystem):
     @classmethod
     def of(cls, group: BigGroup, i: IntArray, j: IntArray) -> SomePairs:
         """Restriction to pairs i < j (indices within the group), each inside a block of at least one class."""
-        in_block = group.held(i, j)
+        in_block = group.class_mask(i, j)
         pair, k = np.nonzero(in_block)
         row, column = group.member_of[k, i[pair]], group.member_of[k, j[pair]]
         S = np.empty(len(row))

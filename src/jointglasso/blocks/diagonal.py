@@ -34,7 +34,7 @@ class FusedDiagonal:
     @classmethod
     def of(cls, system: BlockSystem, penalty: PairPenalty) -> FusedDiagonal | None:
         """The fused diagonal of a system; None if the penalty does not couple the diagonals."""
-        if penalty.of_diagonal is None:
+        if penalty.fused_diagonal_penalty is None:
             return None
         group, classes = (of[system.diagonal_block] for of in (system.block_group, system.block_class))
         order = np.lexsort((classes, system.members, group))
@@ -42,7 +42,7 @@ class FusedDiagonal:
         new = (np.diff(variable, prepend=-1) != 0) | (np.diff(group, prepend=-1) != 0)
         start = np.append(np.flatnonzero(new), len(order))
         labels = penalty.labels(classes, variable, variable)
-        return cls(system, penalty.of_diagonal, order, Entries(start, labels, UNIFORM, system.n_classes))
+        return cls(system, penalty.fused_diagonal_penalty, order, Entries(start, labels, UNIFORM, system.n_classes))
 
     def value(self, diagonal: FloatArray) -> FloatArray:
         """(G,): penalty of the diagonal in each group."""

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
@@ -98,15 +98,15 @@ class BlockSystem:
 
     def entries(self, penalty: PairPenalty, pairs: IntArray | None = None) -> Entries:
         """Argument of penalty methods: the entries of all pairs, or of `pairs` (see `entries_of`)."""
-        cls = self.entry_class if penalty.by_class else ANY_CLASS
-        if penalty.lacking:
+        cls = self.entry_class if penalty.class_dependent else ANY_CLASS
+        if penalty.has_missing_variables:
             pair = np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
             cls = penalty.labels(cls, *(ends[pair] for ends in self.pair_variables))
         if pairs is None:
             return Entries(self.pair_start, cls, self.pair_factor, self.n_classes)
         chosen, start = self.entries_of(pairs)
         factor = self.pair_factor[pairs] if len(self.pair_factor) else UNIFORM
-        return Entries(start, cls[chosen] if penalty.by_class else ANY_CLASS, factor, self.n_classes)
+        return Entries(start, cls[chosen] if penalty.class_dependent else ANY_CLASS, factor, self.n_classes)
 
     @cached_property
     def compiled(self) -> Blocks:
@@ -415,6 +415,6 @@ def read_blocks(
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
 
     # Covariances of large blocks use multi-threaded BLAS.
-    shared = offset[-1] >= tuning.WORTH_SHARING and size.max(initial=0) < tuning.WORTH_BLAS_THREADS
+    shared = offset[-1] >= config.MIN_ENTRIES_FOR_THREADS and size.max(initial=0) < config.MIN_BLOCK_FOR_BLAS_THREADS
     Workers(n_threads if shared else 1).map(read_class, range(source.n_classes))
     return S

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from jointglasso.cli.data import prepare
 from jointglasso.cli.fit import print_result
 from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.input_data import prepare
 from jointglasso.cli.results import Contents, Result, write_result
 from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import counting, say_if_compiling

@@ -12,7 +12,7 @@ import click
 from jointglasso._files import harmless
 from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Command, Session
-from jointglasso.cli.wording import edges_found, proof
+from jointglasso.cli.summaries import edges_found, proof
 
 if TYPE_CHECKING:
     from jointglasso import JointNetworks, Solution

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from jointglasso.cli.data import Data, read_data
 from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import Contents, Result, print_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
-from jointglasso.cli.wording import describe_steps, edges_found, facts_of, in_common, kinds_of_pairs, proof
+from jointglasso.cli.summaries import describe_steps, edges_found, facts_of, in_common, kinds_of_pairs, proof
 
 #: Smallest relative gap that --prove asks for; below it rounding errors dominate.
 SMALLEST_TOL = 1e-13

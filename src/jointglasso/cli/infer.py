@@ -9,8 +9,8 @@ import click
 
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text
-from jointglasso.cli.data import Data, about, prepare, read_annotations, read_labelled
 from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.input_data import Data, about, prepare, read_annotations, read_labelled
 from jointglasso.cli.options import data_options, split
 from jointglasso.cli.results import can_draw, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
@@ -160,7 +160,7 @@ def _write(
     import jointglasso as jgl
 
     fdr = options["fdr"]
-    tables = {"edges": result.edges(), "edges_found": result.edges(fdr=fdr), "common": result.common()}
+    tables = {"edges": result.edges(), "edges_found": result.edges(fdr=fdr), "common": result.pooled_effect()}
     if result.n_classes > 1:
         tables |= {
             "differences": result.differences(),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso.cli.data import Data, read_data
 from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import data_options, grid_options, numbers, solve_options
 from jointglasso.cli.results import write_explanation, write_parameters, write_table
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, counting, make_grid, say_if_compiling, workers_of
-from jointglasso.cli.wording import facts_of
+from jointglasso.cli.summaries import facts_of
 
 if TYPE_CHECKING:
     from jointglasso import Solution

@@ -20,13 +20,13 @@ import click
 from jointglasso._files import atomic_text, write_columns
 from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Session, plain
-from jointglasso.cli.wording import edges_found, proof
+from jointglasso.cli.summaries import edges_found, proof
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jointglasso import EdgeStability, JointNetworks, SelectionResult, Solution
-    from jointglasso.cli.data import Data
+    from jointglasso.cli.input_data import Data
 
 
 #: Packages whose versions are recorded, since results may depend on them.
@@ -92,7 +92,7 @@ def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> 
         networks.export(folder / f"edges.{ending}")
         for name, file in file_names(networks.class_names).items():
             networks.export(folder / "classes" / f"{file}.{ending}", class_name=name)
-    if networks.sameness is not None:
+    if networks.edge_clusters is not None:
         write_table(folder / "patterns.csv", networks.patterns())
     if contents.over_time:
         write_table(folder / "steps.csv", networks.steps())
@@ -150,8 +150,8 @@ def write_figures(
         draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
     if over_time:
         draw["over_time"] = lambda path: plots.plot_over_time(result.networks, path=path)
-    if result.networks.sameness is not None:
-        draw["sameness"] = lambda path: plots.plot_sameness(result.networks, path=path)
+    if result.networks.edge_clusters is not None:
+        draw["edge_clusters"] = lambda path: plots.plot_edge_clusters(result.networks, path=path)
     if any(find_spec(package) is not None for package in ("igraph", "networkx")):
         draw["centrality"] = lambda path: plots.plot_centrality(result.networks, path=path)
     if result.networks.has_stability:

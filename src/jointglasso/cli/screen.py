@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso.cli.data import Data, read_data
+from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import data_options
 from jointglasso.cli.session import Command, Session
 from jointglasso.cli.solving import say_if_compiling

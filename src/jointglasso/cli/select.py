@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso.cli.data import read_data
 from jointglasso.cli.folder import ResultFolder
+from jointglasso.cli.input_data import read_data
 from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import can_draw, write_parameters, write_selection
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from jointglasso._wording import aligned
-from jointglasso.errors import spelt
+from jointglasso.errors import argument_names_as
 
 OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
 
@@ -158,7 +158,7 @@ class Command(click.Command):
         typed = ctx.meta["jointglasso.typed"]
         ctx.obj = Session(as_json=as_json, quiet=quiet, command_line=typed, arguments=ctx.params)
         try:
-            with spelt(options_of(self)), _warnings_as_notes(), _asked_to_end_like_interrupted():
+            with argument_names_as(options_of(self)), _warnings_as_notes(), _asked_to_end_like_interrupted():
                 code = super().invoke(ctx) or OK
         except click.UsageError as error:
             if as_json:

@@ -229,7 +229,7 @@ def in_windows(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledT
         y=np.repeat(np.array(windows.names), [len(indices) for indices in windows.rows]),
         sample_names=tuple(table.sample_names[i] for i in rows),
         source=f"{table.source}; {len(windows.names)} windows by {options['time']}",
-    ), windows.share
+    ), windows.sample_fraction
 
 
 def check_time(options: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import click
 
 from jointglasso._files import original
 from jointglasso._optional import require
-from jointglasso.cli.data import Data
+from jointglasso.cli.input_data import Data
 from jointglasso.cli.options import numbers, split
 from jointglasso.cli.session import Session
 from jointglasso.errors import InputError

@@ -46,7 +46,7 @@ class Samples:
     variable_names: tuple[str, ...]
     absent: BoolArray | None = None
     """(K, p): variables not measured in a class, with columns of zeros there; None if all are measured."""
-    share: float = 1.0
+    sample_fraction: float = 1.0
     """Weight of a sample in each class: below 1 where it belongs to several, as in overlapping windows."""
     given_rows: list[IntArray] | None = None
     """Row numbers of each class in the input table; None where each class was a separate table."""

@@ -11,7 +11,6 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.dense import DenseCovariance
-from jointglasso.covariance.latent import CATEGORIES, latent_correlation, ordinal_variables
 from jointglasso.covariance.missing import (
     MISSING,
     effective_sizes,
@@ -19,6 +18,7 @@ from jointglasso.covariance.missing import (
     pairwise_correlation,
     semidefinite_correlation,
 )
+from jointglasso.covariance.ordinal import CATEGORIES, latent_correlation, ordinal_variables
 from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.covariance.samples import SCALES, SampleCovariance, stated_variance
 from jointglasso.covariance.source import CovarianceSource
@@ -90,7 +90,7 @@ class Preparation:
         Pearson's correlation; ``2 sin(pi rho / 6)`` of Spearman's rho, made positive semidefinite where needed;
         Pearson's correlation of winsorised normal scores; or polychoric and polyserial correlations of variables with
         few whole numbers as values (questionnaires), beside normal scores of the others, made positive semidefinite
-        where needed (`jointglasso.covariance.latent`).
+        where needed (`jointglasso.covariance.ordinal`).
     missing : {"refuse", "complete", "pairwise", "em"}
         Refuse missing values, drop incomplete samples, use for each pair the samples that have both values (the
         pairwise matrix is made positive semidefinite where needed), or use EM
@@ -170,7 +170,7 @@ class Preparation:
             source, change = self._streamed(samples, deviation), np.zeros(samples.n_classes)
         source.absent = samples.absent
         return {
-            "source": source if samples.share == 1.0 else Resized(source, samples.share),
+            "source": source if samples.sample_fraction == 1.0 else Resized(source, samples.sample_fraction),
             "location": location,
             "deviation": deviation,
             "scale": self.scale,
@@ -184,7 +184,7 @@ class Preparation:
         if self.association == "pearson":
             centred = self.assume_centered
             return SampleCovariance(samples, scale=self.scale, constant="isolate", assume_centered=centred)
-        scored = [NormalScores(X).own * d for X, d in zip(samples.matrices, deviation, strict=True)]
+        scored = [NormalScores(X).scores * d for X, d in zip(samples.matrices, deviation, strict=True)]
         return SampleCovariance(samples.with_parts(scored), scale=self.scale, constant="isolate")
 
     def _dense(
@@ -221,7 +221,7 @@ class Preparation:
         if self.association == "pearson":
             return X - location
         if self.association in ("nonparanormal", "mixed"):
-            return NormalScores(X).own
+            return NormalScores(X).scores
         ranked = ranks(X)
         return ranked - np.nanmean(ranked, axis=0)
 

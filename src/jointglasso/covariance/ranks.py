@@ -47,8 +47,8 @@ class NormalScores:
 
     A value with average rank r among n becomes the normal quantile of r / (n + 1), clipped to
     ``[delta, 1 - delta]`` with ``delta = 1 / (4 n^(1/4) sqrt(pi log n))``, the truncation of Liu, Lafferty and
-    Wasserman. `own`, the scores of the table itself, are scaled to mean 0 and variance 1 by column. Missing values are
-    NaN.
+    Wasserman. `scores`, the scores of the table itself, are scaled to mean 0 and variance 1 by column. Missing values
+    are NaN.
     """
 
     def __init__(self, X: FloatArray) -> None:
@@ -59,7 +59,7 @@ class NormalScores:
         self._mean = np.nanmean(raw, axis=0) if incomplete else raw.mean(axis=0)
         deviation = np.nanstd(raw, axis=0) if incomplete else raw.std(axis=0)
         self._deviation = np.where(deviation > 0, deviation, 1.0)
-        self.own: FloatArray = (raw - self._mean) / self._deviation
+        self.scores: FloatArray = (raw - self._mean) / self._deviation
 
     @cached_property
     def _sorted(self) -> FloatArray:

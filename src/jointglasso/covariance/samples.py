@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import SCANNERS, scanner
-from jointglasso.covariance.annotated import distinct_names, samples_by_class
+from jointglasso.covariance.anndata_samples import distinct_names, samples_by_class
 from jointglasso.covariance.classes import Samples
 from jointglasso.validation import (
     NOW_CONSTANT,
@@ -211,7 +211,7 @@ class SampleCovariance:
         samples = samples_by_class(adata, groupby, layer, classes)
         return cls(samples, scale=scale, variable_names=distinct_names(adata.var_names))
 
-    def among(self, variables: IntArray) -> SampleCovariance:
+    def restricted_to(self, variables: IntArray) -> SampleCovariance:
         """Covariance source restricted to `variables`."""
         return SampleCovariance(
             [Z[variables].T * np.sqrt(Z.shape[1]) for Z in self._scaled],

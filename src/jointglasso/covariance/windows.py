@@ -27,7 +27,7 @@ class TimeWindows:
     last: Any
     """(K,): first and last time stamp of each window, from which its name is made."""
     names: tuple[str, ...]
-    share: float
+    sample_fraction: float
     """Weight of a sample in each of its windows, so that the windows together count every sample once."""
 
 
@@ -161,7 +161,7 @@ def _window_names(first: Any, last: Any) -> tuple[str, ...]:
 
 
 class Resized:
-    """Covariance source with sample sizes scaled by `share`, for overlapping windows."""
+    """Covariance source with sample sizes scaled by `sample_fraction`, for overlapping windows."""
 
     def __init__(self, source: CovarianceSource, share: float) -> None:
         self._source = source

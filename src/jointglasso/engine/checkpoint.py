@@ -26,12 +26,12 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._files import atomic_text, atomic_write
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.covariance import absent_of, fingerprint
-from jointglasso.engine.outcome import Nonzeros, Outcome
+from jointglasso.engine.task_result import Nonzeros, TaskResult
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
@@ -103,7 +103,7 @@ class Checkpoint:
         saved = _read(self._finished(blocks))
         return _read(self._unfinished(blocks)) if saved is None else saved
 
-    def keep(self, blocks: ClassBlocks, outcome: Outcome) -> None:
+    def keep(self, blocks: ClassBlocks, outcome: TaskResult) -> None:
         """Write the result of a task; that of an interrupted task is written as a snapshot."""
         if outcome.stopped_by in ("interrupt", "callback", "max_iter"):
             self._write(self._unfinished(blocks), outcome.nonzeros, outcome.n_iter, outcome.methods)
@@ -135,7 +135,7 @@ class Checkpoint:
 
         def keep(theta: Callable[[], Theta]) -> None:
             nonlocal last
-            recent = time.monotonic() - last < tuning.SNAPSHOT_SECONDS
+            recent = time.monotonic() - last < config.SNAPSHOT_SECONDS
             if recent or not self.folder.is_dir():  # the folder may not exist on a remote worker
                 return
             with writing:

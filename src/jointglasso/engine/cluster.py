@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._version import __version__
 from jointglasso.validation import InputTypeError
 
@@ -78,7 +78,7 @@ class Cluster:
                 workers=workers, allow_other_workers=workers is not None,
             )  # fmt: skip
 
-    def hold(self, shared: Any) -> Any:
+    def broadcast(self, shared: Any) -> Any:
         """Broadcast the shared data to every worker once; it stays there until other data is broadcast."""
         if self._broadcast is None or self._broadcast.value is not shared:
             try:
@@ -92,15 +92,15 @@ class Cluster:
         if self._client.status not in ("running", "connecting", "newly-created"):
             raise ConnectionError(_LOST) from None
 
-    def look(self) -> None:
+    def check_workers(self) -> None:
         """Raise an error if the scheduler is unreachable, or if all workers have been paused for a while."""
         self.require_scheduler()
         now = time.monotonic()
-        if now - self._checked_at < tuning.IDLE_SECONDS:
+        if now - self._checked_at < config.IDLE_SECONDS:
             return
         self._checked_at, workers = now, self._client.scheduler_info(n_workers=-1)["workers"].values()
         if any(w["status"] != "paused" or w["metrics"]["task_counts"].get("executing") for w in workers):
-            self.heard()
+            self.worker_active()
         elif self._idle_since < now and workers:
             raise RuntimeError(_FULL)
         elif self._idle_since == math.inf:
@@ -108,7 +108,7 @@ class Cluster:
             if not workers:
                 warnings.warn("No Dask worker is left: the work waits until one comes.", RuntimeWarning, stacklevel=2)
 
-    def heard(self) -> None:
+    def worker_active(self) -> None:
         """Record that the workers are active."""
         self._idle_since = math.inf
 
@@ -162,7 +162,7 @@ class _Task:
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
-        self._cluster.heard()
+        self._cluster.worker_active()
         lost = asyncio.CancelledError, concurrent.futures.CancelledError, CommClosedError
         try:
             try:

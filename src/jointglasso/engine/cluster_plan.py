@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso import tuning
-from jointglasso._display import Shown, readable_bytes, readable_seconds
+from jointglasso import config
+from jointglasso._display import ReprMixin, readable_bytes, readable_seconds
 from jointglasso._threads import available_cores, map_on_threads, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
-from jointglasso.screening.pairs import TileScan, scan_stretch, stretches
+from jointglasso.screening.pairs import TileScan, scan_tile_range, tile_ranges
 from jointglasso.validation import InputTypeError
 
 #: Runs of tiles for each core and their length, variables that are drawn, variables of a group that is followed no
@@ -47,7 +47,7 @@ class ClusterSize:
 
 
 @dataclass(frozen=True, repr=False)
-class ClusterPlan(Shown):
+class ClusterPlan(ReprMixin):
     """What a solve will take on a cluster.
 
     Examples
@@ -126,17 +126,17 @@ def plan_on_cluster(
     with single_threaded_blas():
         groups, whole = _groups_of(problem, draw)
         timed = _timed_groups(problem, groups, solve)
-    at_once = size.workers * size.cores
-    pieces = max(1, len(stretches(source)))
-    rounds = 1 if pieces == 1 else math.ceil(pieces / at_once)  # a short scan is done here
+    n_concurrent = size.workers * size.cores
+    pieces = max(1, len(tile_ranges(source)))
+    rounds = 1 if pieces == 1 else math.ceil(pieces / n_concurrent)  # a short scan is done here
     numbers = float(source.n_variables) * float(np.asarray(source.sample_sizes).sum())
     sent = 0.0 if source.in_files else 8.0 * numbers
     return ClusterPlan(
         size=size,
         send_seconds=sent * (1.0 + math.log2(size.workers)) / NETWORK + _unpacking(source),
         scan_seconds=rounds * scan.seconds / pieces,
-        solve_seconds=max(timed.worker / at_once, timed.longest),
-        own_seconds=timed.own,
+        solve_seconds=max(timed.worker / n_concurrent, timed.longest),
+        own_seconds=timed.caller,
         worker_memory=20.0 * numbers + size.cores * memory_of_groups(timed.partition),
         own_memory=sent + scan.pairs * (40.0 + 20.0 * source.n_classes) + 100.0 * source.n_classes * source.n_variables,
         n_pairs=scan.pairs,
@@ -147,7 +147,7 @@ def plan_on_cluster(
 
 def _unpacking(source: SampleCovariance) -> float:
     """Seconds to pack the samples, and to unpack and scale them on a worker, told from some variables."""
-    some = source.among(np.arange(min(2000, source.n_variables)))
+    some = source.restricted_to(np.arange(min(2000, source.n_variables)))
     began = time.perf_counter()
     pickle.loads(pickle.dumps(some))
     return (time.perf_counter() - began) * source.n_variables / some.n_variables
@@ -161,11 +161,11 @@ def _timed_tiles(problem: JointProblem, draw: np.random.Generator) -> _Scan:
     """
     source: Any = problem.source
     scan = TileScan(source, problem.penalty, problem.weights, problem.pair_weights, False)
-    n, n_cores = -(-source.n_variables // tuning.TILE), available_cores()
+    n, n_cores = -(-source.n_variables // config.TILE), available_cores()
     first_of_row = np.concatenate([[0], np.cumsum(np.arange(n, 0, -1))])
 
     def look(tiles: tuple[int, int]) -> int:
-        return len(scan_stretch(tiles, scan)[0])
+        return len(scan_tile_range(tiles, scan)[0])
 
     seconds = pairs = 0.0
     for count, apart in ((n, 0), (n * (n - 1) // 2, 1)):
@@ -193,13 +193,13 @@ def _groups_of(problem: JointProblem, draw: np.random.Generator) -> tuple[list[I
     groups, whole = [], True
     for seed in draw.integers(0, source.n_variables, _SEEDS):
         if int(seed) not in known:
-            members, waiting = {int(seed)}, [int(seed)]
-            while waiting and len(members) <= _FOLLOWED:
-                front, waiting = np.array(waiting[:64]), waiting[64:]
+            members, deferred = {int(seed)}, [int(seed)]
+            while deferred and len(members) <= _FOLLOWED:
+                front, deferred = np.array(deferred[:64]), deferred[64:]
                 new = set(_neighbours(problem, deviation, front).tolist()) - members
                 members |= new
-                waiting += sorted(new)
-            whole &= not waiting
+                deferred += sorted(new)
+            whole &= not deferred
             group = np.array(sorted(members), dtype=np.int64)
             known.update(dict.fromkeys(group.tolist(), group))
         groups.append(known[int(seed)])
@@ -217,7 +217,7 @@ def _neighbours(problem: JointProblem, deviation: list[FloatArray], front: IntAr
     i, j = np.nonzero(above)
     weighted = np.column_stack([S[i, j] for S in values]).astype(np.float64)
     factor = UNIFORM if problem.pair_weights is None else problem.pair_weights.factors(front[i], j)
-    strong = problem.penalty.strong(weighted, factor) & (front[i] != j)
+    strong = problem.penalty.violates_global_condition(weighted, factor) & (front[i] != j)
     if len(factor):
         strong &= np.isfinite(factor)
     return np.unique(j[strong])
@@ -236,7 +236,7 @@ class _Timed:
     """Seconds of all groups, told from those that were solved."""
 
     worker: float
-    own: float
+    caller: float
     longest: float
     partition: Any
 
@@ -249,10 +249,10 @@ def _timed_groups(problem: JointProblem, groups: list[IntArray], solve: Callable
     source: Any = problem.source
     distinct = list({int(group[0]): group[:_FOLLOWED] for group in groups}.values())
     half = distinct[: (len(distinct) + 1) // 2]
-    solve(source.among(np.concatenate(distinct)), _Apart())  # compiles, and touches what is slow at first
-    all_own, all_worker, partition = _seconds(source.among(np.concatenate(distinct)), solve)
+    solve(source.restricted_to(np.concatenate(distinct)), _Apart())  # compiles, and touches what is slow at first
+    all_own, all_worker, partition = _seconds(source.restricted_to(np.concatenate(distinct)), solve)
     if len(half) < len(distinct):
-        own, worker, _ = _seconds(source.among(np.concatenate(half)), solve)
+        own, worker, _ = _seconds(source.restricted_to(np.concatenate(half)), solve)
         counted = distinct[len(half) :]
         all_own, all_worker = max(0.0, all_own - own), max(0.0, all_worker - worker)
     else:
@@ -263,7 +263,7 @@ def _timed_groups(problem: JointProblem, groups: list[IntArray], solve: Callable
     mean = float(np.mean([scale * cost[int(group[0])] / len(group) for group in groups]))
     return _Timed(
         worker=mean * source.n_variables,
-        own=all_own * source.n_variables / sum(map(len, counted)),
+        caller=all_own * source.n_variables / sum(map(len, counted)),
         longest=scale * max(cost.values()),
         partition=partition,
     )

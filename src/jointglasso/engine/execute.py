@@ -15,19 +15,19 @@ import numpy as np
 from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
-from jointglasso.engine.big_work import OpenedBig
+from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
+from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.executors import check_executor
 from jointglasso.engine.latent import require_latent, with_latent
 from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method, suited_method
-from jointglasso.engine.outcome import Outcome, isolated_objective, sparse_matrices
-from jointglasso.engine.pieces import WarmStart
-from jointglasso.engine.planning import out_of_memory, require_room
+from jointglasso.engine.planning import check_memory, out_of_memory
 from jointglasso.engine.progress import Clock, Control
-from jointglasso.engine.prove import certify
-from jointglasso.engine.runner import GroupRunner, Options, status_of
-from jointglasso.engine.sameness import sameness_of
-from jointglasso.engine.screen import SCREENING, Screen
+from jointglasso.engine.runner import GroupRunner, RunnerOptions, status_of
+from jointglasso.engine.screening import SCREENING, Screen
+from jointglasso.engine.solve_big_task import CachedBigBlocks
+from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
+from jointglasso.engine.tasks import WarmStart
 from jointglasso.problem import PROBLEM, JointProblem, make_problem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
@@ -195,12 +195,12 @@ def make_options(
     on_interrupt: str,
     max_memory: float | None,
     executor: Any,
-) -> Options:
+) -> RunnerOptions:
     """Validate the arguments of a solve that do not define the problem."""
     method = choose_method(solver)
     check_choice("screening", screening, SCREENING)
     check_choice("on_interrupt", on_interrupt, ("raise", "return"))
-    return Options(
+    return RunnerOptions(
         method=method,
         tol=check_positive("tol", tol),
         max_iter=method.default_max_iter if max_iter is None else check_count("max_iter", max_iter),
@@ -214,7 +214,7 @@ def make_options(
 def solve_problem(
     problem: JointProblem,
     screening: str,
-    options: Options,
+    options: RunnerOptions,
     start: WarmStart | None,
     clock: Clock,
     pairs: PairTable | None = None,
@@ -226,7 +226,7 @@ def solve_problem(
     try:
         with clock.stage("screening"):
             screen = Screen(problem, screening, pairs, options.executor)
-        with options.control.listening():
+        with options.control.interruptible():
             final = _solve_in_rounds(problem, screen, options, start, clock)
     except MemoryError as error:
         raise out_of_memory(problem, screen, options.method, error) from None
@@ -246,7 +246,9 @@ def solve_problem(
         variable_names=problem.source.variable_names,
         certified=final.certified,
         parameters=_parameters(problem, options),
-        sameness=sameness_of(problem, final.precision, [outcome.ties for outcome in final.outcomes]),
+        edge_clusters=edge_clusters_of(
+            problem, final.precision, [outcome.certified_equal for outcome in final.outcomes]
+        ),
         absent=screen.absent,
     )
 
@@ -255,7 +257,7 @@ def solve_problem(
 class _Final:
     """Results of the last round."""
 
-    outcomes: list[Outcome]
+    outcomes: list[TaskResult]
     certificate: Certificate
     precision: list[Any]
     certified: list[Any]
@@ -263,19 +265,19 @@ class _Final:
 
 
 def _solve_in_rounds(
-    problem: JointProblem, screen: Screen, options: Options, start: WarmStart | None, clock: Clock
+    problem: JointProblem, screen: Screen, options: RunnerOptions, start: WarmStart | None, clock: Clock
 ) -> _Final:
     """Solve the groups, check KKT at the screened-out entries, merge violations; repeat until the gap is certified."""
     n_iter = 0
     while True:
         blocks, isolated = _blocks_to_solve(screen, options.method)
         with clock.stage("screening"):
-            memory = require_room(problem, screen, blocks, options)
+            memory = check_memory(problem, screen, blocks, options)
         remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
         with blas_threads_for(screen.partition.largest):
             with clock.stage("solve"):
                 isolated_value = isolated_objective(problem, isolated)
-                runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.waiting, start, memory)
+                runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.deferred, start, memory)
                 outcomes = runner.run()
             clock.move("solve", "covariance", runner.covariance_seconds)
             n_iter += runner.n_iter
@@ -293,11 +295,11 @@ def _solve_in_rounds(
                 precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
         if not merged:
             return _Final(outcomes, certificate, precision, certified, n_iter)
-        points = [o.opened.point for o in outcomes if isinstance(o.opened, OpenedBig)]
+        points = [o.cached_blocks.point for o in outcomes if isinstance(o.cached_blocks, CachedBigBlocks)]
         start = WarmStart(precision, trusted=True, points=points)
 
 
-def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
+def _parameters(problem: JointProblem, options: RunnerOptions) -> dict[str, Any]:
     sizes = problem.source.sample_sizes
     return {
         **problem.penalty.parameters(),
@@ -309,7 +311,7 @@ def _parameters(problem: JointProblem, options: Options) -> dict[str, Any]:
     }
 
 
-def _with_suitable_method(options: Options, problem: JointProblem) -> Options:
+def _with_suitable_method(options: RunnerOptions, problem: JointProblem) -> RunnerOptions:
     """Options with a method that supports the penalty, and its default iteration limit."""
     method = suited_method(options.method, problem.penalty)
     is_default = options.max_iter == options.method.default_max_iter

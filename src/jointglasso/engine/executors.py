@@ -24,9 +24,9 @@ from threading import Condition, Lock
 from typing import Any, Protocol
 from uuid import uuid4
 
-from jointglasso import tuning
-from jointglasso._memory import NeedsMore, available_memory, keep_freed_memory, sharing_memory
-from jointglasso._threads import Workers, available_cores, single_threaded_blas, work_alone
+from jointglasso import config
+from jointglasso._memory import MemoryShareExceeded, available_memory, keep_freed_memory, sharing_memory
+from jointglasso._threads import Workers, available_cores, single_threaded_blas, use_single_thread
 from jointglasso.engine.cluster import Cluster, is_client
 from jointglasso.validation import InputTypeError
 
@@ -34,10 +34,10 @@ _IMPORTED = uuid4().hex  # the same in forked processes
 _SHUT = "The executor was shut down: make another one, and keep it open until all is done."
 
 #: Progress callback; returns whether to stop.
-Tell = Callable[..., bool]
+TaskProgress = Callable[..., bool]
 
 
-def unheard(*facts: Any) -> bool:
+def no_progress(*facts: Any) -> bool:
     """No-op progress callback."""
     return False
 
@@ -55,22 +55,22 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class TaskBatch:
     """Items to map a function over, and callbacks in the calling process."""
 
-    function: Callable[[Any, Any, Tell], Any]
+    function: Callable[[Any, Any, TaskProgress], Any]
     items: Sequence[Any]
     """May grow while the work runs: items appended by `finish` are processed as well."""
     shared: Any
-    narrow: Callable[[Any, Any], Any] = _all_of_shared
+    subset_for: Callable[[Any, Any], Any] = _all_of_shared
     """The part of the shared data that one item needs."""
-    hold: bool = True
+    broadcast: bool = True
     """Whether to broadcast all of the shared data once, where the executor supports that."""
     rank: Callable[[Any], float] = lambda item: 0.0
     """Priority of an item: lowest rank first, then in order of arrival."""
     cost: Callable[[Any], float] = lambda item: 1.0
     """Relative cost of an item."""
-    tell: Callable[..., bool] = unheard
+    progress: Callable[..., bool] = no_progress
     """Called with the index of an item and its report; with the index alone it returns whether to stop."""
     finish: Callable[[int, Any], Any] = lambda number, result: result
     """Called with each result on completion, one at a time; its return value replaces the result."""
@@ -78,14 +78,14 @@ class Work:
     """Called after a failure, to stop the other items."""
     _finishing: Lock = field(default_factory=Lock, init=False)
 
-    def do(self, number: int, share: float | None = None) -> Any:
-        """Process one item in the calling thread, within `share` bytes of memory."""
+    def do(self, number: int, memory_share: float | None = None) -> Any:
+        """Process one item in the calling thread, within `memory_share` bytes of memory."""
         try:
-            with sharing_memory(share):
-                result = self.function(self.items[number], self.shared, partial(self.tell, number))
+            with sharing_memory(memory_share):
+                result = self.function(self.items[number], self.shared, partial(self.progress, number))
             with self._finishing:
                 return self.finish(number, result)
-        except NeedsMore:
+        except MemoryShareExceeded:
             raise
         except BaseException:
             self.give_up()
@@ -106,7 +106,7 @@ def check_executor(executor: Any) -> Executor | None:
     return checked
 
 
-def hands_of(executor: Executor | None, n_jobs: int | None = None) -> float:
+def n_workers_of(executor: Executor | None, n_jobs: int | None = None) -> float:
     """Number of tasks that run concurrently on one machine; infinite if unknown."""
     if executor is None:
         return n_jobs or 1
@@ -116,13 +116,13 @@ def hands_of(executor: Executor | None, n_jobs: int | None = None) -> float:
 
 def memory_of(executor: Executor | None, max_memory: float | None) -> float | None:
     """Memory budget in bytes of the concurrent tasks of one machine; None if unknown."""
-    if max_memory is not None or hasattr(executor, "machines") or math.isinf(hands_of(executor)):
+    if max_memory is not None or hasattr(executor, "machines") or math.isinf(n_workers_of(executor)):
         return max_memory  # the free memory of this machine does not apply to others
     return available_memory()
 
 
-def map_work(
-    work: Work, executor: Executor | None = None, n_jobs: int | None = None, memory: float | None = None
+def run_tasks(
+    work: TaskBatch, executor: Executor | None = None, n_jobs: int | None = None, memory: float | None = None
 ) -> list[Any]:
     """Process all items on threads or through an executor; returns the results in the order of the items.
 
@@ -130,9 +130,9 @@ def map_work(
     """
     if executor is not None:
         try:
-            return _RemoteRun(work, executor, _Limits(hands_of(executor), n_jobs, memory)).run()
+            return _RemoteRun(work, executor, _Limits(n_workers_of(executor), n_jobs, memory)).run()
         except Exception:
-            getattr(executor, "require_scheduler", unheard)()  # a lost scheduler causes errors of many types
+            getattr(executor, "require_scheduler", no_progress)()  # a lost scheduler causes errors of many types
             raise
     n_threads = min(n_jobs or 1, len(work.items))
     if n_threads > 1:
@@ -147,7 +147,7 @@ def map_work(
 class _Queue:
     """Priority queue of the indices of unprocessed items."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: TaskBatch) -> None:
         self._work, self._heap, self._known = work, list[tuple[float, int]](), 0
 
     def next(self) -> int | None:
@@ -173,8 +173,8 @@ class _Limits:
     """Number of items that run concurrently on one machine, reduced so that together they fit into its memory.
 
     The memory of an item is known only after its blocks are. Each item starts with an equal share; one that needs more
-    raises `NeedsMore` before allocating, and is repeated with lower concurrency, which then holds for all later items.
-    Results do not depend on this: methods are chosen by the total memory.
+    raises `MemoryShareExceeded` before allocating, and is repeated with lower concurrency, which then holds for all
+    later items. Results do not depend on this: methods are chosen by the total memory.
     """
 
     def __init__(self, n_workers: float, n_concurrent: int | None, memory: float | None) -> None:
@@ -186,17 +186,17 @@ class _Limits:
         """Whether the limit is below the concurrency of the executor itself."""
 
     @property
-    def share(self) -> float | None:
+    def memory_share(self) -> float | None:
         """Memory share of one item in bytes; None if it has the total, or if that is unknown."""
         return None if self._memory is None or self.n_concurrent == 1 else self._memory / self.n_concurrent
 
     def reduce_to_fit(self, needed: float) -> None:
         """Reduce the concurrency so that each item may use `needed` bytes."""
-        if self._memory is not None and self.share is not None and needed > self.share:
+        if self._memory is not None and self.memory_share is not None and needed > self.memory_share:
             self.n_concurrent, self.limited = max(1, min(self.n_concurrent - 1, self._memory // needed)), True
 
 
-def _on_threads(work: Work, n_threads: int, limits: _Limits) -> list[Any]:
+def _on_threads(work: TaskBatch, n_threads: int, limits: _Limits) -> list[Any]:
     """Process items on threads until the queue is empty and no running item can append more."""
     queue, changed = _Queue(work), Condition()
     results: dict[int, Any] = {}
@@ -208,7 +208,7 @@ def _on_threads(work: Work, n_threads: int, limits: _Limits) -> list[Any]:
             while not failed:
                 if busy < limits.n_concurrent and (number := queue.next()) is not None:
                     busy += 1
-                    return number, limits.share
+                    return number, limits.memory_share
                 if not busy:
                     break
                 changed.wait()
@@ -217,10 +217,10 @@ def _on_threads(work: Work, n_threads: int, limits: _Limits) -> list[Any]:
     def run_items(_: int) -> None:
         nonlocal busy, failed
         try:
-            for number, share in iter(next_item, None):
+            for number, memory_share in iter(next_item, None):
                 try:
-                    results[number], needed = work.do(number, share), 0.0
-                except NeedsMore as more:
+                    results[number], needed = work.do(number, memory_share), 0.0
+                except MemoryShareExceeded as more:
                     needed = more.needed
                 with changed:
                     if needed:
@@ -250,13 +250,18 @@ class _Report:
 
 
 def _run_batch(
-    function: Callable[[Any, Any, Tell], Any], items: Any, shared: Any, share: float | None, packed: bool, sender: str
+    function: Callable[[Any, Any, TaskProgress], Any],
+    items: Any,
+    shared: Any,
+    memory_share: float | None,
+    packed: bool,
+    sender: str,
 ) -> Any:
-    """Process a batch of items in a worker, on one core and within `share` bytes of memory."""
-    work_alone()
+    """Process a batch of items in a worker, on one core and within `memory_share` bytes of memory."""
+    use_single_thread()
     keep_freed_memory()
     other_process = sender != _this_process()
-    with single_threaded_blas(), sharing_memory(share):
+    with single_threaded_blas(), sharing_memory(memory_share):
         reports = [
             _report(function, item, item_shared if shared is None else shared, other_process)
             for item, item_shared in (pickle.loads(items) if packed else items)
@@ -270,8 +275,8 @@ def _this_process() -> str:
 
 
 def _report(
-    function: Callable[[Any, Any, Tell], Any], item: Any, shared: Any, other_process: bool
-) -> _Report | NeedsMore:
+    function: Callable[[Any, Any, TaskProgress], Any], item: Any, shared: Any, other_process: bool
+) -> _Report | MemoryShareExceeded:
     """Process an item and record its progress reports and, in another process, its warnings.
 
     Warning filters are global to a process: concurrent threads of the calling process would overwrite them.
@@ -289,7 +294,7 @@ def _report(
             warnings.simplefilter("always")
         try:
             result = function(item, shared, progress)
-        except NeedsMore as more:
+        except MemoryShareExceeded as more:
             return more
     warned = [(str(warning.message), warning.category) for warning in caught or ()]
     return _Report(result, messages, warned, time.perf_counter() - began)
@@ -309,7 +314,7 @@ class _Sent:
 class _RemoteRun:
     """Run of items through an executor, with cheap items batched into one submission."""
 
-    def __init__(self, work: Work, executor: Executor, limits: _Limits) -> None:
+    def __init__(self, work: TaskBatch, executor: Executor, limits: _Limits) -> None:
         self.work, self.executor, self.limits = work, executor, limits
         self.queue = _Queue(work)
         self.results: dict[int, Any] = {}
@@ -323,14 +328,14 @@ class _RemoteRun:
 
     def _broadcast(self) -> Any:
         """Handle of the broadcast shared data; None if it is sent with each item."""
-        scatter = getattr(self.executor, "hold", None)
-        return scatter(self.work.shared) if scatter is not None and self.work.hold else None
+        scatter = getattr(self.executor, "broadcast", None)
+        return scatter(self.work.shared) if scatter is not None and self.work.broadcast else None
 
     def run(self) -> list[Any]:
         """Submit items and collect results until all are done or a stop is requested."""
         try:
             while self._send() or self.running:
-                if self._take() or self.work.tell(0):
+                if self._take() or self.work.progress(0):
                     self._stop()
         except BaseException as error:
             self.work.give_up()
@@ -349,14 +354,24 @@ class _RemoteRun:
     def _send(self) -> bool:
         """Submit batches while the bytes in transit are below the limit; returns whether any was submitted."""
         sent = False
-        while len(self.running) < 2 or sum(task.size for task in self.running.values()) < tuning.ON_THE_WAY:
+        while len(self.running) < 2 or sum(task.size for task in self.running.values()) < config.MAX_BYTES_IN_FLIGHT:
             machine = self._machine()
             if machine is None or not (numbers := self._batch()):
                 break
             items = [self.work.items[number] for number in numbers]
-            subsets = [self.work.narrow(item, self.work.shared) if self.broadcast is None else None for item in items]
+            subsets = [
+                self.work.subset_for(item, self.work.shared) if self.broadcast is None else None for item in items
+            ]
             payload, size, packed = _packed(list(zip(items, subsets, strict=True)))
-            task = _run_batch, self.work.function, payload, self.broadcast, self.limits.share, packed, _this_process()
+            task = (
+                _run_batch,
+                self.work.function,
+                payload,
+                self.broadcast,
+                self.limits.memory_share,
+                packed,
+                _this_process(),
+            )
             try:
                 future = self.executor.submit(*task, **({"workers": machine} if machine else {}))
             except RuntimeError as error:
@@ -387,7 +402,7 @@ class _RemoteRun:
             open_items = len(self.queue) + sum(len(task.numbers) for task in self.running.values())
             fair = open_items / (2.0 * self.n_workers)
         numbers, seconds = list[int](), 0.0
-        while seconds < tuning.TASK_SECONDS and len(numbers) < max(1.0, fair):
+        while seconds < config.TASK_SECONDS and len(numbers) < max(1.0, fair):
             if (number := self.queue.next()) is None:
                 break
             numbers.append(number)
@@ -397,9 +412,9 @@ class _RemoteRun:
     def _take(self) -> bool:
         """Collect the next batch of results, if one arrives soon; returns whether a stop was requested."""
         try:
-            future = self.ended.get(timeout=tuning.LOOK_SECONDS)
+            future = self.ended.get(timeout=config.POLL_SECONDS)
         except Empty:
-            getattr(self.executor, "look", unheard)()
+            getattr(self.executor, "check_workers", no_progress)()
             return False
         if future not in self.running:  # it was cancelled
             return False
@@ -407,13 +422,13 @@ class _RemoteRun:
         reports, packed = future.result()
         stop = False
         for number, report in zip(task.numbers, pickle.loads(reports) if packed else reports, strict=True):
-            if isinstance(report, NeedsMore):
+            if isinstance(report, MemoryShareExceeded):
                 self.limits.reduce_to_fit(report.needed)
                 self.queue.requeue(number)
                 continue
             for message, category in report.warned:
                 warnings.warn(message, category, stacklevel=2)
-            stop = any([self.work.tell(number, *facts) for facts in report.messages]) or stop
+            stop = any([self.work.progress(number, *facts) for facts in report.messages]) or stop
             pace = report.seconds / self.work.cost(self.work.items[number])
             self.pace[self.work.function] = max(pace, 0.5 * self.pace.get(self.work.function, 0.0))
             self.results[number] = self.work.finish(number, report.result)
@@ -439,7 +454,7 @@ def _packed(thing: Any) -> tuple[Any, int, bool]:
     try:
         head = len(pickle.dumps(thing, protocol=5, buffer_callback=buffers.append))
         size = head + sum(buffer.raw().nbytes for buffer in buffers)
-        small = size <= tuning.PACKED_BYTES
+        small = size <= config.PACKED_BYTES
         return pickle.dumps(thing, protocol=5) if small else thing, size, small
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise InputTypeError(

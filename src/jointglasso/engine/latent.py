@@ -11,13 +11,13 @@ from jointglasso._memory import available_memory
 from jointglasso._threads import blas_threads_for, cores_here
 from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
-from jointglasso.certificate import bound_groups, subgradient_within
 from jointglasso.covariance import absent_of
-from jointglasso.engine.outcome import Nonzeros, flat_from_precisions, sparse_matrices
+from jointglasso.duality import bound_groups, subgradient_within
+from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.planning import NotEnoughMemory
 from jointglasso.engine.progress import Clock
-from jointglasso.engine.runner import Options, status_of
-from jointglasso.engine.sameness import sameness_of
+from jointglasso.engine.runner import RunnerOptions, status_of
+from jointglasso.engine.task_result import Nonzeros, flat_from_precisions, sparse_matrices
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.screening import Partition
@@ -40,7 +40,7 @@ def require_latent(problem: JointProblem) -> None:
             "latent= needs every variable in every class: drop the variables that a class lacks, or leave latent out.",
             "latent",
         )
-    if problem.penalty.of_diagonal is not None:
+    if problem.penalty.fused_diagonal_penalty is not None:
         raise InputError("latent= does not go with fuse_diagonal=True: give one of them.", "latent")
     n_classes, p = problem.source.n_classes, problem.source.n_variables
     needed = _BYTES_PER_ENTRY * n_classes * float(p) ** 2
@@ -52,7 +52,7 @@ def require_latent(problem: JointProblem) -> None:
         )
 
 
-def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Options, clock: Clock) -> Solution:
+def with_latent(problem: JointProblem, plain: Solution, mu: float, options: RunnerOptions, clock: Clock) -> Solution:
     """The solution with latent variables, from the one without; the two are equal if L = 0 is certified."""
     p, coupled = problem.source.n_variables, problem.penalty.coupling
     labels = np.zeros((problem.source.n_classes, p), dtype=np.int64)
@@ -63,7 +63,7 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Opti
     theta = flat_from_precisions(system, plain.precision, p)
     parameters = plain.parameters | {"latent": mu}
     with clock.stage("certificate"), blas_threads_for(p):
-        bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
+        bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
         bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
         none = low_rank_is_zero(latent, bounds.dual, bounds.total_gap)
     if none or options.control.stopped_by is not None:
@@ -74,11 +74,11 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Opti
     def report(objective: float, gap: float | None) -> bool:
         seconds = time.perf_counter() - control.began
         history.append(Iteration(len(history) + 1, objective, gap, seconds))
-        control.tell(history[-1])
+        control.notify(history[-1])
         return control.stopped_by is not None
 
     limit = options.max_iter if options.max_iter != options.method.default_max_iter else _MAX_ITER
-    with clock.stage("solve"), blas_threads_for(p), control.listening():
+    with clock.stage("solve"), blas_threads_for(p), control.interruptible():
         point, n_iter, ended = solve_latent(
             latent, theta, lambda objective: options.tol * max(problem.unit, abs(objective)), limit, report
         )
@@ -101,7 +101,7 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Opti
         methods={"admm": 1},
         certified=certified,
         parameters=parameters,
-        sameness=sameness_of(problem, precision, []),
+        edge_clusters=edge_clusters_of(problem, precision, []),
         low_rank=LowRank(mu, by_class),
     )
 
@@ -116,7 +116,7 @@ def _certificate(problem: JointProblem, system: BlockSystem, point: LatentPoint)
     u, radius = subgradient_within(system, dual, np.full(system.n_groups, point.gap), problem.penalty)
     entries = system.gather(point.A)
     anywhere = np.full(len(entries), _ANYWHERE)
-    absent = problem.penalty.certain_zeros(entries, u, radius, anywhere, system.entries(problem.penalty))
+    absent = problem.penalty.certified_zeros(entries, u, radius, anywhere, system.entries(problem.penalty))
     n_absent = int((absent & (entries == 0.0)).sum()) if np.isfinite(point.gap) else 0
     forbidden = len(system.forbidden) // 2
     return Certificate(

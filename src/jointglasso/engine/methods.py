@@ -27,9 +27,9 @@ def choose_method(solver: str | GroupSolver) -> GroupSolver:
 
 def suited_method(method: GroupSolver, penalty: PairPenalty) -> GroupSolver:
     """The method, if the penalty supports what it requires; otherwise an error that lists suitable methods."""
-    if getattr(method, "requires", frozenset()) <= penalty.offers:
+    if getattr(method, "requires", frozenset()) <= penalty.supports:
         return method
-    suited = [f'"{name}"' for name, make in SOLVERS.items() if make().requires <= penalty.offers]
+    suited = [f'"{name}"' for name, make in SOLVERS.items() if make().requires <= penalty.supports]
     alternatives = f"{', '.join(suited[:-1])} or {suited[-1]}"
     penalty_name = penalty.parameters()["penalty"]
     raise InputError(f'solver="{method.name}" does not go with penalty="{penalty_name}": use {alternatives}.', "solver")

@@ -14,10 +14,10 @@ from jointglasso.covariance import as_source
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.execute import OPTIONS, make_options, solve_problem
 from jointglasso.engine.executors import Executor
-from jointglasso.engine.pieces import WarmStart
 from jointglasso.engine.progress import Clock, Control
-from jointglasso.engine.runner import Options
-from jointglasso.engine.screen import scan_on
+from jointglasso.engine.runner import RunnerOptions
+from jointglasso.engine.screening import scan_on
+from jointglasso.engine.tasks import WarmStart
 from jointglasso.problem import PROBLEM, JointProblem, make_problem
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
@@ -90,7 +90,7 @@ def solve_path(
     source = as_source(S)
     problems = [make_problem(source, *point, **{name: arguments[name] for name in PROBLEM}) for point in points]
 
-    def fresh_options() -> Options:
+    def fresh_options() -> RunnerOptions:
         return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))
 
     return _solve_all(problems, screening, fresh_options, check_path("checkpoint", checkpoint))
@@ -103,11 +103,11 @@ def _solve_all(
     warm_starts = _WarmStarts()
     for number, problem in enumerate(problems):
         clock = Clock()
-        options: Options = fresh_options()
+        options: RunnerOptions = fresh_options()
         if folder is not None:
             options = replace(options, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
         start = warm_starts.nearest(problem)
-        table = None if pairs is None else pairs.at(problem.penalty)
+        table = None if pairs is None else pairs.for_penalty(problem.penalty)
         solution = solve_problem(problem, screening, options, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:

@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso import tuning
-from jointglasso._display import SHOWN, Shown, readable_bytes, readable_seconds
+from jointglasso import config
+from jointglasso._display import SHOWN, ReprMixin, readable_bytes, readable_seconds
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
-from jointglasso._memory import NeedsMore, available_memory, memory_share
+from jointglasso._memory import MemoryShareExceeded, available_memory, memory_share
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.engine.big_work import may_be_big
 from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
-from jointglasso.engine.executors import hands_of, memory_of
+from jointglasso.engine.executors import memory_of, n_workers_of
+from jointglasso.engine.memory import MemoryPlan, cached_entries, dense_groups, group_memory, n_concurrent, work_memory
 from jointglasso.engine.methods import choose_method
-from jointglasso.engine.room import Room, dense_groups, group_memory, kept_entries, share_out, work_memory
-from jointglasso.engine.runner import Options
-from jointglasso.engine.screen import SCREENING, Screen
+from jointglasso.engine.runner import RunnerOptions
+from jointglasso.engine.screening import SCREENING, Screen
+from jointglasso.engine.solve_big_task import may_be_big
 from jointglasso.errors import argument
 from jointglasso.problem import PROBLEM, JointProblem, make_problem
 from jointglasso.screening import Partition
@@ -36,7 +36,7 @@ from jointglasso.validation import check_choice, check_count, check_positive
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(Shown):
+class Plan(ReprMixin):
     """Estimated memory and time of a solve; groups are in the order of ``partition.groups()``, largest first.
 
     Examples
@@ -170,11 +170,11 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
-    big = may_be_big & (blocks.group_largest >= tuning.BIG_BLOCK)
+    big = may_be_big & (blocks.group_largest >= config.BIG_BLOCK)
     memory = group_memory(blocks, method, dense, big)
-    seconds = tuning.FACTORIZATIONS * blocks.group_cost / _factorization_rate()
+    seconds = config.FACTORIZATIONS * blocks.group_cost / _factorization_rate()
     if pairs is not None and method.name == "auto":
-        one_core = tuning.DENSE_FACTORIZATIONS * blocks.group_area * available_cores() / _factorization_rate()
+        one_core = config.DENSE_FACTORIZATIONS * blocks.group_area * available_cores() / _factorization_rate()
         seconds = np.where(dense, np.maximum(seconds, one_core), seconds)
     return Plan(
         partition=partition,
@@ -187,40 +187,46 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
 
 def _overhead(partition: Partition, pairs: PairTable | None) -> float:
     """Bytes beyond the blocks: per-variable arrays and the table of pairs."""
-    arrays = () if pairs is None else (pairs.rows, pairs.columns, pairs.weighted, pairs.above, pairs.strong)
+    arrays = (
+        ()
+        if pairs is None
+        else (pairs.rows, pairs.columns, pairs.weighted, pairs.exceeds_lambda1, pairs.violates_global_condition)
+    )
     return 100.0 * partition.labels.size + sum(2.0 * array.nbytes for array in arrays)
 
 
-def require_room(problem: JointProblem, screen: Screen, blocks: ClassBlocks, options: Options) -> Room:
+def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, options: RunnerOptions) -> MemoryPlan:
     """Concurrency and storage that fit into memory; an error with feasible penalties if not even one task does."""
     method = options.method
     n_jobs = options.n_jobs if options.executor is None else None
     overhead = _overhead(screen.partition, screen.pairs)
     upper_bound = work_memory(blocks, method, group_memory(blocks, method, dense=True))
-    if options.max_memory is None and upper_bound.sum() + overhead < tuning.NO_QUESTION:
-        return Room(n_jobs)
+    if options.max_memory is None and upper_bound.sum() + overhead < config.MEMORY_CHECK_BYTES:
+        return MemoryPlan(n_jobs)
     budget = available_memory() if options.max_memory is None else options.max_memory
     if budget is None:
-        return Room(n_jobs)
-    together = min(hands_of(options.executor, n_jobs), len(upper_bound))
+        return MemoryPlan(n_jobs)
+    together = min(n_workers_of(options.executor, n_jobs), len(upper_bound))
     n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
-    jobs, free = share_out(upper_bound, n_workers, budget - overhead)
+    jobs, free = n_concurrent(upper_bound, n_workers, budget - overhead)
     for_admm = free >= 0.0
     if not for_admm:  # it may fit if only dense groups are solved by ADMM
         dense = dense_groups(blocks, screen.pairs)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
-        jobs, free = share_out(pieces, n_workers, budget - overhead)
+        jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
     for_blocks = free >= 0.0
     if not for_blocks:  # or if large groups are solved out of core
-        big = may_be_big(problem, method.name) & (blocks.group_largest > tuning.BATCHED_BLOCK)
+        big = may_be_big(problem, method.name) & (blocks.group_largest > config.BATCHED_BLOCK)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
-        jobs, free = share_out(pieces, n_workers, budget - overhead)
+        jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
         if free < 0.0:
             raise _memory_error(problem, screen, method, float(pieces[0]) + overhead, budget)
     share, needed = memory_share(), budget - free
     if needed > share:
-        raise NeedsMore(needed)
-    return Room(jobs if jobs < n_workers else n_jobs, kept_entries(min(free, share - needed)), for_admm, for_blocks)
+        raise MemoryShareExceeded(needed)
+    return MemoryPlan(
+        jobs if jobs < n_workers else n_jobs, cached_entries(min(free, share - needed)), for_admm, for_blocks
+    )
 
 
 def out_of_memory(
@@ -252,7 +258,7 @@ def _memory_error(
 def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool) -> float:
     """Lower estimate of the peak bytes: large groups are solved out of core if `may_be_big`."""
     blocks = partition.class_blocks
-    big = may_be_big & (blocks.group_largest > tuning.BATCHED_BLOCK)
+    big = may_be_big & (blocks.group_largest > config.BATCHED_BLOCK)
     memory = group_memory(blocks, method, dense_groups(blocks, pairs), big)
     return float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs)
 
@@ -264,9 +270,9 @@ def _fitting_penalties(problem: JointProblem, screen: Screen, method: GroupSolve
         return ""
 
     def fitting(factor: float) -> Partition | None:
-        scaled = penalty.times(factor)
+        scaled = penalty.scaled(factor)
         partition = screen.first_partition_at(scaled)
-        table = pairs.at(scaled)
+        table = pairs.for_penalty(scaled)
         fits = partition is not None and _memory_of(partition, table, method, big) <= budget
         return partition if fits else None
 
@@ -279,7 +285,7 @@ def _fitting_penalties(problem: JointProblem, screen: Screen, method: GroupSolve
         middle = 0.5 * (low + high)
         partition_at_middle = fitting(middle)
         low, high, best = (middle, high, best) if partition_at_middle is None else (low, middle, partition_at_middle)
-    would_fit = penalty.times(high).parameters()
+    would_fit = penalty.scaled(high).parameters()
     raised = ", ".join(f"{name}={would_fit[name]:.4g}" for name in ("lambda1", "lambda2"))
     return f"raise the penalties to {raised} (blocks of up to {best.largest} variables), "
 

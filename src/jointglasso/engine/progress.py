@@ -26,7 +26,7 @@ class Control:
         self.stopped_by: str | None = None
         """None, "callback" or "interrupt"."""
 
-    def tell(self, iteration: Iteration) -> None:
+    def notify(self, iteration: Iteration) -> None:
         """Call the callback; a true return value, or an interrupt with ``on_interrupt="return"``, stops the solve."""
         if self._callback is None:
             return
@@ -43,7 +43,7 @@ class Control:
         self.stopped_by = self.stopped_by or cause
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
         """Context in which Ctrl-C requests a stop, so that solvers return their iterate after the current iteration.
 
         Active only with ``on_interrupt="return"`` and in the main thread, which receives the signals. A second Ctrl-C
@@ -108,7 +108,7 @@ class Progress:
                 **self._done_so_far(),
             )
             self._control.history.append(iteration)
-            self._control.tell(iteration)
+            self._control.notify(iteration)
         return self._control.stopped_by is not None
 
     def finish(self, item: int) -> None:
@@ -116,7 +116,7 @@ class Progress:
         with self._lock:
             self._done[item] = True
             if self._control.history:
-                self._control.tell(replace(self._control.history[-1], **self._done_so_far()))
+                self._control.notify(replace(self._control.history[-1], **self._done_so_far()))
 
     def _done_so_far(self) -> dict[str, Any]:
         done = [n for n, finished in enumerate(self._done) if finished]

@@ -15,22 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.certificate import Bounds, gap_radii, subgradient_within
-from jointglasso.engine.executors import Tell
+from jointglasso.duality import DualityGap, gap_radii, subgradient_within
+from jointglasso.engine.executors import TaskProgress
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 
 #: Variables i < j of pairs, and the classes (m, K) that must be merged there.
-Violated = tuple[IntArray, IntArray, BoolArray]
+KKTViolations = tuple[IntArray, IntArray, BoolArray]
 
 
 @dataclass(frozen=True)
-class Rows:
+class PairRows:
     """Selected pairs of a system with values of all classes, (m, K); radii are zero at screened-out entries."""
 
     i: IntArray
@@ -41,7 +41,7 @@ class Rows:
     """Row of each entry."""
     cls: IntArray
     """Class of each entry."""
-    held: BoolArray
+    class_mask: BoolArray
     theta: FloatArray
     cut: FloatArray
     """Minus the weighted covariance at screened-out entries, NaN in classes without the pair, else zero."""
@@ -55,38 +55,38 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Cuts:
+class ScreeningCheck:
     """Check of the screened-out entries of the pairs of a system."""
 
     problem: JointProblem
     system: BlockSystem
-    waiting: IntArray
+    deferred: IntArray
     """Deferred pairs: above the threshold of a class in which they are screened out."""
     _seen: list[Any] = field(default_factory=list)
     """Theta and bounds of the last call, and their rows."""
 
     @cached_property
-    def _partly_held(self) -> IntArray:
+    def _partly_screened(self) -> IntArray:
         """Pairs whose screened-out entries may violate the optimality conditions."""
-        if not self.problem.penalty.by_class:
-            return self.waiting
+        if not self.problem.penalty.class_dependent:
+            return self.deferred
         return np.flatnonzero(np.diff(self.system.pair_start) < self.system.n_classes)
 
-    def check(self, theta: FloatArray, bounds: Bounds) -> tuple[Violated, IntArray]:
+    def kkt_check(self, theta: FloatArray, bounds: DualityGap) -> tuple[KKTViolations, IntArray]:
         """KKT violations at `theta` (pairs, and the classes to merge), and the groups that are not certified."""
         rows = self._rows(theta, bounds)
         return self._violated(rows, bounds), self._groups_unproved(rows, theta, bounds)
 
-    def _violated(self, rows: Rows, bounds: Bounds) -> Violated:
+    def _violated(self, rows: PairRows, bounds: DualityGap) -> KKTViolations:
         """Pairs that violate the optimality conditions, and the classes that must be merged."""
         if not len(rows.i):
-            return rows.i, rows.j, rows.held
+            return rows.i, rows.j, rows.class_mask
         u = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
-        wanted = self.problem.penalty.wants(rows.theta, u, rows.factor) & ~rows.held
+        wanted = self.problem.penalty.kkt_violated(rows.theta, u, rows.factor) & ~rows.class_mask
         failed = wanted.any(axis=1)
         return rows.i[failed], rows.j[failed], wanted[failed]
 
-    def _groups_unproved(self, rows: Rows, theta: FloatArray, bounds: Bounds) -> IntArray:
+    def _groups_unproved(self, rows: PairRows, theta: FloatArray, bounds: DualityGap) -> IntArray:
         """Groups with a pair for which the gap does not certify the optimality conditions at the exact solution.
 
         If there are none, the exact solutions of the restricted and of the full problem coincide, and the bounds of the
@@ -96,17 +96,17 @@ class Cuts:
         if not len(rows.i):
             return np.empty(0, dtype=np.int64)
         u, u_radius = subgradient_within(system, bounds.dual, bounds.gap, self.problem.penalty, rows.entries)
-        certified = self.problem.penalty.cuts_hold(
+        certified = self.problem.penalty.screening_certified(
             rows.theta,
             rows.with_entries(u, rows.cut),
             rows.with_entries(u_radius),
             rows.with_entries(theta_reach(system, theta, bounds.gap, rows.entries)),
-            rows.held,
+            rows.class_mask,
             rows.factor,
         )
         return np.unique(self._group(rows.entries[~certified[rows.row]]))
 
-    def subgradient(self, theta: FloatArray, bounds: Bounds) -> tuple[IntArray, FloatArray, Leaks]:
+    def subgradient(self, theta: FloatArray, bounds: DualityGap) -> tuple[IntArray, FloatArray, DualInfeasibility]:
         """Subgradients of the selected pairs over all classes, and the dual infeasibility at screened-out entries.
 
         A feasible dual point is zero at screened-out entries.
@@ -117,32 +117,32 @@ class Cuts:
         flat, entries = penalty.as_entries(wanted, rows.factor)
         u = penalty.nearest_subgradient(rows.theta.ravel(), flat, entries).reshape(m, n_classes)
         # NaN: the class does not have the pair.
-        infeasibility = np.where(rows.held | np.isnan(wanted), 0.0, (u - wanted) / self.problem.weights)
+        infeasibility = np.where(rows.class_mask | np.isnan(wanted), 0.0, (u - wanted) / self.problem.weights)
         row, cls = np.nonzero(infeasibility)
         group = np.empty(m, dtype=np.int64)
         group[rows.row] = self._group(rows.entries)  # any group that has the pair
-        infeasible = Leaks(group[row], cls, rows.i[row], rows.j[row], infeasibility[row, cls])
+        infeasible = DualInfeasibility(group[row], cls, rows.i[row], rows.j[row], infeasibility[row, cls])
         return rows.entries, u[rows.row, rows.cls], infeasible
 
-    def holds_already(self, bounds: Bounds, entries: IntArray, values: FloatArray) -> bool:
+    def holds_already(self, bounds: DualityGap, entries: IntArray, values: FloatArray) -> bool:
         """Whether the dual point has these subgradients already, up to the rounding error of a difference."""
         position = self.system.upper[entries]
         rounding = 8.0 * np.finfo(np.float64).eps * (np.abs(bounds.dual[position]) + np.abs(self.system.S[position]))
         difference = np.abs(self._subgradient(bounds.dual, entries) - values)
         return bool((difference <= self.system.weigh(rounding, entries)).all())
 
-    def _rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
+    def _rows(self, theta: FloatArray, bounds: DualityGap) -> PairRows:
         """The pairs to check, cached for the second call at the same point."""
         if not (self._seen and self._seen[0] is theta and self._seen[1] is bounds):
             self._seen[:] = theta, bounds, self._select_rows(theta, bounds)
-        rows: Rows = self._seen[2]
+        rows: PairRows = self._seen[2]
         return rows
 
-    def _select_rows(self, theta: FloatArray, bounds: Bounds) -> Rows:
+    def _select_rows(self, theta: FloatArray, bounds: DualityGap) -> PairRows:
         """Pairs that are deferred, non-zero, or not certified to be below the thresholds of their classes."""
         system, penalty = self.system, self.problem.penalty
-        pairs = self._partly_held
-        if penalty.by_class and len(pairs):
+        pairs = self._partly_screened
+        if penalty.class_dependent and len(pairs):
             entries, start = system.entries_of(pairs)
             factor = np.repeat(system.pair_factor[pairs], np.diff(start)) if len(system.pair_factor) else 1.0
             threshold = np.array([penalty.threshold(k) for k in range(system.n_classes)])
@@ -151,16 +151,16 @@ class Cuts:
             matters = ~(largest < factor * threshold[system.entry_class[entries]])
             matters |= theta[system.upper[entries]] != 0.0
             selected = np.zeros(system.n_pairs, dtype=bool)
-            selected[self.waiting] = True
+            selected[self.deferred] = True
             selected[pairs] |= np.logical_or.reduceat(matters, start[:-1])
             pairs = np.flatnonzero(selected)
         return self._as_rows(pairs, theta)
 
-    def _as_rows(self, pairs: IntArray, theta: FloatArray) -> Rows:
+    def _as_rows(self, pairs: IntArray, theta: FloatArray) -> PairRows:
         """One row per pair of variables, with the entries of all groups that have it."""
         system, problem = self.system, self.problem
         of_pair = first = np.arange(len(pairs))
-        if problem.penalty.by_class and system.same_variables is not None:
+        if problem.penalty.class_dependent and system.same_variables is not None:
             selected = np.zeros(int(system.same_variables[-1]) + 1, dtype=bool)
             selected[system.same_variables[pairs]] = True
             pairs = np.flatnonzero(selected[system.same_variables])
@@ -180,8 +180,8 @@ class Cuts:
             if len(index):
                 cut[index, k] = -problem.weights[k] * problem.source.entries(k, i[index], j[index])
         factor = system.pair_factor[pairs[first]] if len(system.pair_factor) else UNIFORM
-        cut = problem.penalty.marked(cut, i, j)
-        return Rows(i, j, entries, row, cls, inside, values, cut, factor)
+        cut = problem.penalty.mask_missing(cut, i, j)
+        return PairRows(i, j, entries, row, cls, inside, values, cut, factor)
 
     def _group(self, entries: IntArray) -> IntArray:
         return self.system.block_group[self.system.entry_block[entries]]
@@ -196,7 +196,7 @@ class Cuts:
 
 
 @dataclass(frozen=True)
-class Leaks:
+class DualInfeasibility:
     """Dual infeasibility: non-zero entries of the dual point at screened-out positions."""
 
     group: IntArray
@@ -209,7 +209,7 @@ class Leaks:
 
 
 _EMPTY = np.empty(0, dtype=np.int64)
-NO_LEAKS = Leaks(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0))
+NO_INFEASIBILITY = DualInfeasibility(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0))
 
 
 def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray) -> FloatArray:
@@ -219,9 +219,9 @@ def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries
         return system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s), entries)
 
 
-def prove_cuts(
-    task: SolverTask, method: GroupSolver, result: SolverResult, check: Cuts | None, progress: Tell
-) -> tuple[SolverResult, Bounds, Violated, bool]:
+def certify_screening(
+    task: SolverTask, method: GroupSolver, result: SolverResult, check: ScreeningCheck | None, progress: TaskProgress
+) -> tuple[SolverResult, DualityGap, KKTViolations, bool]:
     """Screened-out entries that violate the optimality conditions, and whether the gap certifies that there are none.
 
     Also returns the bounds of the result, including rounding errors, on which the certificate is based. Groups without
@@ -233,9 +233,9 @@ def prove_cuts(
     if check is None:
         nothing = np.empty(0, dtype=np.int64)
         return result, bounds, (nothing, nothing, np.empty((0, system.n_classes), dtype=bool)), True
-    violated, unresolved = check.check(result.theta, bounds)
-    can_refine = system.size.max(initial=0) <= tuning.BATCHED_BLOCK and not method.lockstep
-    for max_refine_iter, gap_factor in tuning.SHARPENINGS:
+    violated, unresolved = check.kkt_check(result.theta, bounds)
+    can_refine = system.size.max(initial=0) <= config.BATCHED_BLOCK and not method.lockstep
+    for max_refine_iter, gap_factor in config.REFINEMENTS:
         remaining = task.max_iter - result.n_iter
         if not len(unresolved) or len(violated[0]) or not can_refine or remaining <= 0 or progress():
             break
@@ -243,11 +243,11 @@ def prove_cuts(
         if refined is result:
             continue
         result, bounds = refined, _rounded(task, refined)
-        violated, unresolved = check.check(result.theta, bounds)
+        violated, unresolved = check.kkt_check(result.theta, bounds)
     return result, bounds, violated, not len(unresolved)
 
 
-def _rounded(task: SolverTask, result: SolverResult) -> Bounds:
+def _rounded(task: SolverTask, result: SolverResult) -> DualityGap:
     return with_rounding(task.system, result.theta, task.penalty, task.diagonal_penalty, result.bounds)
 
 
@@ -258,17 +258,17 @@ def _refined(
     groups: IntArray,
     gap_factor: float,
     max_iter: int,
-    progress: Tell,
+    progress: TaskProgress,
 ) -> SolverResult:
     """Continue the solve of `groups` down to `gap_factor` times their gaps."""
     limits = np.full(task.system.n_groups, np.inf)
     limits[groups] = gap_factor * result.bounds.gap[groups]
     subtask = replace(
-        task, start=result.theta, known=result.bounds, warm=True, share=limits, tol=1.0, absolute=True,
+        task, start=result.theta, known=result.bounds, warm=True, gap_budget=limits, tol=1.0, absolute=True,
         max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: progress(),
     )  # fmt: skip
     area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
-    if len(groups) <= tuning.FEW_GROUPS and area[groups].sum() < tuning.SMALL_SHARE * area.sum():
+    if len(groups) <= config.MAX_GROUPS_ONE_BY_ONE and area[groups].sum() < config.SMALL_FRACTION * area.sum():
         return _refined_one_by_one(subtask, method, result, groups, progress)
     refined = method.solve(subtask)
     if not (refined.bounds.gap <= result.bounds.gap).all():
@@ -277,7 +277,7 @@ def _refined(
 
 
 def _refined_one_by_one(
-    task: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, progress: Tell
+    task: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, progress: TaskProgress
 ) -> SolverResult:
     """As `_refined`, for each group as a system by itself."""
     theta, bounds = result.theta.copy(), result.bounds
@@ -287,7 +287,7 @@ def _refined_one_by_one(
         system, inside = task.system.only_group(group)
         blocks = task.system.block_group == group
         known = bounds.of_group(group, blocks, inside)
-        subtask = replace(task, system=system, start=theta[inside], known=known, share=task.share[[group]])
+        subtask = replace(task, system=system, start=theta[inside], known=known, gap_budget=task.gap_budget[[group]])
         refined = method.solve(subtask)
         if refined.bounds.gap[0] < bounds.gap[group]:
             theta[inside] = refined.theta

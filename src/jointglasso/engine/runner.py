@@ -8,26 +8,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jointglasso import tuning
-from jointglasso.engine.big_work import AnyOpened, is_big
+from jointglasso import config
 from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.executors import Executor, Work, map_work
-from jointglasso.engine.narrow import narrowed
-from jointglasso.engine.outcome import Outcome
-from jointglasso.engine.pieces import Item, Shared, WarmStart, gap_shares, start_objectives, work_items
+from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
+from jointglasso.engine.memory import UNLIMITED, MemoryPlan
 from jointglasso.engine.progress import Control, Progress
-from jointglasso.engine.room import AMPLE, Room
-from jointglasso.engine.work import reopen, solve_item
+from jointglasso.engine.solve_big_task import AnyCachedBlocks, is_big
+from jointglasso.engine.solve_task import rebuild, solve_task
+from jointglasso.engine.subset import subset_for
+from jointglasso.engine.task_result import TaskResult
+from jointglasso.engine.tasks import Task, TaskContext, WarmStart, gap_fractions, start_objectives, task_groups
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
-from jointglasso.screening.dynamic import WaitingPairs
+from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solution import Certificate, Status
 from jointglasso.solvers import GroupSolver
 
 
 @dataclass(frozen=True)
-class Options:
+class RunnerOptions:
     """Options of a solve that do not change the problem."""
 
     method: GroupSolver
@@ -49,18 +49,23 @@ class GroupRunner:
         problem: JointProblem,
         blocks: ClassBlocks,
         isolated_objective: float,
-        options: Options,
-        deferred: WaitingPairs | None,
+        options: RunnerOptions,
+        deferred: DeferredPairs | None,
         warm_start: WarmStart | None,
-        memory: Room = AMPLE,
+        memory: MemoryPlan = UNLIMITED,
     ) -> None:
-        self.room, self.blocks, self.settled, self.options = memory, blocks, isolated_objective, options
+        self.memory_plan, self.blocks, self.isolated_objective, self.options = (
+            memory,
+            blocks,
+            isolated_objective,
+            options,
+        )
         self.covariance_seconds, self.n_iter = 0.0, 0
-        self.shared = Shared(
+        self.shared = TaskContext(
             problem, options.method, options.tol, deferred, warm_start, options.checkpoint,
-            room_for_admm=memory.for_admm, room_for_blocks=memory.for_blocks,
+            memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks,
         )  # fmt: skip
-        self.groups = work_items(blocks, together=options.method.lockstep)
+        self.groups = task_groups(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
         self.start_objective = isolated_objective + float(starts.sum())
         item_starts = [float(starts[groups].sum()) for groups in self.groups]
@@ -68,30 +73,32 @@ class GroupRunner:
         costs = [float(blocks.group_cost[groups].sum()) for groups in self.groups]
         self.progress = Progress(options.control, isolated_objective, item_starts, [len(g) for g in self.groups], costs)
 
-    def _items(self, starts: Sequence[float]) -> list[Item]:
-        shares, area, cached_entries = gap_shares(self.blocks), self.blocks.group_area, 0.0
+    def _items(self, starts: Sequence[float]) -> list[Task]:
+        shares, area, cached_entries = gap_fractions(self.blocks), self.blocks.group_area, 0.0
         items = []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             blocks = self.blocks.select(groups)
-            item = Item(
+            item = Task(
                 number=number,
                 blocks=blocks,
-                share=shares[groups],
+                gap_budget=shares[groups],
                 rest=self.start_objective - start,
                 max_iter=self.options.max_iter,
                 saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
             )
-            cached_entries += float(area[groups].sum()) * (tuning.KEPT_OF_BIG if is_big(item, self.shared) else 1.0)
-            stays_open = cached_entries <= self.room.kept_entries and self.options.executor is None
-            items.append(replace(item, stays_open=stays_open))
+            cached_entries += float(area[groups].sum()) * (
+                config.CACHED_FRACTION_BIG if is_big(item, self.shared) else 1.0
+            )
+            keep_blocks = cached_entries <= self.memory_plan.cached_entries and self.options.executor is None
+            items.append(replace(item, keep_blocks=keep_blocks))
         return items
 
-    def run(self) -> list[Outcome]:
+    def run(self) -> list[TaskResult]:
         """Solve all groups until the sum of their gaps is within the tolerance of the full problem."""
         outcomes = self._run_items()
         while len(outcomes) > 1 and self.n_iter < self.options.max_iter:
             objectives = [float(o.objective.sum()) for o in outcomes]
-            objective = self.settled + math.fsum(objectives)
+            objective = self.isolated_objective + math.fsum(objectives)
             gap = math.fsum(float(o.gap.sum()) for o in outcomes)
             allowed = self._allowed_gap(objective)
             unfinished = any(o.stopped_by != "tolerance" for o in outcomes)
@@ -111,30 +118,32 @@ class GroupRunner:
         """Gap allowed to the full problem: `tol` is relative to its objective."""
         return self.options.tol * max(self.shared.problem.unit, abs(objective))
 
-    def reopen(self, outcomes: Sequence[Outcome]) -> Iterator[AnyOpened]:
+    def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[AnyCachedBlocks]:
         """The blocks of finished tasks, one after another, rebuilt if they were freed."""
         for outcome in outcomes:
-            yield reopen(outcome, self.items[outcome.number], self.shared)
+            yield rebuild(outcome, self.items[outcome.number], self.shared)
 
-    def _run_items(self) -> list[Outcome]:
+    def _run_items(self) -> list[TaskResult]:
         control = self.options.control
-        work = Work(
-            function=solve_item,
+        work = TaskBatch(
+            function=solve_task,
             items=self.items,
             shared=self.shared,
-            narrow=narrowed,
-            hold=False,
+            subset_for=subset_for,
+            broadcast=False,
             cost=lambda item: 1.0 + float(item.blocks.group_cost.sum()),
-            tell=lambda number, *news: self.progress.report(number, *news) if news else control.stopped_by is not None,
+            progress=lambda number, *news: (
+                self.progress.report(number, *news) if news else control.stopped_by is not None
+            ),
             finish=self._finish,
             give_up=lambda: control.stop("interrupt"),
         )
-        outcomes: list[Outcome] = map_work(work, self.options.executor, self.options.n_jobs)
+        outcomes: list[TaskResult] = run_tasks(work, self.options.executor, self.options.n_jobs)
         self.covariance_seconds += sum(o.build_seconds for o in outcomes)
         self.n_iter += max((o.n_iter for o in outcomes), default=0)
         return outcomes
 
-    def _finish(self, number: int, outcome: Outcome) -> Outcome:
+    def _finish(self, number: int, outcome: TaskResult) -> TaskResult:
         """Write a result to the checkpoint and count its task as done."""
         if self.options.checkpoint is not None:
             self.options.checkpoint.keep(self.items[number].blocks, outcome)
@@ -157,7 +166,7 @@ def _remedies() -> dict[str, str]:
     }
 
 
-def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], options: Options) -> Status:
+def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], options: RunnerOptions) -> Status:
     """The status of a solve, from the stopping reasons of its tasks."""
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
     if certificate.relative_gap <= options.tol:

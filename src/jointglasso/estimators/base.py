@@ -17,10 +17,10 @@ from jointglasso.covariance.missing import handle_missing
 from jointglasso.covariance.prepare import Preparation, PreparedSamples
 from jointglasso.errors import argument
 from jointglasso.problem import PROBLEM
-from jointglasso.selection.front import SelectionSettings, select_from
 from jointglasso.selection.likelihood import mean_log_likelihood
 from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
+from jointglasso.selection.select_penalty import SelectionSettings, select_from
 from jointglasso.solution import Solution
 from jointglasso.validation import InputError, check_choice, labelled, readable_table
 

@@ -8,8 +8,8 @@ from typing import Any
 from jointglasso.covariance import CovarianceSource
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
-from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.grids import lambda_grid, of_problem
+from jointglasso.selection.select_penalty import WEIGHTS
 
 
 class JointGraphicalLassoCV(JointModel):

@@ -13,8 +13,8 @@ from jointglasso.covariance.windows import TimeWindows, read_times, time_windows
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
-from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.relaxed import with_refit
+from jointglasso.selection.select_penalty import WEIGHTS
 from jointglasso.validation import InputError, check_choice, labelled
 
 
@@ -129,7 +129,10 @@ class TimeVaryingGraphicalLasso(JointModel):
             raise InputError(f"There are {len(time)} time stamps for {len(X)} samples: give one for each.", "time")
         windows = time_windows(time, windows=self.windows, width=self.width, overlap=self.overlap)
         samples = Samples(
-            [X[rows] for rows in windows.rows], windows.names, self._variable_names(), share=windows.share
+            [X[rows] for rows in windows.rows],
+            windows.names,
+            self._variable_names(),
+            sample_fraction=windows.sample_fraction,
         )
         self.classes_ = np.array(windows.names)
         self._fit_windows(samples, windows)

@@ -6,7 +6,7 @@ variances, `tests` has the tests of edges and of differences with their q-values
 """
 
 from jointglasso.inference.bootstrap import NetworkBootstrap, bootstrap_network
-from jointglasso.inference.front import infer
+from jointglasso.inference.infer_edges import infer
 from jointglasso.inference.permutation import NetworkTest, network_test
 from jointglasso.inference.result import Inference
 

@@ -11,11 +11,11 @@ from scipy import sparse
 
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import DenseCovariance
-from jointglasso.engine.executors import Tell
+from jointglasso.engine.executors import TaskProgress
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.standard_errors import all_factors, moderated
 from jointglasso.inference.support import find_support, penalty_of
-from jointglasso.selection.solves import Crew, Tracker
+from jointglasso.selection.solves import Tracker, WorkerPool
 from jointglasso.validation import InputError
 
 #: Entries of the correlation matrices (K p^2 each) in one batch of resamples.
@@ -28,7 +28,7 @@ _TOL = 1e-6
 LARGEST = 1_000
 
 
-class Draws(Protocol):
+class ResampledData(Protocol):
     """Resamples by number: ``draws(number)`` gives the samples (n_k, p) of the K classes. Sent to the workers."""
 
     stage: str
@@ -49,30 +49,34 @@ class Estimator:
         Effective sample size of each class.
     weights : array (K,)
         Class weights of the support step.
-    strength : float, default 1.0
+    penalty_multiplier : float, default 1.0
         Factor c of the penalty of the support step.
     """
 
     sizes: FloatArray
     weights: FloatArray
-    strength: float = 1.0
+    penalty_multiplier: float = 1.0
 
     def estimate(
-        self, draws: Draws, summary: Callable[[FloatArray], Any], tracker: Tracker, workers: Crew
+        self, draws: ResampledData, summary: Callable[[FloatArray], Any], tracker: Tracker, workers: WorkerPool
     ) -> list[Any]:
         """``summary(z)`` of every draw, z an array (P, K) over the pairs of the upper triangle."""
         return _Repeats(self, draws, summary, judged=False).all(tracker, workers)
 
-    def judge(
-        self, draws: Draws, summary: Callable[[FloatArray, FloatArray], Any], tracker: Tracker, workers: Crew
+    def estimate_with_se(
+        self,
+        draws: ResampledData,
+        summary: Callable[[FloatArray, FloatArray], Any],
+        tracker: Tracker,
+        workers: WorkerPool,
     ) -> list[Any]:
         """``summary(z, error)`` of every draw, with moderated standard errors."""
         return _Repeats(self, draws, summary, judged=True).all(tracker, workers)
 
-    def of_some(self, draws: Sequence[list[FloatArray]], judged: bool) -> list[tuple[FloatArray, ...]]:
+    def estimate_batch(self, draws: Sequence[list[FloatArray]], judged: bool) -> list[tuple[FloatArray, ...]]:
         """Estimates z (P, K) of each draw, and their standard error if `judged`."""
         problems = [[_standardised(X) for X in samples] for samples in draws]
-        of_one = self._judge if judged else lambda scores, precision: _z_of(scores, precision)[:1]
+        of_one = self._estimate_with_se if judged else lambda scores, precision: _z_of(scores, precision)[:1]
         return [of_one(*fitted) for fitted in zip(problems, self._fit(problems), strict=True)]
 
     def _fit(self, problems: Sequence[list[FloatArray]]) -> list[list[FloatArray]]:
@@ -80,18 +84,22 @@ class Estimator:
         from jointglasso.kernels.small_support import fit_supports
 
         S = np.array([[Z.T @ Z / len(Z) for Z in scores] for scores in problems])
-        lambda1, lambda2 = penalty_of(S.shape[-1], self.sizes, self.strength)
+        lambda1, lambda2 = penalty_of(S.shape[-1], self.sizes, self.penalty_multiplier)
         theta, converged = np.empty_like(S), np.zeros(len(S), dtype=bool)
         fit_supports(S, self.weights, lambda1, lambda2, _TOL, theta, converged)
         return [list(theta[n]) if converged[n] else self._fit_by_solver(S[n]) for n in range(len(S))]
 
     def _fit_by_solver(self, S: FloatArray) -> list[FloatArray]:
         support = find_support(
-            DenseCovariance(list(S)), self.sizes, strength=self.strength, weights=self.weights, options={}
+            DenseCovariance(list(S)),
+            self.sizes,
+            penalty_multiplier=self.penalty_multiplier,
+            weights=self.weights,
+            options={},
         )
         return [Theta.toarray() for Theta in support.precision]
 
-    def _judge(self, scores: list[FloatArray], precision: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def _estimate_with_se(self, scores: list[FloatArray], precision: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
         z, rho, residuals = _z_of(scores, precision)
         error = np.empty_like(z)
         upper = np.triu_indices(scores[0].shape[1], 1)
@@ -106,11 +114,11 @@ class _Repeats:
     """Estimation and summary common to all draws; sent once to the workers."""
 
     estimator: Estimator
-    draws: Draws
+    draws: ResampledData
     summary: Callable[..., Any]
     judged: bool
 
-    def all(self, tracker: Tracker, workers: Crew) -> list[Any]:
+    def all(self, tracker: Tracker, workers: WorkerPool) -> list[Any]:
         first = self.draws(0)
         p = first[0].shape[1]
         if p > LARGEST:
@@ -120,10 +128,10 @@ class _Repeats:
         return [value for values in workers.map(_summaries, batches, self, tracker) for value in values]
 
 
-def _summaries(numbers: range, repeats: _Repeats, progress: Tell) -> list[Any]:
+def _summaries(numbers: range, repeats: _Repeats, progress: TaskProgress) -> list[Any]:
     """Summaries of the draws in `numbers`."""
     draws = [repeats.draws(number) for number in numbers]
-    summaries = [repeats.summary(*estimates) for estimates in repeats.estimator.of_some(draws, repeats.judged)]
+    summaries = [repeats.summary(*estimates) for estimates in repeats.estimator.estimate_batch(draws, repeats.judged)]
     progress(repeats.draws.stage, len(numbers))
     return summaries
 

@@ -13,16 +13,16 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import read_inference_data, resample
-from jointglasso.inference.front import infer
+from jointglasso.inference.infer_edges import infer
 from jointglasso.inference.result import check_level, check_rate
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import edge_p_values
-from jointglasso.selection.solves import Crew, ProgressCallback, Tracker
+from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
 from jointglasso.validation import check_choice, check_count
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MEASURES = ("strength", "expected_influence")
 
 
 @dataclass(frozen=True, repr=False)
-class NetworkBootstrap(Shown):
+class NetworkBootstrap(ReprMixin):
     """Result of `bootstrap_network`.
 
     Attributes
@@ -67,7 +67,7 @@ class NetworkBootstrap(Shown):
 
     rho: FloatArray
     edge: BoolArray
-    found: FloatArray
+    detection_rate: FloatArray
     rows: IntArray
     columns: IntArray
     n_resamples: int
@@ -76,7 +76,7 @@ class NetworkBootstrap(Shown):
 
     def edges(self, *, level: float = 0.95) -> pd.DataFrame:
         """Table of the edges: columns as in `Inference.edges`, percentile intervals, and the fraction `found`."""
-        from jointglasso.inference.table import Table
+        from jointglasso.inference.renamed_table import Table
 
         low, high = self._percentiles(self.rho[1:], level)
         pair, k = np.nonzero(self.edge)
@@ -89,7 +89,7 @@ class NetworkBootstrap(Shown):
                 "partial_correlation": self.rho[0, pair, k],
                 "low": low[pair, k],
                 "high": high[pair, k],
-                "found": self.found[pair, k],
+                "found": self.detection_rate[pair, k],
             }
         )
         return frame.sort_values("found", ascending=False, kind="stable", ignore_index=True)
@@ -179,7 +179,7 @@ def bootstrap_network(
     covariates: Any = None,
     missing: str = "refuse",
     weights: Any = None,
-    strength: float = 1.0,
+    penalty_multiplier: float = 1.0,
     random_state: Any = None,
     callback: ProgressCallback | None = None,
     executor: Any = None,
@@ -188,7 +188,7 @@ def bootstrap_network(
 
     Parameters
     ----------
-    X, y, groups, association, covariates, missing, weights, strength
+    X, y, groups, association, covariates, missing, weights, penalty_multiplier
         As in `infer`. With `groups`, subjects are drawn with all their samples.
     n_resamples : int, default 500
         Samples drawn with replacement.
@@ -223,12 +223,12 @@ def bootstrap_network(
     >>> again.hubs(1)["variable"].tolist()
     ['x0', 'x0']
     """
-    n_resamples, workers = check_count("n_resamples", n_resamples, 2), Crew.of(-1, executor, {})
+    n_resamples, workers = check_count("n_resamples", n_resamples, 2), WorkerPool.of(-1, executor, {})
     options: dict[str, Any] = {
         "association": association, "covariates": covariates, "missing": missing, "groups": groups,
     }  # fmt: skip
     data = read_inference_data(X, y, **options)
-    observed = infer(X, y, weights=weights, strength=strength, keep="all", **options)
+    observed = infer(X, y, weights=weights, penalty_multiplier=penalty_multiplier, keep="all", **options)
     edge = observed.q_values <= check_rate(fdr)
     pairs = np.flatnonzero(edge.any(axis=1))
     estimates = observed.estimates
@@ -236,7 +236,7 @@ def bootstrap_network(
     limit = np.where(edge, observed.p_values, 0.0).max(axis=0)
     seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=n_resamples)
 
-    estimator = Estimator(data.sizes, class_weights(data.source, data.sizes, weights), strength)
+    estimator = Estimator(data.sizes, class_weights(data.source, data.sizes, weights), penalty_multiplier)
     summary = _RediscoverySummary(pairs, estimates.z[pairs], estimates.error[pairs], estimates.degrees, limit)
     drawn = estimator.estimate(
         _Resamples(data.scores, data.subjects, seeds), summary, Tracker(callback, n_resamples), workers
@@ -244,7 +244,7 @@ def bootstrap_network(
     return NetworkBootstrap(
         rho=np.stack([np.tanh(estimates.z[pairs]), *(values for values, _ in drawn)]),
         edge=edge[pairs],
-        found=np.mean([rediscovered for _, rediscovered in drawn], axis=0),
+        detection_rate=np.mean([rediscovered for _, rediscovered in drawn], axis=0),
         rows=estimates.rows[pairs],
         columns=estimates.columns[pairs],
         n_resamples=n_resamples,

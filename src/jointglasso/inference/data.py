@@ -49,9 +49,9 @@ class InferenceData:
     """(K,): samples of each class less the covariates that were regressed out."""
     subject_names: list[Any] | None
     """Subject of each sample; None where all samples are independent."""
-    gain: list[FloatArray] | None = None
+    dilution: list[FloatArray] | None = None
     """(p, p) of each class: n_k over the number of samples with both values of a pair; None without missing values."""
-    changes: list[FloatArray] | None = None
+    bootstrap_deviations: list[FloatArray] | None = None
     """(B, p, p) of each class: bootstrap correlations less their mean; None where the scores give standard errors."""
     notes: tuple[str, ...] = ()
     """Remarks about the correlations for the report."""
@@ -59,15 +59,15 @@ class InferenceData:
     """Names of the covariates that were regressed out."""
 
     @cached_property
-    def worth(self) -> FloatArray:
+    def effective_sample_size(self) -> FloatArray:
         """(K,): effective sample size, of complete Gaussian data with the same mean variance of the correlations."""
-        if self.gain is not None:
-            return np.asarray(self.sizes / [factor.mean() for factor in self.gain])
-        if self.changes is None:
+        if self.dilution is not None:
+            return np.asarray(self.sizes / [factor.mean() for factor in self.dilution])
+        if self.bootstrap_deviations is None:
             return self.sizes
         i, j = np.triu_indices(self.n_variables, 1)
         inflation = []
-        for k, change in enumerate(self.changes):
+        for k, change in enumerate(self.bootstrap_deviations):
             gaussian = (1.0 - self.source.entries(k, i, j) ** 2) ** 2 / self.sizes[k]
             inflation.append(float(np.mean((change[:, i, j] ** 2).mean(axis=0) / gaussian)))
         return np.asarray(self.sizes / np.maximum(1.0, inflation))
@@ -140,7 +140,7 @@ def read_inference_data(
         covariate_tables is not None and association == "nonparanormal"
     ):  # regression of skewed values is sensitive to outliers
         residuals, _ = _regress_out(
-            samples.with_parts([NormalScores(X).own for X in samples.matrices]), covariate_tables
+            samples.with_parts([NormalScores(X).scores for X in samples.matrices]), covariate_tables
         )
     samples = residuals
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
@@ -180,7 +180,7 @@ def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) 
             matrices.append(source.tile(k, slice(0, p), slice(0, p)))
     scores = [_scores_with(prepared.source.tile(k, slice(0, p), slice(0, p))) for k in range(len(sizes))]
     changes = [np.array(matrices) - np.mean(matrices, axis=0) for matrices in drawn]
-    return replace(data, scores=scores, changes=changes)
+    return replace(data, scores=scores, bootstrap_deviations=changes)
 
 
 def _scores_with(R: FloatArray) -> FloatArray:
@@ -206,8 +206,8 @@ def _draw_subjects(subjects: IntArray, rng: np.random.Generator) -> IntArray:
 def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, association: str) -> InferenceData:
     """Multiple imputation: `COPIES` draws per sample, treated as repeated samples of one subject.
 
-    Samples with a missing value of a pair carry no information about it off the support and dilute its estimate; `gain`
-    corrects for the dilution.
+    Samples with a missing value of a pair carry no information about it off the support and dilute its estimate;
+    `dilution` corrects for the dilution.
     """
     scores = imputed(Preparation(association=association, missing="em"), samples, COPIES)
     source = SampleCovariance(

@@ -36,8 +36,8 @@ class Residuals:
         Rows of `scores` for each sample.
     """
 
-    def __init__(self, scores: FloatArray, Theta: Any, gain: FloatArray | None = None, copies: int = 1) -> None:
-        self.gain, self.copies = gain, copies
+    def __init__(self, scores: FloatArray, Theta: Any, dilution: FloatArray | None = None, copies: int = 1) -> None:
+        self.dilution, self.copies = dilution, copies
         self.Theta = sparse.csr_array(Theta)
         self.U: FloatArray = np.asarray(sparse.csr_array(Theta.T) @ np.ascontiguousarray(scores.T))
         square = np.einsum("in,in->i", self.U, self.U) / self.n_samples
@@ -85,9 +85,9 @@ class Residuals:
         scaled = self.scaled
         rho: FloatArray = scaled @ scaled.T
         step: float | FloatArray = 1.0
-        if self.gain is not None:
-            rho *= self.gain
-            step = self.gain[self.rows, self.columns]
+        if self.dilution is not None:
+            rho *= self.dilution
+            step = self.dilution[self.rows, self.columns]
         shift = (1.0 + step) * self.theta / np.sqrt(self.diagonal[self.rows] * self.diagonal[self.columns])
         rho[self.rows, self.columns] -= shift
         rho[self.columns, self.rows] -= shift
@@ -101,8 +101,10 @@ class Residuals:
         for first in range(0, len(rows), step):
             i, j = rows[first : first + step], columns[first : first + step]
             product = np.einsum("en,en->e", self.U[i], self.U[j]) / self.n_samples
-            gain = 1.0 if self.gain is None else self.gain[i, j]
-            out[first : first + step] = (gain * product - (1.0 + gain) * self.theta_of(i, j)) * scale[i] * scale[j]
+            dilution = 1.0 if self.dilution is None else self.dilution[i, j]
+            out[first : first + step] = (
+                (dilution * product - (1.0 + dilution) * self.theta_of(i, j)) * scale[i] * scale[j]
+            )
         return inside(out)
 
     def theta_of(self, rows: IntArray, columns: IntArray) -> FloatArray:

@@ -11,7 +11,7 @@ from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.data import InferenceData
 from jointglasso.inference.desparsified import Residuals
-from jointglasso.inference.scan import pairs_beyond, sampled_pairs
+from jointglasso.inference.pair_scan import pairs_beyond, sampled_pairs
 from jointglasso.inference.standard_errors import (
     all_factors,
     at_least_of_its_variables,
@@ -74,11 +74,11 @@ def degrees_of_freedom(data: InferenceData, se: str) -> FloatArray:
 
     For ordinal data n is the effective sample size.
     """
-    if data.subjects is not None and data.gain is None:
+    if data.subjects is not None and data.dilution is None:
         return data.units - 1.0
     if se == "gaussian":
         return data.sizes - 2.0
-    return (data.sizes if data.changes is None else data.worth) / 2.0
+    return (data.sizes if data.bootstrap_deviations is None else data.effective_sample_size) / 2.0
 
 
 def mean_factor(residuals: Residuals, subjects: IntArray | None) -> float:
@@ -94,7 +94,7 @@ def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | Non
     if all discoveries were on the support, and at least the level at which `BY_CHANCE` null pairs are expected.
     """
     n_pairs = data.n_variables * (data.n_variables - 1) // 2
-    if n_pairs <= ALL_PAIRS or data.gain is not None:
+    if n_pairs <= ALL_PAIRS or data.dilution is not None:
         return None
     limit = BY_CHANCE / n_pairs
     for k, part in enumerate(residuals):
@@ -116,16 +116,20 @@ def _all_pairs_of_class(
     """Partial correlations (p, p), variance factors (p, p), and the mean factor of class k."""
     rho = residuals.all_pairs()
     np.fill_diagonal(rho, 0.0)
-    lower_bound = np.ones_like(rho) if residuals.gain is None else residuals.gain
+    lower_bound = np.ones_like(rho) if residuals.dilution is None else residuals.dilution
     if se == "gaussian":
         return rho, lower_bound, 1.0
-    if data.changes is not None:
-        g = resampled_factors(residuals, rho, data.changes[k], data.sizes[k])
+    if data.bootstrap_deviations is not None:
+        g = resampled_factors(residuals, rho, data.bootstrap_deviations[k], data.sizes[k])
     else:
         g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
     p = len(g)
     mean = float((g.sum() - np.trace(g)) / max(1, p * (p - 1)))
-    return rho, (moderated(g, mean) if data.changes is None else at_least_of_its_variables(g)) * lower_bound, mean
+    return (
+        rho,
+        (moderated(g, mean) if data.bootstrap_deviations is None else at_least_of_its_variables(g)) * lower_bound,
+        mean,
+    )
 
 
 def _factors(

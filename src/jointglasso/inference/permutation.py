@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import q_values, spread
-from jointglasso.selection.solves import Crew, ProgressCallback, Tracker
+from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
 from jointglasso.validation import InputError, check_count, check_positive
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ STATISTICS = ("maximum", "l2", "strength")
 
 
 @dataclass(frozen=True, repr=False)
-class NetworkTest(Shown):
+class NetworkTest(ReprMixin):
     """Result of `network_test`.
 
     Attributes
@@ -82,7 +82,7 @@ class NetworkTest(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """Data frame of the global tests: `statistic`, `value`, `p_value`."""
-        from jointglasso.inference.table import Table
+        from jointglasso.inference.renamed_table import Table
 
         return Table(
             {"statistic": list(self.statistics), "value": self.statistics.values(), "p_value": self.p_values.values()}
@@ -90,7 +90,7 @@ class NetworkTest(Shown):
 
     def nodes(self) -> pd.DataFrame:
         """Table of the variables, smallest p first: `variable`, `statistic`, `p_value`, `p_familywise`, `q_value`."""
-        from jointglasso.inference.table import Table
+        from jointglasso.inference.renamed_table import Table
 
         frame = Table(
             {
@@ -119,7 +119,7 @@ def network_test(
     covariates: Any = None,
     missing: str = "refuse",
     weights: Any = None,
-    strength: float = 1.0,
+    penalty_multiplier: float = 1.0,
     random_state: Any = None,
     callback: ProgressCallback | None = None,
     executor: Any = None,
@@ -130,7 +130,7 @@ def network_test(
 
     Parameters
     ----------
-    X, y, association, covariates, missing, weights, strength
+    X, y, association, covariates, missing, weights, penalty_multiplier
         As in `infer`; at least two classes.
     paired : sequence of n labels, or dict by class, optional
         Subject of each sample where every subject was measured once in each class; labels are then swapped within
@@ -167,7 +167,7 @@ def network_test(
     >>> test.p_values["maximum"] > 0.05
     True
     """
-    n_permutations, workers = check_count("n_permutations", n_permutations), Crew.of(-1, executor, {})
+    n_permutations, workers = check_count("n_permutations", n_permutations), WorkerPool.of(-1, executor, {})
     data = read_inference_data(X, y, association=association, missing=missing, groups=paired, covariates=covariates)
     if len(data.class_names) < 2:
         raise InputError("The test compares classes, and there is only one: give labels y of at least two.", "y")
@@ -177,10 +177,14 @@ def network_test(
     rng = check_random_state(random_state)
     seeds, ends = rng.randint(0, 2**31 - 1, size=n_permutations), np.cumsum([len(Z) for Z in data.scores])[:-1]
     estimator = Estimator(
-        data.sizes, class_weights(data.source, data.sizes, weights), check_positive("strength", strength)
+        data.sizes,
+        class_weights(data.source, data.sizes, weights),
+        check_positive("penalty_multiplier", penalty_multiplier),
     )
     tracker, summary = Tracker(callback, n_permutations + 1), _Summary(data.n_variables)
-    statistics = estimator.judge(_Permutations(np.vstack(data.scores), ends, orders, seeds), summary, tracker, workers)
+    statistics = estimator.estimate_with_se(
+        _Permutations(np.vstack(data.scores), ends, orders, seeds), summary, tracker, workers
+    )
     return _result(data, statistics, paired is not None)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._version import __version__
 from jointglasso.inference import tests
@@ -32,7 +32,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, repr=False)
-class Inference(Shown):
+class Inference(ReprMixin):
     """Partial correlations of all pairs in all classes, with intervals, p-values and false discovery rates.
 
     Attributes
@@ -199,7 +199,7 @@ class Inference(Shown):
         self._require_classes("Heterogeneity")
         return self._across(tests.heterogeneity, fdr)
 
-    def common(self, *, fdr: float | None = None) -> pd.DataFrame:
+    def pooled_effect(self, *, fdr: float | None = None) -> pd.DataFrame:
         """Table of the test of a pooled effect: the mean over the classes with inverse-variance weights.
 
         Returns
@@ -208,11 +208,11 @@ class Inference(Shown):
             Columns `variable1`, `variable2`, `statistic` (Student's t, with the sign of the effect), `p_value`,
             `q_value`.
         """
-        return self._across(tests.common, fdr)
+        return self._across(tests.pooled_effect, fdr)
 
-    def any_class(self, *, fdr: float | None = None) -> pd.DataFrame:
+    def omnibus(self, *, fdr: float | None = None) -> pd.DataFrame:
         """Table of the test that a pair is an edge in at least one class (chi-square with K degrees of freedom)."""
-        return self._across(tests.any_class, fdr)
+        return self._across(tests.omnibus, fdr)
 
     def graph(self, fdr: float = 0.1) -> JointNetworks:
         """Networks of the edges with q up to `fdr` in their class; their values are the desparsified estimates."""
@@ -294,7 +294,7 @@ class Inference(Shown):
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
         """Stack tables with equal columns (one per class or comparison), filter by q, sort by p."""
-        from jointglasso.inference.table import Table
+        from jointglasso.inference.renamed_table import Table
 
         q_by_part = (part["q_value"] for part in parts)
         chosen = [np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr)) for q in q_by_part]

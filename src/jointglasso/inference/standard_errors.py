@@ -22,8 +22,8 @@ def all_factors(residuals: Residuals, rho: FloatArray, subjects: IntArray | None
     With missing values it is relative to Gaussian data of the samples that have both values.
     """
     g = _by_moments(residuals.standard, rho) if subjects is None else _by_subjects(residuals.standard, rho, subjects)
-    if residuals.gain is not None:
-        g *= residuals.gain / residuals.copies
+    if residuals.dilution is not None:
+        g *= residuals.dilution / residuals.copies
     i, j = residuals.rows, residuals.columns
     g[i, j] = g[j, i] = factors(residuals, i, j, rho[i, j], subjects)
     return g
@@ -70,8 +70,8 @@ def factors(
         piece = slice(first, first + step)
         values = influence(standard[rows[piece]], standard[columns[piece]], r[piece], rho[piece])
         out[piece] = variance(values)
-    if residuals.gain is not None:
-        out *= residuals.gain[rows, columns] / residuals.copies
+    if residuals.dilution is not None:
+        out *= residuals.dilution[rows, columns] / residuals.copies
     return out / (1.0 - rho**2) ** 2
 
 

@@ -60,22 +60,27 @@ class Support:
 
 
 def find_support(
-    source: CovarianceSource, sizes: FloatArray, *, strength: float | None, weights: Any, options: dict[str, Any]
+    source: CovarianceSource,
+    sizes: FloatArray,
+    *,
+    penalty_multiplier: float | None,
+    weights: Any,
+    options: dict[str, Any],
 ) -> Support:
-    """Support step and refit; `strength` is the factor c, `sizes` (K,) the effective sample sizes.
+    """Support step and refit; `penalty_multiplier` is the factor c, `sizes` (K,) the effective sample sizes.
 
-    With `strength` None, c is 1, or the smallest value with components of at most `LARGEST` variables (fewer with very
-    many variables): the time of the refit grows with the cube of their size.
+    With `penalty_multiplier` None, c is 1, or the smallest value with components of at most `LARGEST` variables (fewer
+    with very many variables): the time of the refit grows with the cube of their size.
     """
     p = source.n_variables
-    lambda1, lambda2 = penalty_of(p, sizes, 1.0 if strength is None else strength)
+    lambda1, lambda2 = penalty_of(p, sizes, 1.0 if penalty_multiplier is None else penalty_multiplier)
     w = class_weights(source, sizes, weights)
     tol = TOLERANCE if p <= LARGEST else TOLERANCE_OF_MANY
     settings = {"weights": w, "penalize_diagonal": False, "tol": tol, **options}
     notes = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        if strength is not None or p <= LARGEST:
+        if penalty_multiplier is not None or p <= LARGEST:
             solution = solve(source, lambda1, lambda2, **settings)
         else:
             floor = max(lambda1, reachable_floor(source, w, None, PAIRS))
@@ -92,10 +97,10 @@ def find_support(
     return refitted(source, solution, notes)
 
 
-def penalty_of(n_variables: int, sizes: FloatArray, strength: float) -> tuple[float, float]:
+def penalty_of(n_variables: int, sizes: FloatArray, penalty_multiplier: float) -> tuple[float, float]:
     """Penalties lambda1 and lambda2 of the support step."""
     p = max(n_variables, 2)
-    s = strength * float(np.sqrt(max(np.log(p), 2.0 * np.log(p / 5.0)) / sizes.mean()))
+    s = penalty_multiplier * float(np.sqrt(max(np.log(p), 2.0 * np.log(p / 5.0)) / sizes.mean()))
     omega = OMEGA if n_variables <= LARGEST else OMEGA_OF_MANY
     return (1.0 - omega) * s, omega * s
 

@@ -72,7 +72,7 @@ def spread(z: FloatArray, error: FloatArray) -> FloatArray:
     return Q
 
 
-def any_class(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
+def omnibus(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Statistic of partial correlation 0 in all K classes, and its p-value from chi-square with K degrees.
 
     It is the sum of squares of the normal deviates that have the p-values of Student's t of each class.
@@ -82,7 +82,7 @@ def any_class(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[Fl
     return total, stats.chi2.sf(total, z.shape[1])
 
 
-def common(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
+def pooled_effect(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Signed statistic of the pooled effect over the classes, and its two-sided p-value from Student's t.
 
     The degrees are those of Satterthwaite, for a mean weighted by ``1 / error^2``.

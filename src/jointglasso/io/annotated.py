@@ -13,14 +13,14 @@ from jointglasso._typing import FloatArray
 from jointglasso._wording import listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.arrays import require_no_infinity
-from jointglasso.io.grid import Draft
+from jointglasso.io.grid import TableDraft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.options import Options
 from jointglasso.validation import InputError
 
 
-def read_h5ad(file: Path, options: Options) -> Draft:
+def read_h5ad(file: Path, options: Options) -> TableDraft:
     """Read observations as samples; the columns of `obs` are the labels to choose from."""
     path = str(file)
     anndata = require("anndata", "anndata")
@@ -40,7 +40,7 @@ def read_h5ad(file: Path, options: Options) -> Draft:
             raise InputError(
                 f"{path} has no column {name!r} in obs ({nearest(name, known)}): correct {argument(option)}.", option
             )
-    return Draft(
+    return TableDraft(
         path=path,
         X=X,
         variables=names,

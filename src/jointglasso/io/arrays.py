@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from jointglasso._typing import FloatArray
 from jointglasso._wording import count, listed
 from jointglasso.errors import argument
-from jointglasso.io.grid import Draft, numbered
+from jointglasso.io.grid import TableDraft, numbered
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import foreign_reader, read_bytes, require_memory
 from jointglasso.io.options import Options
@@ -32,7 +32,7 @@ _ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"
 _LONGEST_HEADER = 2**16
 
 
-def read_npy(file: Path, options: Options) -> Draft:
+def read_npy(file: Path, options: Options) -> TableDraft:
     """Read one array; it has no names, and its labels come from a label file."""
     path = str(file)
     content = read_bytes(file)
@@ -41,10 +41,10 @@ def read_npy(file: Path, options: Options) -> Draft:
     X = _Stored(path, {"": lambda: io.BytesIO(content)}).matrix("", options)
     notes = ["NumPy array", f"samples in {options.samples_in or 'rows'}", "samples and variables numbered"]
     label = options.label if options.labels is None else None
-    return Draft(path, X, numbered("x", X.shape[1]), numbered("", X.shape[0]), False, label=label, notes=notes)
+    return TableDraft(path, X, numbered("x", X.shape[1]), numbered("", X.shape[0]), False, label=label, notes=notes)
 
 
-def read_npz(file: Path, options: Options) -> Draft:
+def read_npz(file: Path, options: Options) -> TableDraft:
     """Read the arrays X, y, features and samples; all but X may be absent, and others of length n are labels too.
 
     Only what is asked for is read: any other array is known by its type and shape alone.
@@ -69,7 +69,7 @@ def read_npz(file: Path, options: Options) -> Draft:
         raise wrong(f"{path}: 'y' has shape {stored.shapes['y']}, but there are {n} samples: give one label each.")
     asked = {*options.annotations, "y"}
     label = options.label or ("y" if "y" in known else None)
-    return Draft(
+    return TableDraft(
         path=path,
         X=X,
         variables=variables or numbered("x", p),

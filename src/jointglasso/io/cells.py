@@ -109,16 +109,16 @@ def looks_grouped(cell: str) -> bool:
 
 def detect_decimal(cells: Iterable[str], where: str) -> str:
     """Tell the decimal sign of a table whose cells are not separated by commas."""
-    doubtful: str | None = None
+    ambiguous: str | None = None
     for cell in cells:
         if "," in cell and _COMMA_NUMBER.fullmatch(cell.strip()):
             if not looks_grouped(cell):
                 return ","
-            doubtful = doubtful or cell.strip()
-    if doubtful is not None:
-        whole = doubtful.replace(",", "")
+            ambiguous = ambiguous or cell.strip()
+    if ambiguous is not None:
+        whole = ambiguous.replace(",", "")
         raise InputError(
-            f"{where}: {doubtful!r} can mean {doubtful.replace(',', '.')} or {whole}: say {argument('decimal', ',')} "
+            f"{where}: {ambiguous!r} can mean {ambiguous.replace(',', '.')} or {whole}: say {argument('decimal', ',')} "
             f"or {argument('thousands', ',')}.",
             "path",
         )

@@ -10,7 +10,7 @@ import numpy as np
 from jointglasso._typing import BoolArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
-from jointglasso.io.grid import Draft
+from jointglasso.io.grid import TableDraft
 from jointglasso.io.labels import LabelFile
 from jointglasso.io.options import Options
 from jointglasso.io.table import LabelledTable
@@ -28,7 +28,7 @@ class TableWarning(UserWarning):
     """
 
 
-def finish(draft: Draft, options: Options, labels: LabelFile | None) -> LabelledTable:
+def finish(draft: TableDraft, options: Options, labels: LabelFile | None) -> LabelledTable:
     """Attach labels, select samples and check the result."""
     label, notes = _labels(draft, options, labels)
     keep = _where(draft, options)
@@ -93,7 +93,7 @@ def unique_names(names: list[str], path: str) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _labels(draft: Draft, options: Options, labels: LabelFile | None) -> tuple[list[str | None] | None, list[str]]:
+def _labels(draft: TableDraft, options: Options, labels: LabelFile | None) -> tuple[list[str | None] | None, list[str]]:
     if labels is not None:
         found = labels.labels_of(draft.samples, draft.samples_named, options.label, options.unmatched)
         return found, [f"labels from {labels.path}"]
@@ -102,7 +102,7 @@ def _labels(draft: Draft, options: Options, labels: LabelFile | None) -> tuple[l
     return None, []
 
 
-def _where(draft: Draft, options: Options) -> BoolArray:
+def _where(draft: TableDraft, options: Options) -> BoolArray:
     keep = np.ones(len(draft.samples), dtype=bool)
     for name, wanted in options.where.items():
         words = draft.annotation(name, "subset")
@@ -111,7 +111,7 @@ def _where(draft: Draft, options: Options) -> BoolArray:
     return keep
 
 
-def _labelled(draft: Draft, options: Options, label: list[str | None], keep: BoolArray) -> BoolArray:
+def _labelled(draft: TableDraft, options: Options, label: list[str | None], keep: BoolArray) -> BoolArray:
     bare = [i for i in np.flatnonzero(keep).tolist() if label[i] is None]
     if bare and options.unmatched == "error":
         names = listed((draft.samples[i] for i in bare), 3)
@@ -123,7 +123,7 @@ def _labelled(draft: Draft, options: Options, label: list[str | None], keep: Boo
     return keep & np.array([word is not None for word in label], dtype=bool)
 
 
-def _of_classes(draft: Draft, options: Options, label: list[str | None], keep: BoolArray) -> BoolArray:
+def _of_classes(draft: TableDraft, options: Options, label: list[str | None], keep: BoolArray) -> BoolArray:
     if options.classes is None:
         return keep
     _require_known(options.classes, [word for word in label if word is not None], f"the classes of {draft.path}")
@@ -139,7 +139,7 @@ def _require_known(wanted: tuple[str, ...], words: list[str], where: str) -> Non
             )
 
 
-def _require_classes(draft: Draft, options: Options, sizes: Counter[str]) -> None:
+def _require_classes(draft: TableDraft, options: Options, sizes: Counter[str]) -> None:
     """Refuse labels that cannot be classes; a single class is fine when it was asked for by name."""
     if len(sizes) == 1 and options.classes is None:
         only = next(iter(sizes))

@@ -82,7 +82,7 @@ class GridBuilder:
 
 
 @dataclass(eq=False)
-class Draft:
+class TableDraft:
     """A table whose samples are not labelled, selected or checked yet."""
 
     path: str

@@ -10,7 +10,7 @@ import numpy as np
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.delimited import explain_word
-from jointglasso.io.grid import Draft, Grid, numbered
+from jointglasso.io.grid import Grid, TableDraft, numbered
 from jointglasso.io.labels import LabelFile, as_label
 from jointglasso.io.options import Options
 from jointglasso.validation import InputError
@@ -43,7 +43,7 @@ class _Layout:
         return [name for i, name in enumerate(self.grid.header) if i != self.names_column]
 
 
-def arrange(grid: Grid, options: Options, labels: LabelFile | None) -> Draft:
+def arrange(grid: Grid, options: Options, labels: LabelFile | None) -> TableDraft:
     """Turn a grid into a draft with samples in rows."""
     _refuse_title(grid)
     layout = _Layout(_without_empty_columns(grid), options, _names_column(grid, options))
@@ -207,7 +207,7 @@ def _option_of(layout: _Layout, name: str) -> str:
     return "label" if name == layout.options.label else "subset"
 
 
-def _samples_in_rows(layout: _Layout) -> Draft:
+def _samples_in_rows(layout: _Layout) -> TableDraft:
     grid, options = layout.grid, layout.options
     for name in options.annotations:
         _require_in(name, layout.column_names, layout.row_names, _option_of(layout, name), "column", layout)
@@ -219,7 +219,7 @@ def _samples_in_rows(layout: _Layout) -> Draft:
     _require_numbers(layout, rows, chosen, "rows")
     annotations = {name: [as_label(c) for c in grid.columns[grid.header.index(name)]] for name in options.annotations}
     named = layout.names_column is not None
-    return Draft(
+    return TableDraft(
         path=grid.path,
         X=grid.values[:, chosen],
         variables=[grid.header[i] for i in chosen],
@@ -231,7 +231,7 @@ def _samples_in_rows(layout: _Layout) -> Draft:
     )
 
 
-def _samples_in_columns(layout: _Layout) -> Draft:
+def _samples_in_columns(layout: _Layout) -> TableDraft:
     if layout.names_column is None and layout.options.names is not False:
         layout = _Layout(layout.grid, layout.options, _require_variable_names(layout.grid))
     grid, options, names = layout.grid, layout.options, layout.row_names
@@ -244,7 +244,7 @@ def _samples_in_columns(layout: _Layout) -> Draft:
     chosen = [j for j, name in enumerate(grid.header) if j != layout.names_column and name not in options.drop]
     _require_numbers(layout, rows, chosen, "columns")
     annotations = {name: [as_label(grid.rows[names.index(name)][j]) for j in chosen] for name in options.annotations}
-    return Draft(
+    return TableDraft(
         path=grid.path,
         X=np.ascontiguousarray(grid.values[np.ix_(rows, chosen)].T),
         variables=[names[i] for i in rows] if names else numbered("x", len(rows)),

@@ -13,7 +13,7 @@ from jointglasso.io.arrays import read_npy, read_npz
 from jointglasso.io.delimited import read_delimited
 from jointglasso.io.finishing import finish
 from jointglasso.io.frames import read_excel, read_parquet
-from jointglasso.io.grid import Draft, Grid
+from jointglasso.io.grid import Grid, TableDraft
 from jointglasso.io.labels import read_label_file
 from jointglasso.io.layout import arrange
 from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, require_file
@@ -23,7 +23,7 @@ from jointglasso.io.table import LabelledTable
 from jointglasso.validation import InputError, InputTypeError, check_choice
 
 #: Readers of files that know what their rows are, and of those whose layout has to be found out.
-DRAFT_READERS: dict[str, Callable[[Path, Options], Draft]] = {
+DRAFT_READERS: dict[str, Callable[[Path, Options], TableDraft]] = {
     "npz": read_npz,
     "npy": read_npy,
     "h5ad": read_h5ad,

@@ -14,7 +14,7 @@ from jointglasso._typing import FloatArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat
-from jointglasso.io.grid import Draft
+from jointglasso.io.grid import TableDraft
 from jointglasso.io.labels import as_label
 from jointglasso.io.opening import read_text
 from jointglasso.io.options import Options
@@ -34,7 +34,7 @@ class _DataSet:
     subsets: list[dict[str, str]] = field(default_factory=list)
 
 
-def read_soft(file: Path, options: Options) -> Draft:
+def read_soft(file: Path, options: Options) -> TableDraft:
     """Read a GDS file; probes with the same gene symbol are told apart by their probe id."""
     path = str(file)
     lines = enumerate((line.rstrip("\r") for line in read_text(file, None).split("\n")), start=1)
@@ -57,7 +57,7 @@ def read_soft(file: Path, options: Options) -> Draft:
                 f"{argument(option)}.",
                 option,
             )
-    return Draft(
+    return TableDraft(
         path=path,
         X=X,
         variables=_distinct(genes, probes),

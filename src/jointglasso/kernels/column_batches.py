@@ -14,12 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper, njit
-from jointglasso.kernels.column_parts import add_multiple
-from jointglasso.kernels.columns import Batch, Hands, Sweep, Visited, visit_column
-from jointglasso.kernels.group_state import copy_row
-from jointglasso.kernels.pair import Penalty, pair_inside, pair_subgradient, pair_threshold
-from jointglasso.kernels.pair_types import Held, SparseColumns, Stack
+from jointglasso.kernels.column_parts import axpy
+from jointglasso.kernels.columns import Batch, ColumnUpdates, ColumnWorkspace, Sweep, update_column
+from jointglasso.kernels.group_state import copy
+from jointglasso.kernels.jit import njit, njit_internal
+from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_subgradient, pair_threshold
+from jointglasso.kernels.pair_types import PairClasses, PermutedBlocks, SparseColumns
 from jointglasso.kernels.team import Team, all_done, await_job, done, end, post, take
 
 #: Bound on the off-diagonal row sums of the Schur complement, scaled to a diagonal of 1: diagonal dominance.
@@ -75,8 +75,8 @@ def cut_batches(start: IntArray, other: IntArray, max_size: int) -> IntArray:
     return batch_bounds[: count + 1].copy()
 
 
-@helper
-def _locate_batch(blocks: Stack, batch: Batch) -> None:
+@njit_internal
+def _locate_batch(blocks: PermutedBlocks, batch: Batch) -> None:
     """Write the rows lo..hi-1 of the variables of a batch in each block."""
     lo, hi = batch.lo, batch.hi
     lo[:] = 0
@@ -90,13 +90,13 @@ def _locate_batch(blocks: Stack, batch: Batch) -> None:
                 hi[block] = blocks.slot_of[k, j] + 1
 
 
-@helper
-def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: Hands, sweep: Sweep) -> None:
+@njit_internal
+def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: ColumnWorkspace, sweep: Sweep) -> None:
     """Write the entries of W between column d of a batch and the earlier ones, in both rows.
 
     The columns of the batch must have been mirrored into all other rows.
     """
-    blocks, updates, W = sweep.stack, sweep.visited, sweep.ascent.W
+    blocks, updates, W = sweep.stack, sweep.updates, sweep.ascent.W
     n_classes = blocks.block_of.shape[0]
     zero, one = np.zeros(n_classes), np.ones(n_classes)
     updates.shifted[d] = False
@@ -118,21 +118,26 @@ def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: Hand
             _couple_batch_pair(penalty, c, d, batch, (workspace, zero, one), sweep)
 
 
-@helper
+@njit_internal
 def _subtract(factor: float, row: FloatArray, out: FloatArray) -> None:
     """``out -= factor * row``."""
     for i in range(out.shape[0]):
         out[i] -= factor * row[i]
 
 
-@helper
+@njit_internal
 def _couple_batch_pair(
-    penalty: Penalty, c: int, d: int, batch: Batch, scratch: tuple[Hands, FloatArray, FloatArray], sweep: Sweep
+    penalty: Penalty,
+    c: int,
+    d: int,
+    batch: Batch,
+    scratch: tuple[ColumnWorkspace, FloatArray, FloatArray],
+    sweep: Sweep,
 ) -> None:
     """Write the entries of W of a pair inside the batch, projected onto the dual ball, and note the shift."""
     i, j, (workspace, zero, one) = batch.begin + c, batch.begin + d, scratch
-    blocks, updates, W = sweep.stack, sweep.visited, sweep.ascent.W
-    u, new, cls = workspace.room.a, workspace.room.new, workspace.room.cls
+    blocks, updates, W = sweep.stack, sweep.updates, sweep.ascent.W
+    u, new, cls = workspace.pair_workspace.a, workspace.pair_workspace.new, workspace.pair_workspace.cls
     n_present = 0
     v = 1.0
     outside = False
@@ -148,9 +153,11 @@ def _couple_batch_pair(
                 v = blocks.factor[position]
             outside = outside or abs(u[n_present]) > v * pair_threshold(penalty, k)
             n_present += 1
-    outside = outside and not pair_inside(penalty, u, Held(cls, n_present, v), workspace.room.work)
+    outside = outside and not pair_is_dual_feasible(
+        penalty, u, PairClasses(cls, n_present, v), workspace.pair_workspace.work
+    )
     if outside:
-        pair_subgradient(penalty, zero, u, one, Held(cls, n_present, v), new, workspace.room.work)
+        pair_subgradient(penalty, zero, u, one, PairClasses(cls, n_present, v), new, workspace.pair_workspace.work)
         updates.shifted[d] = True
         updates.other[d, updates.n_pairs[d]] = (
             i  # an explicit zero: active in the next sweep, and an edge between the two columns
@@ -167,8 +174,8 @@ def _couple_batch_pair(
         W[base + blocks.slot_of[k, j] * b + blocks.slot_of[k, i]] = value
 
 
-@helper
-def _restore_diagonal_dominance(blocks: Stack, batch: Batch, W: FloatArray, updates: Visited) -> None:
+@njit_internal
+def _restore_diagonal_dominance(blocks: PermutedBlocks, batch: Batch, W: FloatArray, updates: ColumnUpdates) -> None:
     """Undo a part of the shifts where they could exceed the diagonal of the Schur complement."""
     n_classes, m = blocks.block_of.shape[0], batch.end - batch.begin
     row_sum = np.zeros((n_classes, m))
@@ -190,8 +197,8 @@ def _restore_diagonal_dominance(blocks: Stack, batch: Batch, W: FloatArray, upda
                     W[base + blocks.slot_of[k, j] * b + blocks.slot_of[k, i]] -= excess
 
 
-@helper
-def _mirror_rows(first: int, last: int, blocks: Stack, batch: Batch, W: FloatArray) -> None:
+@njit_internal
+def _mirror_rows(first: int, last: int, blocks: PermutedBlocks, batch: Batch, W: FloatArray) -> None:
     """Copy the rows of a batch into its columns, for the members first..last-1 of all blocks."""
     for block in range(blocks.size.shape[0]):
         lo, hi, b = batch.lo[block], batch.hi[block], blocks.size[block]
@@ -199,13 +206,13 @@ def _mirror_rows(first: int, last: int, blocks: Stack, batch: Batch, W: FloatArr
             rows = W[blocks.offset[block] : blocks.offset[block + 1]].reshape((b, b))
             for i in range(max(0, first - blocks.member_start[block]), min(b, last - blocks.member_start[block])):
                 if i < lo or i >= hi:
-                    copy_row(rows[lo:hi, i], rows[i, lo:hi])
+                    copy(rows[lo:hi, i], rows[i, lo:hi])
 
 
-@helper
+@njit_internal
 def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColumns:
     """Restore definiteness, update the diagonal of Theta, sum up the changes; the columns with those of the batch."""
-    blocks, state, updates = sweep.stack, sweep.ascent, sweep.visited
+    blocks, state, updates = sweep.stack, sweep.ascent, sweep.updates
     old = state.columns
     n = new.start[batch.begin]
     new = _with_capacity(n + _batch_pairs(batch, sweep), n, new)
@@ -218,7 +225,7 @@ def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColum
         j = batch.begin + c
         count = updates.n_pairs[c]
         if count >= 0:
-            add_multiple(1.0, updates.sums[c], sweep.sums)
+            axpy(1.0, updates.sums[c], sweep.sums)
             _append(updates.other[c, :count], updates.value[c], n, new)
             for k in range(blocks.block_of.shape[0]):
                 block = blocks.block_of[k, j]
@@ -232,7 +239,7 @@ def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColum
     return new
 
 
-@helper
+@njit_internal
 def _with_capacity(n_needed: int, n: int, columns: SparseColumns) -> SparseColumns:
     """The first n pairs of the columns, reallocated if the capacity is below `n_needed`."""
     if n_needed <= columns.other.shape[0]:
@@ -243,18 +250,18 @@ def _with_capacity(n_needed: int, n: int, columns: SparseColumns) -> SparseColum
     return grown
 
 
-@helper
+@njit_internal
 def _append(other: IntArray, value: FloatArray, n: int, columns: SparseColumns) -> None:
     """Write the pairs of a column after the first n."""
-    copy_row(other, columns.other[n:])
+    copy(other, columns.other[n:])
     for a in range(other.shape[0]):
-        copy_row(value[a], columns.value[n + a])
+        copy(value[a], columns.value[n + a])
 
 
-@helper
+@njit_internal
 def _batch_pairs(batch: Batch, sweep: Sweep) -> int:
     """Number of pairs in the columns of a batch."""
-    old, n_pairs = sweep.ascent.columns, sweep.visited.n_pairs
+    old, n_pairs = sweep.ascent.columns, sweep.updates.n_pairs
     n = 0
     for c in range(batch.end - batch.begin):
         j = batch.begin + c
@@ -268,7 +275,7 @@ def sweep_columns(
     is_leader: bool,
     batch_bounds: IntArray,
     column_order: IntArray,
-    workspace: Hands,
+    workspace: ColumnWorkspace,
     sweep: Sweep,
     team: Team,
 ) -> SparseColumns:
@@ -300,8 +307,8 @@ def sweep_columns(
     return new
 
 
-@helper
-def _run_tasks(penalty: Penalty, column_order: IntArray, workspace: Hands, sweep: Sweep, team: Team) -> None:
+@njit_internal
+def _run_tasks(penalty: Penalty, column_order: IntArray, workspace: ColumnWorkspace, sweep: Sweep, team: Team) -> None:
     """Execute tasks of the current step of a batch until none remains."""
     n_members = sweep.stack.variable.shape[0]
     while True:
@@ -310,7 +317,7 @@ def _run_tasks(penalty: Penalty, column_order: IntArray, workspace: Hands, sweep
             return
         batch = Batch(team.job[1], team.job[2], team.lo, team.hi)
         if team.job[0] == _UPDATE:
-            visit_column(penalty, column_order[batch.begin + task], batch, workspace, sweep)
+            update_column(penalty, column_order[batch.begin + task], batch, workspace, sweep)
         elif team.job[0] == _MIRROR:
             first, last = task * n_members // _N_MIRROR_TASKS, (task + 1) * n_members // _N_MIRROR_TASKS
             _mirror_rows(first, last, sweep.stack, batch, sweep.ascent.W)

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper, leaf
-from jointglasso.kernels.column_parts import Own, Room, add_multiple
-from jointglasso.kernels.group_state import copy_row
-from jointglasso.kernels.pair import Penalty, pair_bend, pair_clusters, pair_slope, pair_value
-from jointglasso.kernels.pair_types import Held
+from jointglasso.kernels.column_parts import ColumnDiagonal, PairWorkspace, axpy
+from jointglasso.kernels.group_state import copy
+from jointglasso.kernels.jit import njit_internal, njit_no_refcount
+from jointglasso.kernels.pair import Penalty, pair_clusters, pair_gradient, pair_hvp, pair_value
+from jointglasso.kernels.pair_types import PairClasses
 
 #: Most conjugate gradient steps; they end at this fraction of the squared residual, or this fraction of the tolerance.
 _MAX_STEPS, _REDUCTION, _TOLERANCE_FRACTION = 60, 1e-3, 0.3
@@ -39,13 +39,13 @@ class ActivePairs(NamedTuple):
     """(K, n, n): principal submatrix of W on the active pairs."""
     covariance: FloatArray
     """(K, n): column of S on the active pairs."""
-    at: IntArray
+    slot: IntArray
     """(n, K): index of each pair in the arrays of each class, -1 where a class does not contain it."""
     factor: FloatArray
     """(n,): weight of each pair in the penalty."""
 
 
-class Face(NamedTuple):
+class ColumnFace(NamedTuple):
     """Face of a column: zeros stay zero, signs are kept, clusters stay equal."""
 
     leader: IntArray
@@ -58,15 +58,15 @@ class Face(NamedTuple):
     """(K, n): inverse diagonal of the Hessian (Jacobi preconditioner), zero off the face."""
 
 
-@helper
+@njit_internal
 def step_on_face(
     penalty: Penalty,
     pairs: ActivePairs,
-    diagonal: Own,
+    diagonal: ColumnDiagonal,
     tolerance: float,
     x: FloatArray,
     product: FloatArray,
-    workspace: Room,
+    workspace: PairWorkspace,
 ) -> bool:
     """Move x (K, n) and W x to the minimum on the face of x, if that decreases the objective; whether x moved.
 
@@ -83,19 +83,24 @@ def step_on_face(
             for a in range(n):
                 new = x[k, a] + length * step[k, a]
                 trial[k, a] = new if new * x[k, a] > 0.0 else 0.0
-                add_multiple(trial[k, a], pairs.gram[k, a], trial_product[k])
+                axpy(trial[k, a], pairs.gram[k, a], trial_product[k])
         if _value(penalty, pairs, diagonal, trial, trial_product, workspace) < before:
             for k in range(n_classes):
-                copy_row(trial[k], x[k])
-                copy_row(trial_product[k], product[k])
+                copy(trial[k], x[k])
+                copy(trial_product[k], product[k])
             return True
     return False
 
 
-@helper
+@njit_internal
 def _face_of(
-    penalty: Penalty, pairs: ActivePairs, diagonal: Own, x: FloatArray, product: FloatArray, workspace: Room
-) -> Face:
+    penalty: Penalty,
+    pairs: ActivePairs,
+    diagonal: ColumnDiagonal,
+    x: FloatArray,
+    product: FloatArray,
+    workspace: PairWorkspace,
+) -> ColumnFace:
     """Face of x, with the negative gradient and the preconditioner there."""
     n_classes, n = x.shape
     leader = np.full((n_classes, n), -1)
@@ -103,9 +108,9 @@ def _face_of(
     gradient, number, unit = np.empty(n_classes), np.empty(n_classes, np.int64), np.zeros(n_classes)
     merged = False
     for a in range(n):
-        m = _gather(pairs.at, a, x, workspace.new, workspace.cls)
-        pair_classes = Held(workspace.cls, m, pairs.factor[a])
-        pair_slope(penalty, workspace.new, pair_classes, gradient)
+        m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
+        pair_classes = PairClasses(workspace.cls, m, pairs.factor[a])
+        pair_gradient(penalty, workspace.new, pair_classes, gradient)
         n_clusters = pair_clusters(penalty, workspace.new, pair_classes, number)
         nonzero = 0
         for e in range(m):
@@ -121,7 +126,7 @@ def _face_of(
             unit[:] = 0.0
             unit[e] = 1.0
             workspace.b[:] = 0.0
-            pair_bend(penalty, workspace.new, pair_classes, unit, workspace.b)
+            pair_hvp(penalty, workspace.new, pair_classes, unit, workspace.b)
             inverse[k, a] = w * pairs.gram[k, a, a] / diagonal.tau[k] + workspace.b[e]
         merged = merged or n_clusters < nonzero
     if merged:
@@ -130,12 +135,18 @@ def _face_of(
     for k in range(n_classes):
         for a in range(n):
             inverse[k, a] = 1.0 / inverse[k, a] if leader[k, a] >= 0 else 0.0
-    return Face(leader, merged, residual, inverse)
+    return ColumnFace(leader, merged, residual, inverse)
 
 
-@helper
+@njit_internal
 def _conjugate_gradients(
-    penalty: Penalty, pairs: ActivePairs, diagonal: Own, tolerance: float, x: FloatArray, face: Face, workspace: Room
+    penalty: Penalty,
+    pairs: ActivePairs,
+    diagonal: ColumnDiagonal,
+    tolerance: float,
+    x: FloatArray,
+    face: ColumnFace,
+    workspace: PairWorkspace,
 ) -> FloatArray:
     """Step (K, n) on the face: approximate solution of Hessian times step = negative gradient."""
     residual, inverse = face.residual, face.inverse
@@ -166,16 +177,16 @@ def _conjugate_gradients(
     return step
 
 
-@helper
+@njit_internal
 def _hvp(
     penalty: Penalty,
     pairs: ActivePairs,
-    diagonal: Own,
+    diagonal: ColumnDiagonal,
     x: FloatArray,
-    face: Face,
+    face: ColumnFace,
     direction: FloatArray,
     out: FloatArray,
-    workspace: Room,
+    workspace: PairWorkspace,
 ) -> None:
     """Write the Hessian-vector product with a direction on the face."""
     n_classes, n = x.shape
@@ -183,14 +194,14 @@ def _hvp(
         row = out[k]
         row[:] = 0.0
         for a in range(n):
-            add_multiple(direction[k, a], pairs.gram[k, a], row)
+            axpy(direction[k, a], pairs.gram[k, a], row)
         for a in range(n):
             row[a] *= diagonal.weight[k] / diagonal.tau[k]
     for a in range(n):
-        m = _gather(pairs.at, a, x, workspace.new, workspace.cls)
-        _gather(pairs.at, a, direction, workspace.a, workspace.cls)
-        _gather(pairs.at, a, out, workspace.b, workspace.cls)
-        pair_bend(penalty, workspace.new, Held(workspace.cls, m, pairs.factor[a]), workspace.a, workspace.b)
+        m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
+        _gather(pairs.slot, a, direction, workspace.a, workspace.cls)
+        _gather(pairs.slot, a, out, workspace.b, workspace.cls)
+        pair_hvp(penalty, workspace.new, PairClasses(workspace.cls, m, pairs.factor[a]), workspace.a, workspace.b)
         for e in range(m):
             k = workspace.cls[e]
             out[k, a] = workspace.b[e] if face.leader[k, a] >= 0 else 0.0
@@ -198,9 +209,14 @@ def _hvp(
         _average(face.leader, out)
 
 
-@leaf
+@njit_no_refcount
 def _value(
-    penalty: Penalty, pairs: ActivePairs, diagonal: Own, x: FloatArray, product: FloatArray, workspace: Room
+    penalty: Penalty,
+    pairs: ActivePairs,
+    diagonal: ColumnDiagonal,
+    x: FloatArray,
+    product: FloatArray,
+    workspace: PairWorkspace,
 ) -> float:
     """Objective of the column at this tau, up to a constant."""
     total = 0.0
@@ -208,12 +224,12 @@ def _value(
         for a in range(x.shape[1]):
             total += diagonal.weight[k] * x[k, a] * (0.5 * product[k, a] / diagonal.tau[k] + pairs.covariance[k, a])
     for a in range(x.shape[1]):
-        m = _gather(pairs.at, a, x, workspace.new, workspace.cls)
-        total += pair_value(penalty, workspace.new, Held(workspace.cls, m, pairs.factor[a]))
+        m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
+        total += pair_value(penalty, workspace.new, PairClasses(workspace.cls, m, pairs.factor[a]))
     return total
 
 
-@leaf
+@njit_no_refcount
 def _gather(slots: IntArray, a: int, values: FloatArray, out: FloatArray, cls: IntArray) -> int:
     """Copy the values of pair a in the classes that contain it, and these classes; returns their number."""
     m = 0
@@ -225,7 +241,7 @@ def _gather(slots: IntArray, a: int, values: FloatArray, out: FloatArray, cls: I
     return m
 
 
-@helper
+@njit_internal
 def _average(leader: IntArray, values: FloatArray) -> None:
     """Replace the values of each cluster by their mean: the projection onto the face."""
     n_classes, n = values.shape
@@ -242,7 +258,7 @@ def _average(leader: IntArray, values: FloatArray) -> None:
                 values[k, a] = total[leader[k, a]] / count[leader[k, a]]
 
 
-@leaf
+@njit_no_refcount
 def _update_direction(beta: float, inverse: FloatArray, residual: FloatArray, direction: FloatArray) -> float:
     """``direction = inverse * residual + beta * direction``; returns its inner product with `residual`."""
     along = 0.0

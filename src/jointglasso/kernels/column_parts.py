@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper, leaf
 from jointglasso.kernels.group_state import block_of
-from jointglasso.kernels.pair import Penalty, pair_apart, pair_homogeneous, pair_update
-from jointglasso.kernels.pair_types import Blocks, Columns, Held, Work
+from jointglasso.kernels.jit import njit_internal, njit_no_refcount
+from jointglasso.kernels.pair import Penalty, pair_homogeneous, pair_separable, pair_update
+from jointglasso.kernels.pair_types import Blocks, Columns, PairClasses, PenaltyWorkspace
 
 #: Reciprocal of the largest factor by which one update rescales a column. Columns of hub variables may grow twentyfold
 #: or more; without rescaling they converge slowly, and Theta is not positive definite until then.
 _LEAST_REST = 0.05
 
 
-class Room(NamedTuple):
+class PairWorkspace(NamedTuple):
     """Scratch arrays for one pair in K classes."""
 
     a: FloatArray
@@ -31,10 +31,10 @@ class Room(NamedTuple):
     """(K,): values of the pair."""
     cls: IntArray
     """(K,): classes that contain the pair."""
-    work: Work
+    work: PenaltyWorkspace
 
 
-class Own(NamedTuple):
+class ColumnDiagonal(NamedTuple):
     """Diagonal data of column j, (K,) each: class weight w_k, W_jj and tau = Theta_jj."""
 
     weight: FloatArray
@@ -49,8 +49,8 @@ class Column(NamedTuple):
     """(K, b): t, the column of Theta off the diagonal."""
     product: FloatArray
     """(K, b): W_11 t."""
-    own: Own
-    here: IntArray
+    diagonal: ColumnDiagonal
+    block: IntArray
     """(K,): block of the column, -1 for none."""
     square: FloatArray
     """(K,): t' W_11 t."""
@@ -62,7 +62,7 @@ class Column(NamedTuple):
     """(K,): start of the matrix of each class in W; then its side length, and the start of the column in S."""
     side: IntArray
     row: IntArray
-    at: IntArray
+    slot: IntArray
     """(n, K): row of each active pair in each class, -1 where a class does not contain it."""
     variance: FloatArray
     """(n, K): W_ii at that row."""
@@ -70,20 +70,20 @@ class Column(NamedTuple):
     """(n,): weight of each active pair in the penalty."""
 
 
-@helper
-def make_room(n_classes: int, n_room: int) -> Room:
-    """Allocate scratch arrays for one pair in `n_classes` classes; the penalty needs `n_room` elements."""
-    reals, integers = np.empty(n_room), np.empty(n_room, np.int64)
+@njit_internal
+def allocate_workspace(n_classes: int, workspace_size: int) -> PairWorkspace:
+    """Allocate scratch arrays for one pair in `n_classes` classes; the penalty needs `workspace_size` elements."""
+    reals, integers = np.empty(workspace_size), np.empty(workspace_size, np.int64)
     a, b, new, cls = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes, np.int64)
-    return Room(a, b, new, cls, Work(reals, integers))
+    return PairWorkspace(a, b, new, cls, PenaltyWorkspace(reals, integers))
 
 
-@leaf
-def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: Room) -> float:
+@njit_no_refcount
+def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: PairWorkspace) -> float:
     """One pass of coordinate descent over the active pairs of a column at fixed tau; the largest change of w_12."""
-    x, product, diagonal = column.x, column.product, column.own
+    x, product, diagonal = column.x, column.product, column.diagonal
     W, S = column.W, column.S
-    slots, variance = column.at, column.variance
+    slots, variance = column.slot, column.variance
     base, side, row = column.base, column.side, column.row
     max_change = 0.0
     for a in range(n_active):
@@ -98,7 +98,12 @@ def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: Roo
                 workspace.cls[m] = k
                 m += 1
         pair_update(
-            penalty, workspace.a, workspace.b, Held(workspace.cls, m, column.factor[a]), workspace.new, workspace.work
+            penalty,
+            workspace.a,
+            workspace.b,
+            PairClasses(workspace.cls, m, column.factor[a]),
+            workspace.new,
+            workspace.work,
         )
         for e in range(m):
             k = workspace.cls[e]
@@ -106,19 +111,19 @@ def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: Roo
             step = workspace.new[e] - x[k, slot]
             if step != 0.0:
                 x[k, slot] = workspace.new[e]
-                add_multiple(step, W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]], product[k])
+                axpy(step, W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]], product[k])
                 max_change = max(max_change, abs(step) * variance[a, k] / diagonal.tau[k])
     return max_change
 
 
-@leaf
-def move_own(penalty: Penalty, n_active: int, converged: bool, column: Column) -> float:
+@njit_no_refcount
+def update_diagonal(penalty: Penalty, n_active: int, converged: bool, column: Column) -> float:
     """Update the diagonal entry tau_k of the column (closed form); the largest change of w_12 on the active pairs.
 
     If x has converged for the present tau, both are first rescaled to the minimum along their ray.
     """
-    x, product, diagonal = column.x, column.product, column.own
-    slots, square, ray = column.at, column.square, column.ray
+    x, product, diagonal = column.x, column.product, column.diagonal
+    slots, square, ray = column.slot, column.square, column.ray
     for k in range(slots.shape[1]):
         square[k] = 0.0
         ray[k] = 1.0
@@ -126,10 +131,10 @@ def move_own(penalty: Penalty, n_active: int, converged: bool, column: Column) -
             if slots[a, k] >= 0:
                 square[k] += x[k, slots[a, k]] * product[k, slots[a, k]]
     if converged:
-        rescale(penalty, column.here, diagonal, square, ray)
+        rescale(penalty, column.block, diagonal, square, ray)
     max_change = 0.0
     for k in range(slots.shape[1]):
-        if column.here[k] < 0:
+        if column.block[k] < 0:
             continue
         if ray[k] != 1.0:
             for t in range(column.side[k]):
@@ -140,20 +145,22 @@ def move_own(penalty: Penalty, n_active: int, converged: bool, column: Column) -
             if slots[a, k] >= 0:
                 largest = max(largest, abs(product[k, slots[a, k]]))
         diagonal.tau[k] *= ray[k]
-        tau = own_step(diagonal.variance[k], ray[k] * ray[k] * square[k])
+        tau = diagonal_entry(diagonal.variance[k], ray[k] * ray[k] * square[k])
         max_change = max(max_change, largest * abs(1.0 / tau - 1.0 / diagonal.tau[k]))
         diagonal.tau[k] = tau
     return max_change
 
 
-@leaf
-def own_step(variance: float, square: float) -> float:
+@njit_no_refcount
+def diagonal_entry(variance: float, square: float) -> float:
     """Diagonal entry ``tau = (1 + sqrt(1 + 4 c h)) / (2 c)`` for c = W_jj and ``h = t' W_11 t``."""
     return (1.0 + np.sqrt(1.0 + 4.0 * variance * square)) / (2.0 * variance)
 
 
-@leaf
-def rescale(penalty: Penalty, blocks: IntArray, diagonal: Own, square: FloatArray, scale: FloatArray) -> None:
+@njit_no_refcount
+def rescale(
+    penalty: Penalty, blocks: IntArray, diagonal: ColumnDiagonal, square: FloatArray, scale: FloatArray
+) -> None:
     """Write the factors (K,) that minimise the objective along the ray through (t, tau), t being optimal for this tau.
 
     At such a t the derivative along the ray is known without evaluating the penalty. The factor is one for each class
@@ -167,21 +174,21 @@ def rescale(penalty: Penalty, blocks: IntArray, diagonal: Own, square: FloatArra
             ratio = diagonal.variance[k] * diagonal.tau[k] - square[k] / diagonal.tau[k]
             weight += diagonal.weight[k]
             total += diagonal.weight[k] * ratio
-            if pair_apart(penalty) and ratio > 0.0:
+            if pair_separable(penalty) and ratio > 0.0:
                 scale[k] = 1.0 / max(ratio, _LEAST_REST)
-    if pair_homogeneous(penalty) and not pair_apart(penalty) and total > 0.0:
+    if pair_homogeneous(penalty) and not pair_separable(penalty) and total > 0.0:
         scale[:] = weight / max(total, _LEAST_REST * weight)
 
 
-@leaf
-def add_multiple(factor: float, row: FloatArray, out: FloatArray) -> None:
+@njit_no_refcount
+def axpy(factor: float, row: FloatArray, out: FloatArray) -> None:
     """``out += factor * row``."""
     if factor != 0.0:
         for c in range(row.shape[0]):
             out[c] += factor * row[c]
 
 
-@helper
+@njit_internal
 def columns_of(blocks: Blocks, chosen: IntArray, theta: FloatArray, columns: Columns) -> None:
     """Write the off-diagonal columns of Theta for the chosen blocks, zero before, and its diagonal."""
     for block in chosen:

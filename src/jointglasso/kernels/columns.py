@@ -22,22 +22,22 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import helper, leaf, njit
 from jointglasso.kernels.column_face import ActivePairs, Gram, step_on_face
 from jointglasso.kernels.column_parts import (
     Column,
-    Own,
-    Room,
-    add_multiple,
+    ColumnDiagonal,
+    PairWorkspace,
+    allocate_workspace,
+    axpy,
     descend_once,
-    make_room,
-    move_own,
-    own_step,
+    diagonal_entry,
     rescale,
+    update_diagonal,
 )
-from jointglasso.kernels.group_state import copy_row
-from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold
-from jointglasso.kernels.pair_types import Ascent, Held, Stack
+from jointglasso.kernels.group_state import copy
+from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
+from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_separable, pair_threshold
+from jointglasso.kernels.pair_types import DualState, PairClasses, PermutedBlocks
 
 #: In one column update: most passes over the active pairs, and most extensions of the active set.
 _MAX_PASSES, _MAX_JOINS = 300, 20
@@ -58,7 +58,7 @@ class Batch(NamedTuple):
     hi: IntArray
 
 
-class Visited(NamedTuple):
+class ColumnUpdates(NamedTuple):
     """Results of the column updates of a batch of m columns."""
 
     n_pairs: IntArray
@@ -79,28 +79,28 @@ class Visited(NamedTuple):
 class Sweep(NamedTuple):
     """Problem, state and results of one sweep."""
 
-    stack: Stack
-    ascent: Ascent
+    stack: PermutedBlocks
+    ascent: DualState
     tolerance: float
     """Change of w_12 within a column at which its coordinate descent stops."""
-    visited: Visited
+    updates: ColumnUpdates
     sums: FloatArray
     """(3,): sum of the `sums` of the column updates over the finished batches."""
 
 
-class Hands(NamedTuple):
+class ColumnWorkspace(NamedTuple):
     """Workspace of one thread for column updates."""
 
     y: FloatArray
     """(K, b): W_11 t."""
     is_active: BoolArray
     """(U,): variables in the active set, or excluded from it."""
-    found: IntArray
-    excess: FloatArray
+    candidates: IntArray
+    violation: FloatArray
     """(U,) both: candidate variables, and their KKT violations."""
-    own: Own
-    room: Room
-    here: IntArray
+    diagonal: ColumnDiagonal
+    pair_workspace: PairWorkspace
+    block: IntArray
     base: IntArray
     """(K,) both: block of the column, -1 for none, and start of its row in flat storage."""
     scale: FloatArray
@@ -109,20 +109,20 @@ class Hands(NamedTuple):
 
 
 @njit
-def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Hands:
+def allocate_column_workspace(n_classes: int, n_variables: int, widest: int, workspace_size: int) -> ColumnWorkspace:
     """Allocate the workspace for columns of `n_variables` pairs in blocks of at most `widest` variables."""
-    diagonal = Own(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
+    diagonal = ColumnDiagonal(np.ones(n_classes), np.ones(n_classes), np.ones(n_classes))
     ints = np.empty((2, n_classes), np.int64)
     reals = np.ones((2, n_classes))
     y, is_active = np.zeros((n_classes, widest)), np.zeros(n_variables, np.bool_)
     candidates, violation = np.empty(n_variables, np.int64), np.empty(n_variables)
-    return Hands(
+    return ColumnWorkspace(
         y,
         is_active,
         candidates,
         violation,
         diagonal,
-        make_room(n_classes, n_room),
+        allocate_workspace(n_classes, workspace_size),
         ints[0],
         ints[1],
         reals[0],
@@ -130,13 +130,13 @@ def make_hands(n_classes: int, n_variables: int, widest: int, n_room: int) -> Ha
     )
 
 
-@helper
-def visit_column(penalty: Penalty, c: int, batch: Batch, workspace: Hands, sweep: Sweep) -> None:
+@njit_internal
+def update_column(penalty: Penalty, c: int, batch: Batch, workspace: ColumnWorkspace, sweep: Sweep) -> None:
     """Update column c of a batch and write it into its row of W outside the batch.
 
     Pairs inside the batch may not join the active set: the columns of a batch are updated independently.
     """
-    blocks, state, updates = sweep.stack, sweep.ascent, sweep.visited
+    blocks, state, updates = sweep.stack, sweep.ascent, sweep.updates
     workspace.is_active[batch.begin : batch.end] = True
     _load_column(batch.begin + c, blocks, state, workspace)
     active, slot, x = _solve(penalty, batch.begin + c, blocks, state, sweep.tolerance, workspace)
@@ -146,10 +146,10 @@ def visit_column(penalty: Penalty, c: int, batch: Batch, workspace: Hands, sweep
     workspace.is_active[batch.begin : batch.end] = False
 
 
-@leaf
-def _load_column(j: int, blocks: Stack, state: Ascent, workspace: Hands) -> None:
+@njit_no_refcount
+def _load_column(j: int, blocks: PermutedBlocks, state: DualState, workspace: ColumnWorkspace) -> None:
     """Load block, weight, W_jj and tau of column j in each class."""
-    diagonal, column_block = workspace.own, workspace.here
+    diagonal, column_block = workspace.diagonal, workspace.block
     for k in range(column_block.shape[0]):
         column_block[k] = blocks.block_of[k, j]
         if column_block[k] >= 0:
@@ -161,12 +161,12 @@ def _load_column(j: int, blocks: Stack, state: Ascent, workspace: Hands) -> None
             workspace.y[k, : blocks.size[column_block[k]]] = 0.0
 
 
-@helper
+@njit_internal
 def _solve(
-    penalty: Penalty, j: int, blocks: Stack, state: Ascent, tolerance: float, workspace: Hands
+    penalty: Penalty, j: int, blocks: PermutedBlocks, state: DualState, tolerance: float, workspace: ColumnWorkspace
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Active pairs (n,) of column j, their rows (K, n) in the blocks, and t (K, n); W_11 t is left in the workspace."""
-    column_block, y = workspace.here, workspace.y
+    column_block, y = workspace.block, workspace.y
     scale, W = workspace.scale, state.W
     first, last = state.columns.start[j], state.columns.start[j + 1]
     active = state.columns.other[first:last].copy()
@@ -197,21 +197,22 @@ def _solve(
         if n_joined == 0:
             break
         extended = np.empty(active.shape[0] + n_joined, np.int64)
-        copy_row(active, extended)
-        sort(workspace.found[:n_joined])
-        copy_row(workspace.found[:n_joined], extended[active.shape[0] :])
+        copy(active, extended)
+        sort(workspace.candidates[:n_joined])
+        copy(workspace.candidates[:n_joined], extended[active.shape[0] :])
         active = extended
     for i in active:
         workspace.is_active[i] = False
     return active, slot, x
 
 
-@leaf
+@njit_no_refcount
 def _store_column(
-    penalty: Penalty, c: int, active: IntArray, slot: IntArray, x: FloatArray, workspace: Hands, updates: Visited
-) -> None:
+    penalty: Penalty, c: int, active: IntArray, slot: IntArray, x: FloatArray, workspace: ColumnWorkspace,
+    updates: ColumnUpdates,
+) -> None:  # fmt: skip
     """Compute tau of column c and store its non-zero pairs; ``n_pairs = -1`` if tau is not positive."""
-    column_block, diagonal = workspace.here, workspace.own
+    column_block, diagonal = workspace.block, workspace.diagonal
     scale, square = workspace.scale, workspace.square
     n_classes, n = slot.shape
     for k in range(n_classes):
@@ -220,12 +221,12 @@ def _store_column(
             if slot[k, a] >= 0:
                 square[k] += x[k, a] * workspace.y[k, slot[k, a]]
     scale[:] = 1.0
-    if pair_apart(penalty):  # otherwise rescaled during the descent
+    if pair_separable(penalty):  # otherwise rescaled during the descent
         rescale(penalty, column_block, diagonal, square, scale)
     updates.n_pairs[c] = 0
     for k in range(n_classes):
         if column_block[k] >= 0:
-            updates.tau[c, k] = own_step(diagonal.variance[k], scale[k] * scale[k] * square[k])
+            updates.tau[c, k] = diagonal_entry(diagonal.variance[k], scale[k] * scale[k] * square[k])
             if not updates.tau[c, k] > 0.0:
                 updates.n_pairs[c] = -1
                 return
@@ -241,12 +242,14 @@ def _store_column(
     updates.n_pairs[c] = m
 
 
-@leaf
-def _write_row(c: int, blocks: Stack, batch: Batch, state: Ascent, workspace: Hands, updates: Visited) -> None:
+@njit_no_refcount
+def _write_row(
+    c: int, blocks: PermutedBlocks, batch: Batch, state: DualState, workspace: ColumnWorkspace, updates: ColumnUpdates
+) -> None:
     """Write ``w_12 = -W_11 t / tau`` into the row of W outside the batch, and sum up the changes."""
     updates.sums[c, :] = 0.0
-    for k in range(workspace.here.shape[0]):
-        block = workspace.here[k]
+    for k in range(workspace.block.shape[0]):
+        block = workspace.block[k]
         if block >= 0:
             members = state.precision[blocks.member_start[block] : blocks.member_start[block + 1]]
             row = state.W[workspace.base[k] : workspace.base[k] + blocks.size[block]]
@@ -258,10 +261,10 @@ def _write_row(c: int, blocks: Stack, batch: Batch, state: Ascent, workspace: Ha
                 )
                 updates.sums[c, 0] += changed
                 updates.sums[c, 1] += total
-                updates.sums[c, 2] += 0.5 * workspace.own.weight[k] * squares * tau
+                updates.sums[c, 2] += 0.5 * workspace.diagonal.weight[k] * squares * tau
 
 
-@leaf(fastmath={"contract", "reassoc"})
+@njit_no_refcount(fastmath={"contract", "reassoc"})
 def _write_row_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatArray) -> tuple[float, float, float]:
     """Write ``factor * y``; sums of |change|, of |value|, and of the squared changes weighted by `precision`."""
     changed = 0.0
@@ -277,15 +280,15 @@ def _write_row_part(factor: float, y: FloatArray, precision: FloatArray, row: Fl
     return changed, total, square
 
 
-@leaf
-def _kkt_violations(penalty: Penalty, max_count: int, blocks: Stack, workspace: Hands) -> int:
+@njit_no_refcount
+def _kkt_violations(penalty: Penalty, max_count: int, blocks: PermutedBlocks, workspace: ColumnWorkspace) -> int:
     """Number of zero pairs of the column outside their dual ball; lists and marks their variables.
 
     At most `max_count`, those with the largest violation: many pairs violate the KKT conditions at the start of a
     column update, but few still do once the largest violations are in the active set.
     """
-    diagonal, column_block, y = workspace.own, workspace.here, workspace.y
-    candidates, violation, scratch = workspace.found, workspace.excess, workspace.room
+    diagonal, column_block, y = workspace.diagonal, workspace.block, workspace.y
+    candidates, violation, scratch = workspace.candidates, workspace.violation, workspace.pair_workspace
     weighted = blocks.factor.shape[0] > 0
     n_candidates = 0
     for k in range(column_block.shape[0]):
@@ -321,7 +324,9 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: Stack, workspace: 
                 if weighted:
                     v = blocks.factor[workspace.base[k] + slot]
                 n_present += 1
-        if v < np.inf and not pair_inside(penalty, scratch.a, Held(scratch.cls, n_present, v), scratch.work):
+        if v < np.inf and not pair_is_dual_feasible(
+            penalty, scratch.a, PairClasses(scratch.cls, n_present, v), scratch.work
+        ):
             candidates[n] = i
             violation[n] = 0.0
             for e in range(n_present):
@@ -336,8 +341,8 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: Stack, workspace: 
     return min(n, max_count)
 
 
-@helper
-def _active_slots(active: IntArray, column_block: IntArray, blocks: Stack) -> IntArray:
+@njit_internal
+def _active_slots(active: IntArray, column_block: IntArray, blocks: PermutedBlocks) -> IntArray:
     """Row (K, n) of each active variable in the block of the column, -1 where a class does not contain the pair."""
     slot = np.full((column_block.shape[0], active.shape[0]), -1)
     for k in range(column_block.shape[0]):
@@ -348,7 +353,7 @@ def _active_slots(active: IntArray, column_block: IntArray, blocks: Stack) -> In
     return slot
 
 
-@leaf
+@njit_no_refcount
 def sort(numbers: IntArray) -> None:
     """Shell sort in place: NumPy's sort would add a second of compile time."""
     distance = numbers.shape[0] // 2
@@ -363,7 +368,7 @@ def sort(numbers: IntArray) -> None:
         distance = 1 if distance == 2 else distance * 5 // 11
 
 
-@leaf
+@njit_no_refcount
 def _partition_largest(count: int, numbers: FloatArray, items: IntArray) -> None:
     """Move the `count` largest numbers, with their items, to the front in any order (Hoare's quickselect)."""
     first, last = 0, numbers.shape[0] - 1
@@ -386,14 +391,14 @@ def _partition_largest(count: int, numbers: FloatArray, items: IntArray) -> None
             last = j
 
 
-@leaf
+@njit_no_refcount
 def _scale(factor: float, row: FloatArray) -> None:
     """Scale a row in place."""
     for i in range(row.shape[0]):
         row[i] *= factor
 
 
-@helper
+@njit_internal
 def _pad_columns(x: FloatArray, width: int) -> FloatArray:
     """Pad x (K, n) with zeros to `width` columns."""
     out = np.zeros((x.shape[0], width))
@@ -403,16 +408,18 @@ def _pad_columns(x: FloatArray, width: int) -> FloatArray:
     return out
 
 
-@helper
-def _extend_gram(gram_before: Gram, slot: IntArray, blocks: Stack, workspace: Hands, W: FloatArray) -> Gram:
+@njit_internal
+def _extend_gram(
+    gram_before: Gram, slot: IntArray, blocks: PermutedBlocks, workspace: ColumnWorkspace, W: FloatArray
+) -> Gram:
     """Principal submatrix (K, n, n) of W on the active pairs, from its leading part; zero for absent variables."""
     n_classes, n = slot.shape
     first = gram_before.shape[1]
     gram = np.zeros((n_classes, n, n), np.float32)
     for k in range(n_classes):
         for a in range(first):
-            copy_row(gram_before[k, a], gram[k, a])
-        block = workspace.here[k]
+            copy(gram_before[k, a], gram[k, a])
+        block = workspace.block[k]
         for a in range(first, n):
             if slot[k, a] >= 0:
                 base = blocks.offset[block] + slot[k, a] * blocks.size[block]
@@ -424,7 +431,7 @@ def _extend_gram(gram_before: Gram, slot: IntArray, blocks: Stack, workspace: Ha
     return gram
 
 
-@helper(fastmath={"contract"})
+@njit_internal(fastmath={"contract"})
 def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, block: FloatArray, y: FloatArray) -> None:
     """Update ``y = sum_a x[a] block[slot[a]]`` after a change of x from `before`."""
     factor = np.zeros(slot.shape[0] + 3)
@@ -447,10 +454,11 @@ def _add_rows(slot: IntArray, x: FloatArray, before: FloatArray, size: int, bloc
             y[i] += factor0 * row0[i] + factor1 * row1[i] + factor2 * row2[i] + factor3 * row3[i]
 
 
-@helper
+@njit_internal
 def _descend(
-    penalty: Penalty, gram: Gram, slot: IntArray, blocks: Stack, tolerance: float, x: FloatArray, workspace: Hands
-) -> None:
+    penalty: Penalty, gram: Gram, slot: IntArray, blocks: PermutedBlocks, tolerance: float, x: FloatArray,
+    workspace: ColumnWorkspace,
+) -> None:  # fmt: skip
     """Coordinate descent on the active pairs of a column, with their principal submatrix of W, until x converges.
 
     After the first passes, conjugate gradient steps on the face accelerate it. If the penalty couples the classes
@@ -458,7 +466,7 @@ def _descend(
     the end.
     """
     n_classes, n = slot.shape
-    diagonal, scratch = workspace.own, workspace.room
+    diagonal, scratch = workspace.diagonal, workspace.pair_workspace
     product, covariance = np.zeros((n_classes, n)), np.zeros((n_classes, n))
     slots, variance = np.full((n, n_classes), -1), np.zeros((n, n_classes))
     v, place = np.ones(n), np.full((3, n_classes), n)
@@ -468,20 +476,20 @@ def _descend(
         for a in range(n):
             if slot[k, a] >= 0:
                 slots[a, k] = a
-                add_multiple(x[k, a], gram[k, a], product[k])
+                axpy(x[k, a], gram[k, a], product[k])
                 variance[a, k] = gram[k, a, a]
                 covariance[k, a] = blocks.S[workspace.base[k] + slot[k, a]]
                 if blocks.factor.shape[0] > 0:
                     v[a] = blocks.factor[workspace.base[k] + slot[k, a]]
     pairs = ActivePairs(gram, covariance, slots, v)
     column = Column(
-        x, product, diagonal, workspace.here, workspace.square, np.ones(n_classes), gram.reshape(n_classes * n * n),
+        x, product, diagonal, workspace.block, workspace.square, np.ones(n_classes), gram.reshape(n_classes * n * n),
         covariance.reshape(n_classes * n), place[0], place[2], place[1], slots, variance, v,
     )  # fmt: skip
     for number in range(1, _MAX_PASSES + 1):
         max_change = descend_once(penalty, n, column, scratch)
-        if not pair_apart(penalty):
-            max_change = max(max_change, move_own(penalty, n, max_change <= 10.0 * tolerance, column))
+        if not pair_separable(penalty):
+            max_change = max(max_change, update_diagonal(penalty, n, max_change <= 10.0 * tolerance, column))
             for k in range(n_classes):
                 workspace.scale[k] *= column.ray[k]
         if max_change <= tolerance:

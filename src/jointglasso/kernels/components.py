@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, IntArray
-from jointglasso.kernels.cache import helper, njit
+from jointglasso.kernels.jit import njit, njit_internal
 
 
-@helper
+@njit_internal
 def _find(parent: IntArray, node: int) -> int:
     """Root of a node, with path halving."""
     while parent[node] != node:
@@ -17,7 +17,7 @@ def _find(parent: IntArray, node: int) -> int:
     return node
 
 
-@helper
+@njit_internal
 def _label(parent: IntArray, labels: IntArray) -> None:
     """Write labels 0, 1, ... of the components in the order of their smallest member."""
     n = parent.shape[0]
@@ -62,7 +62,7 @@ def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_cla
     return labels
 
 
-@helper
+@njit_internal
 def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, excluded: BoolArray) -> tuple[IntArray, IntArray]:
     """CSR lists of the pairs incident to each variable, without the `excluded` ones."""
     start = np.zeros(n_variables + 1, np.int64)

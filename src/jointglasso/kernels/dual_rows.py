@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
-from jointglasso.kernels.column_parts import make_room
-from jointglasso.kernels.pair import Penalty, pair_inside, pair_threshold
-from jointglasso.kernels.pair_types import Held, Stack
+from jointglasso.kernels.column_parts import allocate_workspace
+from jointglasso.kernels.jit import njit
+from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_threshold
+from jointglasso.kernels.pair_types import PairClasses, PermutedBlocks
 
 
-class Rows(NamedTuple):
+class RowBlock(NamedTuple):
     """Rows of S in flat storage: covariances of the variables from `first` on with those after them."""
 
     first: int
-    at: IntArray
+    row_start: IntArray
     """(K, m): position of column 0 of the block in each row; that element itself may not be stored."""
 
 
-class Reach(NamedTuple):
+class GapRadius(NamedTuple):
     """Bound on the distance of W from the optimal one, entry by entry: ``radius_k root_ki root_kj``, plus rounding."""
 
     radius: FloatArray
@@ -35,8 +35,14 @@ class Reach(NamedTuple):
 
 
 @njit
-def count_inside(
-    penalty: Penalty, rows: Rows, stack: Stack, W: Any, gap_radius: Reach, n_room: int, mark: BoolArray
+def count_certified_zeros(
+    penalty: Penalty,
+    rows: RowBlock,
+    stack: PermutedBlocks,
+    W: Any,
+    gap_radius: GapRadius,
+    workspace_size: int,
+    mark: BoolArray,
 ) -> int:
     """Number of entries certified to be zero: their pair is inside the dual ball for all dual points within the bound.
 
@@ -44,7 +50,7 @@ def count_inside(
     are added to it. Bounds on |u_k| suffice since the ball of the group penalty is monotone in each |u_k|.
     """
     n_classes = stack.block_of.shape[0]
-    workspace = make_room(n_classes, n_room)
+    workspace = allocate_workspace(n_classes, workspace_size)
     u, cls = workspace.a, workspace.cls
     padded = 1.0 + (1.0 + n_classes) * gap_radius.rounding
     base = np.zeros(n_classes, np.int64)
@@ -63,7 +69,7 @@ def count_inside(
             for k in range(n_classes):
                 block = stack.block_of[k, i]
                 if block >= 0 and stack.block_of[k, j] == block:
-                    w, s = W[base[k] + stack.slot_of[k, j]], stack.S[rows.at[k, r] + stack.slot_of[k, j]]
+                    w, s = W[base[k] + stack.slot_of[k, j]], stack.S[rows.row_start[k, r] + stack.slot_of[k, j]]
                     entry_radius = gap_radius.radius[k] * gap_radius.root[k, i] * gap_radius.root[
                         k, j
                     ] + gap_radius.rounding * (abs(w) + abs(s))
@@ -72,7 +78,9 @@ def count_inside(
                     n_below += u[n_present] <= pair_threshold(penalty, k)
                     n_present += 1
             counted = gap_radius.everywhere or n_present == n_classes
-            if n_below == n_present or pair_inside(penalty, u, Held(cls, n_present, 1.0), workspace.work):
+            if n_below == n_present or pair_is_dual_feasible(
+                penalty, u, PairClasses(cls, n_present, 1.0), workspace.work
+            ):
                 count += n_present if counted else 0
             else:
                 mark[r, j] = True

@@ -9,28 +9,28 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import helper, njit
+from jointglasso.kernels.jit import njit, njit_internal
 from jointglasso.kernels.pair import (
     Penalty,
     pair_clusters,
     pair_gauge,
-    pair_inside,
-    pair_slope,
+    pair_gradient,
+    pair_is_dual_feasible,
     pair_subgradient,
     pair_threshold,
     pair_update,
     pair_value,
 )
-from jointglasso.kernels.pair_types import Entries, Held, Work
+from jointglasso.kernels.pair_types import Entries, PairClasses, PenaltyWorkspace
 
 
-@helper
+@njit_internal
 def of_pair(factor: FloatArray, pair: int) -> float:
     """Weight of one pair in the penalty; 1 if `factor` is empty."""
     return 1.0 if factor.shape[0] == 0 else factor[pair]
 
 
-@helper
+@njit_internal
 def _copy_classes(entries: Entries, first: int, n: int, cls: IntArray) -> None:
     """Copy the classes of the n entries of a pair."""
     if entries.cls.shape[0] > 0:
@@ -53,7 +53,7 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
             out[pair] = 0.0
         else:
             _copy_classes(entries, first, n, cls)
-            out[pair] = pair_value(penalty, t, Held(cls, n, of_pair(entries.factor, pair)))
+            out[pair] = pair_value(penalty, t, PairClasses(cls, n, of_pair(entries.factor, pair)))
 
 
 @njit
@@ -62,7 +62,7 @@ def nearest_subgradient(
     theta: FloatArray,
     target: FloatArray,
     entries: Entries,
-    work: Work,
+    work: PenaltyWorkspace,
     out: FloatArray,
 ) -> None:
     """Write the subgradient (E,) of the penalty at `theta` (E,) nearest to `target` (E,), pair by pair."""
@@ -88,7 +88,7 @@ def nearest_subgradient(
                 out[first + k] = g[k]
         else:
             _copy_classes(entries, first, n, cls)
-            pair_subgradient(penalty, t, g, ones, Held(cls, n, v), u, work)
+            pair_subgradient(penalty, t, g, ones, PairClasses(cls, n, v), u, work)
             for k in range(n):
                 out[first + k] = u[k]
 
@@ -99,7 +99,7 @@ def update(
     curvature: FloatArray,
     linear: FloatArray,
     entries: Entries,
-    work: Work,
+    work: PenaltyWorkspace,
     out: FloatArray,
 ) -> None:
     """Write the minimiser (E,) of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair.
@@ -120,13 +120,15 @@ def update(
             b[k] = linear[first + k]
             x[k] = 0.0
         _copy_classes(entries, first, n, cls)
-        pair_update(penalty, a, b, Held(cls, n, of_pair(entries.factor, pair)), x, work)
+        pair_update(penalty, a, b, PairClasses(cls, n, of_pair(entries.factor, pair)), x, work)
         for k in range(n):
             out[first + k] = x[k]
 
 
 @njit
-def inside(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, out: BoolArray) -> None:
+def is_dual_feasible(
+    penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyWorkspace, out: BoolArray
+) -> None:
     """Write (P,) whether the entries of each pair are in its dual ball."""
     u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
     for pair in range(entries.start.shape[0] - 1):
@@ -135,11 +137,11 @@ def inside(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, o
         for k in range(n):
             u[k] = values[first + k]
         _copy_classes(entries, first, n, cls)
-        out[pair] = pair_inside(penalty, u, Held(cls, n, of_pair(entries.factor, pair)), work)
+        out[pair] = pair_is_dual_feasible(penalty, u, PairClasses(cls, n, of_pair(entries.factor, pair)), work)
 
 
 @njit
-def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, out: FloatArray) -> None:
+def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray) -> None:
     """Write the gauge (P,) of the dual ball of each pair: the smallest g with its values in g times the ball."""
     u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
     for pair in range(entries.start.shape[0] - 1):
@@ -148,7 +150,7 @@ def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: Work, ou
         for k in range(n):
             u[k] = values[first + k]
         _copy_classes(entries, first, n, cls)
-        out[pair] = pair_gauge(penalty, u, Held(cls, n, of_pair(entries.factor, pair)), work)
+        out[pair] = pair_gauge(penalty, u, PairClasses(cls, n, of_pair(entries.factor, pair)), work)
 
 
 @njit
@@ -163,8 +165,8 @@ def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArr
         for k in range(n):
             t[k] = theta[first + k]
         _copy_classes(entries, first, n, cls)
-        pair_classes = Held(cls, n, of_pair(entries.factor, pair))
-        pair_slope(penalty, t, pair_classes, g)
+        pair_classes = PairClasses(cls, n, of_pair(entries.factor, pair))
+        pair_gradient(penalty, t, pair_classes, g)
         n_clusters = pair_clusters(penalty, t, pair_classes, number)
         for k in range(n):
             variable[first + k] = number[k] + count if number[k] >= 0 else -1

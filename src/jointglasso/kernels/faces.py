@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_pair import of_pair, update
-from jointglasso.kernels.pair_types import GroupPair, Held, Work
+from jointglasso.kernels.jit import njit
+from jointglasso.kernels.pair_types import GroupPair, PairClasses, PenaltyWorkspace
 
 
 @njit
@@ -73,7 +73,7 @@ def enter_face(
     for pair in range(start.shape[0] - 1):
         widest = max(widest, start[pair + 1] - start[pair])
     a, b, y = np.empty(widest), np.empty(widest), np.empty(widest)
-    classes, work = np.empty(0, np.int64), Work(a, np.empty(0, np.int64))  # unused by the group penalty
+    classes, work = np.empty(0, np.int64), PenaltyWorkspace(a, np.empty(0, np.int64))  # unused by the group penalty
     for pair in range(start.shape[0] - 1):
         first = start[pair]
         n = start[pair + 1] - first
@@ -88,7 +88,7 @@ def enter_face(
                 a[k] = curvature[first + k]
                 b[k] = -gradient[first + k]
             v = 1.0 if factor.shape[0] == 0 else factor[pair]
-            update(penalty, a, b, Held(classes, n, v), y, work)
+            update(penalty, a, b, PairClasses(classes, n, v), y, work)
             for k in range(n):
                 squares += y[k] * y[k]
         norm = np.sqrt(squares)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.components import _find
 from jointglasso.kernels.group_pair import of_pair
+from jointglasso.kernels.jit import njit, njit_internal
 from jointglasso.kernels.pair_types import GroupPair
 
 
@@ -31,7 +31,7 @@ def spanning_forest(
     return taken, closes_cycle
 
 
-@helper
+@njit_internal
 def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: float) -> float:
     """Root m in [0, c] of ``m (1 + a / (d - m^2)) = c`` with a = lambda2 / (weight r), d = product.
 
@@ -52,7 +52,7 @@ def _covariance_at(r: float, c: float, weight: float, product: float, lambda2: f
     return max(m, 0.0)
 
 
-@helper
+@njit_internal
 def _norm_ratio(
     r: float, c: FloatArray, weight: FloatArray, product: FloatArray, lambda2: float, m: FloatArray
 ) -> float:
@@ -65,7 +65,7 @@ def _norm_ratio(
     return np.sqrt(squares) / r - 1.0
 
 
-@helper
+@njit_internal
 def pair_covariance(
     S: FloatArray, weight: FloatArray, product: FloatArray, lambda1: float, lambda2: float
 ) -> FloatArray:

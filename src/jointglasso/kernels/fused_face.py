@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.best_sets import Graph, best, graph_of, held_l1
-from jointglasso.kernels.cache import leaf
-from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, Held, Work
+from jointglasso.kernels.jit import njit_no_refcount
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.submodular import Graph, class_l1, graph_of, max_cut_set
 
 
 class FaceCandidate(NamedTuple):
@@ -29,15 +29,15 @@ class FaceCandidate(NamedTuple):
     """Weight of |t|: the bound on the subgradient at zero."""
 
 
-@leaf(forceinline=True)
-def stays_on_face(
+@njit_no_refcount(forceinline=True)
+def face_is_optimal(
     penalty: FusedPair,
     a: FloatArray,
     b: FloatArray,
-    pair: Held,
+    pair: PairClasses,
     slack: float,
     x: FloatArray,
-    work: Work,
+    work: PenaltyWorkspace,
 ) -> bool:
     """Whether the minimiser of ``sum a x^2 / 2 - b x + v phi(x)`` lies on the face of x; x is then replaced by it.
 
@@ -48,7 +48,7 @@ def stays_on_face(
     weight, total = reals[3 * K : 3 * K + n], reals[4 * K : 4 * K + n]
     root, position = integers[:n], integers[K : 2 * K]
     for i in range(n):
-        l1[i] = v * held_l1(penalty, cls, n, i)
+        l1[i] = v * class_l1(penalty, cls, n, i)
         residual[i] = b[i] - (l1[i] if x[i] > 0.0 else -l1[i] if x[i] < 0.0 else 0.0)
         weight[i] = 0.0
         total[i] = 0.0
@@ -78,8 +78,10 @@ def stays_on_face(
     return optimal
 
 
-@leaf
-def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, slack: float, work: Work) -> bool:
+@njit_no_refcount
+def zero_is_optimal(
+    penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: PairClasses, slack: float, work: PenaltyWorkspace
+) -> bool:
     """Whether u is dual feasible: no set Q has ``|u(Q)| > l1(Q) + cut(Q) + slack``. `l1` lies at the end of `work`."""
     K, (cls, n, v), (reals, integers) = penalty.l1.shape[0], pair, work
     if penalty.shape == GENERAL:
@@ -102,15 +104,15 @@ def stays_zero(penalty: FusedPair, u: FloatArray, l1: FloatArray, pair: Held, sl
     return True
 
 
-@leaf
-def held_weights(penalty: FusedPair, pair: Held, l1: FloatArray) -> None:
+@njit_no_refcount
+def class_l1_weights(penalty: FusedPair, pair: PairClasses, l1: FloatArray) -> None:
     """Write the l1 weights (n,) of the classes that contain the pair, edges to screened-out classes included."""
     cls, n, v = pair
     for i in range(n):
-        l1[i] = v * held_l1(penalty, cls, n, i)
+        l1[i] = v * class_l1(penalty, cls, n, i)
 
 
-@leaf
+@njit_no_refcount
 def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
     """Whether a set has ``factor |u(Q)| > l1(Q) + cut(Q) + slack``; the most violated one is then chosen."""
     for side in range(2):
@@ -118,12 +120,12 @@ def outside(graph: Graph, u: FloatArray, factor: float, slack: float) -> bool:
         for i in range(graph.n):
             graph.label[i] = 1
             graph.gain[i] = sign * u[i] - graph.l1[i]
-        if best(graph, graph.gain, 1, slack) > slack:
+        if max_cut_set(graph, graph.gain, 1, slack) > slack:
             return True
     return False
 
 
-@leaf
+@njit_no_refcount
 def _class_positions(cls: IntArray, n: int, position: IntArray) -> None:
     """Write the inverse index (K,) of ``cls[:n]``: position of each class, -1 where the pair is screened out."""
     position[:] = -1
@@ -131,7 +133,7 @@ def _class_positions(cls: IntArray, n: int, position: IntArray) -> None:
         position[cls[i]] = i
 
 
-@leaf
+@njit_no_refcount
 def _subtract_differences_forest(
     penalty: FusedPair, v: float, x: FloatArray, position: IntArray, residual: FloatArray, root: IntArray
 ) -> None:
@@ -143,13 +145,13 @@ def _subtract_differences_forest(
             if x[i] == x[parent]:
                 root[i] = root[parent]
             else:
-                derivative = v * penalty.ties[k, penalty.parent[k]]
+                derivative = v * penalty.class_graph[k, penalty.parent[k]]
                 derivative = derivative if x[i] > x[parent] else -derivative
                 residual[i] -= derivative
                 residual[parent] += derivative
 
 
-@leaf
+@njit_no_refcount
 def _is_optimal_forest(
     penalty: FusedPair, v: float, slack: float, candidate: FaceCandidate, position: IntArray, reals: FloatArray
 ) -> bool:
@@ -174,7 +176,7 @@ def _is_optimal_forest(
         edge_weight = 0.0
         if parent >= 0:
             if x[i] == x[parent]:
-                edge_weight = v * penalty.ties[k, penalty.parent[k]]
+                edge_weight = v * penalty.class_graph[k, penalty.parent[k]]
             elif (level[i] - level[parent]) * (x[i] - x[parent]) <= 0.0:
                 return False
         if low[i] > edge_weight + slack or high[i] < -edge_weight - slack:
@@ -185,9 +187,9 @@ def _is_optimal_forest(
     return True
 
 
-@leaf
+@njit_no_refcount
 def _subtract_differences_general(
-    penalty: FusedPair, pair: Held, x: FloatArray, residual: FloatArray, root: IntArray
+    penalty: FusedPair, pair: PairClasses, x: FloatArray, residual: FloatArray, root: IntArray
 ) -> None:
     """As `_subtract_differences_forest`, for any graph."""
     cls, n, v = pair
@@ -196,15 +198,15 @@ def _subtract_differences_general(
             if x[i] == x[j]:
                 root[i] = min(root[i], root[j])
             else:
-                derivative = v * penalty.ties[cls[i], cls[j]]
+                derivative = v * penalty.class_graph[cls[i], cls[j]]
                 derivative = derivative if x[i] > x[j] else -derivative
                 residual[i] -= derivative
                 residual[j] += derivative
 
 
-@leaf
+@njit_no_refcount
 def _is_optimal_general(
-    penalty: FusedPair, pair: Held, slack: float, candidate: FaceCandidate, root: IntArray, order: IntArray
+    penalty: FusedPair, pair: PairClasses, slack: float, candidate: FaceCandidate, root: IntArray, order: IntArray
 ) -> bool:
     """As `_is_optimal_forest`, on complete graphs; on others only for single classes or residuals within l1."""
     cls, n = pair.cls, pair.n
@@ -212,7 +214,7 @@ def _is_optimal_general(
     for i in range(1, n):
         for j in range(i):
             order_reversed = x[i] != x[j] and (level[i] - level[j]) * (x[i] - x[j]) <= 0.0
-            if order_reversed and penalty.ties[cls[i], cls[j]] > 0.0:
+            if order_reversed and penalty.class_graph[cls[i], cls[j]] > 0.0:
                 return False
     for first in range(n):
         if root[first] != first:
@@ -236,10 +238,10 @@ def _is_optimal_general(
     return True
 
 
-@leaf
+@njit_no_refcount
 def _prefix_sets_feasible(
     penalty: FusedPair,
-    pair: Held,
+    pair: PairClasses,
     slack: float,
     sign: float,
     at_zero: bool,

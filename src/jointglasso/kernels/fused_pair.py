@@ -2,7 +2,7 @@
 
 A pair is described by the n classes that contain it, ``cls[:n]``, in ascending order. In the other classes it is
 screened out: t_l = 0 there, and the edge g_kl adds to the l1 weight of class k. `v` multiplies the penalty of the pair.
-Both workspace arrays have `room(K)` elements.
+Both workspace arrays have `workspace_size(K)` elements.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.best_sets import Graph, best, graph_of, held_l1, part
-from jointglasso.kernels.cache import leaf
-from jointglasso.kernels.fused_face import held_weights, outside, stays_on_face, stays_zero
-from jointglasso.kernels.pair_types import FusedPair, Held, Work
+from jointglasso.kernels.fused_face import class_l1_weights, face_is_optimal, outside, zero_is_optimal
+from jointglasso.kernels.jit import njit_no_refcount
+from jointglasso.kernels.pair_types import FusedPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.submodular import Graph, class_l1, graph_of, max_cut_set, split_at_cut
 
 #: Gains below this fraction of the data are rounding errors: they neither make a value non-zero nor split a cluster.
 SLACK = 1e-14
@@ -22,12 +22,12 @@ SLACK = 1e-14
 HOMOGENEOUS = True
 
 
-def room(n_classes: int) -> int:
+def workspace_size(n_classes: int) -> int:
     """Length of each of the two workspace arrays for K classes."""
     return 2 * n_classes * n_classes + 9 * n_classes
 
 
-@leaf
+@njit_no_refcount
 def _split_level_sets(graph: Graph, a: FloatArray, sign: float, slack: float, x: FloatArray) -> None:
     """Minimise ``sum a x^2 / 2 - shifted x`` plus the fused terms over the classes labelled 1; write `sign` times that.
 
@@ -49,7 +49,7 @@ def _split_level_sets(graph: Graph, a: FloatArray, sign: float, slack: float, x:
         for i in range(graph.n):
             graph.gain[i] = graph.shifted[i] - a[i] * level
         n_chosen = 0
-        if size > 1 and best(graph, graph.gain, label, slack) > slack:
+        if size > 1 and max_cut_set(graph, graph.gain, label, slack) > slack:
             for i in range(graph.n):
                 n_chosen += graph.chosen[i]
         if n_chosen == 0 or n_chosen == size:
@@ -58,14 +58,14 @@ def _split_level_sets(graph: Graph, a: FloatArray, sign: float, slack: float, x:
                     x[i] = sign * level
             label += 1
         else:
-            part(graph, label, graph.shifted)
+            split_at_cut(graph, label, graph.shifted)
             n_labels += 1
             for i in range(graph.n):
                 if graph.chosen[i] == 1:
                     graph.label[i] = n_labels
 
 
-@leaf
+@njit_no_refcount
 def _minimise_over_labelled(graph: Graph, a: FloatArray, b: FloatArray, slack: float, x: FloatArray) -> None:
     """Minimise ``sum a x^2 / 2 - b x + phi(x)`` over the classes labelled 1: positive values, negative ones, zeros.
 
@@ -80,8 +80,8 @@ def _minimise_over_labelled(graph: Graph, a: FloatArray, b: FloatArray, slack: f
         for i in range(graph.n):
             graph.label[i] = 1 if graph.label[i] != 0 else 0
             graph.shifted[i] = sign * b[i] - graph.l1[i]
-        if best(graph, graph.shifted, 1, slack) > slack:
-            part(graph, 1, graph.shifted)
+        if max_cut_set(graph, graph.shifted, 1, slack) > slack:
+            split_at_cut(graph, 1, graph.shifted)
             for i in range(graph.n):
                 graph.label[i] = (1 if graph.chosen[i] == 1 else -1) if graph.label[i] == 1 else 0
             _split_level_sets(graph, a, sign, slack, x)
@@ -89,7 +89,7 @@ def _minimise_over_labelled(graph: Graph, a: FloatArray, b: FloatArray, slack: f
         graph.label[i] = 1 if graph.label[i] != 0 else 0
 
 
-@leaf
+@njit_no_refcount
 def _soft(value: float, threshold: float) -> float:
     """Soft-thresholding ``sign(value) (|value| - threshold)_+``."""
     if value > threshold:
@@ -99,8 +99,10 @@ def _soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@leaf(forceinline=True)
-def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
+@njit_no_refcount(forceinline=True)
+def update(
+    penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
+) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0.
 
     `out` holds a warm start, whose face is tried first.
@@ -116,27 +118,27 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
             out[i] = 0.0
     elif n <= 2:
         if n == 1:
-            out[0] = _soft(b[0], v * held_l1(penalty, cls, 1, 0)) / a[0]
+            out[0] = _soft(b[0], v * class_l1(penalty, cls, 1, 0)) / a[0]
         else:
             _update_two_classes(penalty, a, b, cls, v, out)
         for i in range(n):
             if abs(out[i]) * a[i] <= SLACK * scale:
                 out[i] = 0.0
-    elif not stays_on_face(penalty, a, b, pair, SLACK * scale, out, work):
+    elif not face_is_optimal(penalty, a, b, pair, SLACK * scale, out, work):
         graph = graph_of(penalty, pair, work)
         for i in range(n):
             graph.label[i] = 1
         _minimise_over_labelled(graph, a, b, SLACK * scale, out)
 
 
-@leaf
+@njit_no_refcount
 def _update_two_classes(
     penalty: FusedPair, a: FloatArray, b: FloatArray, cls: IntArray, v: float, out: FloatArray
 ) -> None:
     """Two classes in closed form: x_0 > x_1, x_0 < x_1, or x_0 = x_1."""
-    l1_first = v * held_l1(penalty, cls, 2, 0)
-    l1_second = v * held_l1(penalty, cls, 2, 1)
-    edge_weight = v * penalty.ties[cls[0], cls[1]]
+    l1_first = v * class_l1(penalty, cls, 2, 0)
+    l1_second = v * class_l1(penalty, cls, 2, 1)
+    edge_weight = v * penalty.class_graph[cls[0], cls[1]]
     for side in range(2):
         shift = edge_weight if side == 0 else -edge_weight
         first = _soft(b[0] - shift, l1_first) / a[0]
@@ -152,27 +154,27 @@ def _update_two_classes(
 # The penalty, its dual ball and its subgradients
 
 
-@leaf
-def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
+@njit_no_refcount
+def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     """``v phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
     cls, n, v = pair
     total = 0.0
     for i in range(n):
-        total += held_l1(penalty, cls, n, i) * abs(theta[i])
+        total += class_l1(penalty, cls, n, i) * abs(theta[i])
         for j in range(i):
-            total += penalty.ties[cls[i], cls[j]] * abs(theta[i] - theta[j])
+            total += penalty.class_graph[cls[i], cls[j]] * abs(theta[i] - theta[j])
     return v * total
 
 
-@leaf(forceinline=True)
+@njit_no_refcount(forceinline=True)
 def threshold(penalty: FusedPair, k: int) -> float:
     """l1 weight of class k: a pair with ``|u_k| <= v l1_k`` in every class is in the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@leaf(forceinline=True)
-def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
+@njit_no_refcount(forceinline=True)
+def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
     """Whether `u` (n,) is in the dual ball, the subdifferential of ``v phi`` at zero.
 
     That is ``|u(Q)| <= l1(Q) + cut(Q)`` for all sets Q of classes.
@@ -186,12 +188,12 @@ def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     if below_threshold:
         return True
     l1 = work.real[work.real.shape[0] - n :]
-    held_weights(penalty, pair, l1)
-    return stays_zero(penalty, u, l1, pair, SLACK * scale, work)
+    class_l1_weights(penalty, pair, l1)
+    return zero_is_optimal(penalty, u, l1, pair, SLACK * scale, work)
 
 
-@leaf
-def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
+@njit_no_refcount
+def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
     """Gauge of the dual ball: the largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method over violated sets."""
     n = pair.n
     graph = graph_of(penalty, pair, work)
@@ -217,14 +219,14 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
     return ratio
 
 
-@leaf
+@njit_no_refcount
 def _set_ratio(graph: Graph, u: FloatArray) -> float:
     """``|u(Q)| / (l1(Q) + cut(Q))`` of the chosen set Q."""
     total = 0.0
     weight = 0.0
     for i in range(graph.n):
         graph.gain[i] = 0.0
-    part(graph, 1, graph.gain)
+    split_at_cut(graph, 1, graph.gain)
     for i in range(graph.n):
         if graph.chosen[i] == 1:
             total += u[i]
@@ -234,9 +236,15 @@ def _set_ratio(graph: Graph, u: FloatArray) -> float:
     return abs(total) / weight if weight > 0.0 else np.inf
 
 
-@leaf
+@njit_no_refcount
 def subgradient(
-    penalty: FusedPair, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
+    penalty: FusedPair,
+    theta: FloatArray,
+    target: FloatArray,
+    a: FloatArray,
+    pair: PairClasses,
+    out: FloatArray,
+    work: PenaltyWorkspace,
 ) -> None:
     """Write the subgradient of ``v phi`` at `theta` nearest to `target` in the metric 1/a.
 
@@ -248,10 +256,10 @@ def subgradient(
     for i in range(n):
         nonzero = nonzero or theta[i] != 0.0
         out[i] = target[i]
-    if not nonzero and inside(penalty, target, pair, work):
+    if not nonzero and is_dual_feasible(penalty, target, pair, work):
         return
     K = penalty.l1.shape[0]
-    slope(penalty, theta, pair, out)
+    gradient(penalty, theta, pair, out)
     graph = graph_of(penalty, pair, work)
     residual = work.real[2 * K * K + 6 * K : 2 * K * K + 6 * K + n]
     x = work.real[2 * K * K + 7 * K : 2 * K * K + 7 * K + n]
@@ -279,22 +287,22 @@ def subgradient(
                 out[j] += residual[j] - a[j] * x[j]
 
 
-@leaf
-def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
+@njit_no_refcount
+def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the gradient (n,) of ``v phi`` on the face of `theta`, where zeros stay zero and equal values stay equal.
 
     It is the part that all subgradients at `theta` share: the signs of values and of differences.
     """
     cls, n, v = pair
     for i in range(n):
-        out[i] = v * held_l1(penalty, cls, n, i) * np.sign(theta[i])
+        out[i] = v * class_l1(penalty, cls, n, i) * np.sign(theta[i])
         for j in range(n):
             if theta[j] != theta[i]:
-                out[i] += v * penalty.ties[cls[i], cls[j]] * np.sign(theta[i] - theta[j])
+                out[i] += v * penalty.class_graph[cls[i], cls[j]] * np.sign(theta[i] - theta[j])
 
 
-@leaf
-def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
+@njit_no_refcount
+def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Write the cluster of each class, -1 at zeros; returns their number. A cluster is connected, of equal values."""
     cls, n = pair.cls, pair.n
     count = 0
@@ -310,7 +318,7 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -
             for i in range(n):
                 if out[i] < 0 and theta[i] == theta[root]:
                     for j in range(n):
-                        if out[j] == count and penalty.ties[cls[i], cls[j]] > 0.0:
+                        if out[j] == count and penalty.class_graph[cls[i], cls[j]] > 0.0:
                             out[i] = count
                             grown = True
                             break
@@ -318,6 +326,6 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -
     return count
 
 
-@leaf
-def bend(penalty: FusedPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
+@njit_no_refcount
+def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Hessian-vector product on the face: adds nothing, since the penalty is linear there."""

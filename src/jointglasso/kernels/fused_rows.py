@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.best_sets import Graph, best, graph_of
-from jointglasso.kernels.cache import leaf, njit
-from jointglasso.kernels.fused_face import held_weights, outside, stays_zero
+from jointglasso.kernels.fused_face import class_l1_weights, outside, zero_is_optimal
 from jointglasso.kernels.fused_pair import SLACK
-from jointglasso.kernels.pair_types import COMPLETE, GENERAL, Entries, FusedPair, Held, Work
+from jointglasso.kernels.jit import njit, njit_no_refcount
+from jointglasso.kernels.pair_types import COMPLETE, GENERAL, Entries, FusedPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.submodular import Graph, graph_of, max_cut_set
 
 _MARGIN = 1e-12
 
 
-@leaf
+@njit_no_refcount
 def _l1_norm(row: FloatArray) -> float:
     """``sum_k |row_k|``."""
     total = 0.0
@@ -28,7 +28,7 @@ def _l1_norm(row: FloatArray) -> float:
 
 
 @njit
-def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Work) -> IntArray:
+def signs(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: PenaltyWorkspace) -> IntArray:
     """Signs (m, K) of Theta if each pair were a problem of its own; `rows` are the weighted covariances w_k S_k,ij.
 
     The classes with Theta > 0 maximise the gains -wS - l1 less the cut, those with Theta < 0 the gains wS - l1. The
@@ -39,12 +39,14 @@ def pattern(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Work
     classes = np.arange(K)
     l1 = np.empty(K)
     for q in range(m):
-        _pair_signs(penalty, rows[q], Held(classes, K, factor[q] if factor.shape[0] else 1.0), l1, work, out[q])
+        _pair_signs(penalty, rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), l1, work, out[q])
     return out
 
 
-@leaf
-def _pair_signs(penalty: FusedPair, row: FloatArray, pair: Held, l1: FloatArray, work: Work, out: IntArray) -> None:
+@njit_no_refcount
+def _pair_signs(
+    penalty: FusedPair, row: FloatArray, pair: PairClasses, l1: FloatArray, work: PenaltyWorkspace, out: IntArray
+) -> None:
     """Write the signs (K,) of one pair into `out`, zero before; `l1` (K,) is scratch."""
     K, scale = pair.n, _l1_norm(row)
     min_l1 = np.inf
@@ -53,7 +55,7 @@ def _pair_signs(penalty: FusedPair, row: FloatArray, pair: Held, l1: FloatArray,
         l1[k] = pair.v * penalty.l1[k] - _MARGIN * scale
         min_l1 = min(min_l1, l1[k])
         below = below and abs(row[k]) <= l1[k]
-    if below or (min_l1 >= 0.0 and stays_zero(penalty, row, l1, pair, SLACK * scale, work)):
+    if below or (min_l1 >= 0.0 and zero_is_optimal(penalty, row, l1, pair, SLACK * scale, work)):
         return
     graph = graph_of(penalty, pair, work)
     for side in range(2):
@@ -61,14 +63,16 @@ def _pair_signs(penalty: FusedPair, row: FloatArray, pair: Held, l1: FloatArray,
         for k in range(K):
             graph.label[k] = 1
             graph.gain[k] = -sign * row[k] - graph.l1[k] + _MARGIN * scale
-        best(graph, graph.gain, 1, SLACK * scale)
+        max_cut_set(graph, graph.gain, 1, SLACK * scale)
         for k in range(K):
             if graph.chosen[k] == 1 and out[k] == 0:
                 out[k] = sign
 
 
 @njit
-def closure(penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: FloatArray, work: Work) -> BoolArray:
+def closure(
+    penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: FloatArray, work: PenaltyWorkspace
+) -> BoolArray:
     """Smallest superset (m, K) of the `joined` classes outside of which the entry is zero for any data inside.
 
     The other classes may be screened out if each set Q of them has ``|wS(Q)| <= l1(Q) + cut(Q, others) - cut(Q,
@@ -78,12 +82,14 @@ def closure(penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: Flo
     out = joined.copy()
     classes = np.arange(K)
     for q in range(m):
-        _pair_closure(penalty, rows[q], Held(classes, K, factor[q] if factor.shape[0] else 1.0), work, out[q])
+        _pair_closure(penalty, rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), work, out[q])
     return out
 
 
-@leaf
-def _pair_closure(penalty: FusedPair, row: FloatArray, pair: Held, work: Work, out: BoolArray) -> None:
+@njit_no_refcount
+def _pair_closure(
+    penalty: FusedPair, row: FloatArray, pair: PairClasses, work: PenaltyWorkspace, out: BoolArray
+) -> None:
     """Add to the joined classes (K,) of one pair those that may not be screened out."""
     K, scale = pair.n, _l1_norm(row)
     graph = graph_of(penalty, pair, work)
@@ -97,8 +103,8 @@ def _pair_closure(penalty: FusedPair, row: FloatArray, pair: Held, work: Work, o
                 graph.gain[k] = sign * row[k] - graph.l1[k] + _MARGIN * scale
                 for j in range(K):
                     if out[j]:
-                        graph.gain[k] += pair.v * penalty.ties[k, j]
-            best(graph, graph.gain, 1, SLACK * scale)
+                        graph.gain[k] += pair.v * penalty.class_graph[k, j]
+            max_cut_set(graph, graph.gain, 1, SLACK * scale)
             for k in range(K):
                 if graph.chosen[k] == 1:
                     out[k] = True
@@ -106,14 +112,14 @@ def _pair_closure(penalty: FusedPair, row: FloatArray, pair: Held, work: Work, o
 
 
 @njit
-def proves(
+def certified_zeros_and_equal(
     penalty: FusedPair,
     theta: FloatArray,
     u: FloatArray,
     radius: FloatArray,
     entries: Entries,
     class_pairs: IntArray,
-    work: Work,
+    work: PenaltyWorkspace,
 ) -> tuple[BoolArray, BoolArray]:
     """Certified zeros (E,) of `theta` and certified equalities (P, C), from a dual point `u` (E,) within `radius` (E,).
 
@@ -130,13 +136,13 @@ def proves(
     return zero, equal
 
 
-@leaf
+@njit_no_refcount
 def _certify_pairs(
     penalty: FusedPair,
     dual_point: tuple[FloatArray, FloatArray, FloatArray],
     entries: Entries,
     class_pairs: IntArray,
-    scratch: tuple[Work, IntArray],
+    scratch: tuple[PenaltyWorkspace, IntArray],
     out: tuple[BoolArray, BoolArray],
 ) -> None:
     """Write the zeros and equalities of all pairs."""
@@ -147,7 +153,11 @@ def _certify_pairs(
         all_below = True
         for i in range(first, last):  # nearly all entries are far below the threshold of their class
             all_below = all_below and abs(u[i]) + radius[i] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[i]]
-        u_pair, radius_pair, pair = u[first:last], radius[first:last], Held(entries.cls[first:last], last - first, v)
+        u_pair, radius_pair, pair = (
+            u[first:last],
+            radius[first:last],
+            PairClasses(entries.cls[first:last], last - first, v),
+        )
         if all_below or _no_tight_set(penalty, u_pair, radius_pair, pair, work):
             zero[first:last] = True
             equal[q] = True
@@ -170,12 +180,14 @@ def _certify_pairs(
                 )
 
 
-@leaf
-def _no_tight_set(penalty: FusedPair, u: FloatArray, radius: FloatArray, pair: Held, work: Work) -> bool:
+@njit_no_refcount
+def _no_tight_set(
+    penalty: FusedPair, u: FloatArray, radius: FloatArray, pair: PairClasses, work: PenaltyWorkspace
+) -> bool:
     """Whether no set Q may be tight for any dual point within `radius` of u."""
     n = pair.n
     l1 = work.real[work.real.shape[0] - n :]
-    held_weights(penalty, pair, l1)
+    class_l1_weights(penalty, pair, l1)
     margin = _MARGIN * (_l1_norm(u) + _l1_norm(l1))
     all_below = True
     min_l1 = np.inf
@@ -186,14 +198,14 @@ def _no_tight_set(penalty: FusedPair, u: FloatArray, radius: FloatArray, pair: H
     if all_below:
         return True
     if min_l1 >= 0.0:
-        return stays_zero(penalty, u, l1, pair, 0.0, work)
+        return zero_is_optimal(penalty, u, l1, pair, 0.0, work)
     graph = graph_of(penalty, pair, work)
     for k in range(n):
         graph.l1[k] = l1[k]
     return not outside(graph, u, 1.0, 0.0)
 
 
-@leaf
+@njit_no_refcount
 def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float, included: int, excluded: int) -> bool:
     """Whether a set that contains `included`, and not `excluded` (unless negative), may be tight."""
     for side in range(2):
@@ -212,19 +224,19 @@ def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float
         graph.gain[included] += big_m
         if excluded >= 0:
             graph.gain[excluded] -= big_m
-        if best(graph, graph.gain, 1, 0.0) - big_m > -1e-13 * big_m:
+        if max_cut_set(graph, graph.gain, 1, 0.0) - big_m > -1e-13 * big_m:
             return True
     return False
 
 
-@leaf
+@njit_no_refcount
 def _class_graph_bound(graph: Graph) -> float:
     """Upper bound on the sum of all edge weights."""
     total = 0.0
     if graph.shape == GENERAL:
         for k in range(graph.n):
             for j in range(k):
-                total += graph.ties[k, j]
+                total += graph.class_graph[k, j]
     elif graph.shape == COMPLETE:
         for k in range(graph.n):
             total += graph.mass[k]

@@ -8,19 +8,19 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import leaf
-from jointglasso.kernels.pair_types import GroupPair, Held, Work
+from jointglasso.kernels.jit import njit_no_refcount
+from jointglasso.kernels.pair_types import GroupPair, PairClasses, PenaltyWorkspace
 
 #: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.
 HOMOGENEOUS = True
 
 
-def room(n_classes: int) -> int:
+def workspace_size(n_classes: int) -> int:
     """Length of each workspace array for K classes."""
     return n_classes
 
 
-@leaf(forceinline=True)
+@njit_no_refcount(forceinline=True)
 def soft(value: float, threshold: float) -> float:
     """Soft-thresholding ``sign(value) (|value| - threshold)_+``."""
     if value > threshold:
@@ -30,7 +30,7 @@ def soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@leaf(forceinline=True)
+@njit_no_refcount(forceinline=True)
 def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, float]:
     """(lambda1, lambda2) times the weight of one pair; an empty `factor` stands for ones."""
     if factor.shape[0] == 0:
@@ -38,14 +38,14 @@ def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, f
     return factor[pair] * penalty.lambda1, factor[pair] * penalty.lambda2
 
 
-@leaf(forceinline=True)
+@njit_no_refcount(forceinline=True)
 def threshold(penalty: GroupPair, k: int) -> float:
     """lambda1: a pair with ``|u_k| <= v lambda1`` in every class is in the dual ball."""
     return penalty.lambda1
 
 
-@leaf(forceinline=True)
-def value(penalty: GroupPair, theta: FloatArray, pair: Held) -> float:
+@njit_no_refcount(forceinline=True)
+def value(penalty: GroupPair, theta: FloatArray, pair: PairClasses) -> float:
     """Penalty of the n entries `theta` of the pair."""
     n, v = pair.n, pair.v
     absolute = 0.0
@@ -56,8 +56,10 @@ def value(penalty: GroupPair, theta: FloatArray, pair: Held) -> float:
     return v * (penalty.lambda1 * absolute + penalty.lambda2 * np.sqrt(squares))
 
 
-@leaf(forceinline=True)
-def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
+@njit_no_refcount(forceinline=True)
+def update(
+    penalty: GroupPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
+) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, a > 0.
 
     With s = soft(b, lambda1) the solution is x_k = s_k r / (a_k r + lambda2), where r = |x|_2 is the root of
@@ -85,13 +87,13 @@ def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
     r = (np.sqrt(squares) - lambda2) / max_curvature
     for _ in range(50):
         total = 0.0
-        slope = 0.0
+        gradient = 0.0
         for k in range(n):
             scale = a[k] * r + lambda2
             term = (out[k] / scale) ** 2
             total += term
-            slope += term * a[k] / scale
-        step = total * (np.sqrt(total) - 1.0) / slope
+            gradient += term * a[k] / scale
+        step = total * (np.sqrt(total) - 1.0) / gradient
         r += step
         if abs(step) <= 1e-8 * r:  # quadratic convergence: the next relative step would be about 1e-16
             break
@@ -99,8 +101,8 @@ def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
         out[k] *= r / (a[k] * r + lambda2)
 
 
-@leaf(forceinline=True)
-def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
+@njit_no_refcount(forceinline=True)
+def is_dual_feasible(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
     """Whether u (n,) is in the dual ball, the subdifferential at zero: ``sum_k (|u_k| - lambda1)_+^2 <= lambda2^2``."""
     n, v = pair.n, pair.v
     lambda1 = v * penalty.lambda1
@@ -112,9 +114,15 @@ def inside(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> bool:
     return squares <= lambda2 * lambda2
 
 
-@leaf(forceinline=True)
+@njit_no_refcount(forceinline=True)
 def subgradient(
-    penalty: GroupPair, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
+    penalty: GroupPair,
+    theta: FloatArray,
+    target: FloatArray,
+    a: FloatArray,
+    pair: PairClasses,
+    out: FloatArray,
+    work: PenaltyWorkspace,
 ) -> None:
     """Write the subgradient (n,) of the penalty at `theta` nearest to `target` (Euclidean metric); `a` is unused."""
     n, v = pair.n, pair.v
@@ -140,8 +148,8 @@ def subgradient(
         out[k] = target[k] - reduction * soft(target[k], lambda1)
 
 
-@leaf(forceinline=True)
-def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
+@njit_no_refcount(forceinline=True)
+def gauge(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
     """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g lambda1)_+^2 <= (g lambda2)^2``.
 
     With the m largest |u_k| above g lambda1 the boundary is the quadratic
@@ -176,8 +184,8 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: Held, work: Work) -> float:
     return root
 
 
-@leaf
-def slope(penalty: GroupPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
+@njit_no_refcount
+def gradient(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the gradient (n,) of the penalty on the face of `theta`, where zeros stay zero; zero there."""
     n, v = pair.n, pair.v
     squares = 0.0
@@ -190,8 +198,8 @@ def slope(penalty: GroupPair, theta: FloatArray, pair: Held, out: FloatArray) ->
             out[k] = v * (penalty.lambda1 * np.sign(theta[k]) + penalty.lambda2 * theta[k] / norm)
 
 
-@leaf
-def clusters(penalty: GroupPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
+@njit_no_refcount
+def clusters(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Number the non-zero entries of a pair, -1 at zeros; returns their number. Equal values are not favoured."""
     n = pair.n
     count = 0
@@ -203,8 +211,8 @@ def clusters(penalty: GroupPair, theta: FloatArray, pair: Held, out: IntArray) -
     return count
 
 
-@leaf
-def bend(penalty: GroupPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
+@njit_no_refcount
+def hvp(penalty: GroupPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Add the Hessian-vector product on the face: ``v lambda2 (step - t t' step / |t|^2) / |t|``."""
     n, v = pair.n, pair.v
     if penalty.lambda2 == 0.0:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper, leaf
+from jointglasso.kernels.jit import njit_internal, njit_no_refcount
 
 
-@helper
+@njit_internal
 def cholesky(A: FloatArray, L: FloatArray) -> float:
     """Write the lower Cholesky factor of A into L; log-determinant of A, infinite if A is not positive definite."""
     logdet = 0.0
@@ -27,7 +27,7 @@ def cholesky(A: FloatArray, L: FloatArray) -> float:
     return logdet
 
 
-@helper
+@njit_internal
 def invert(L: FloatArray, W: FloatArray, scratch: FloatArray) -> None:
     """Write ``W = (L L')^-1``; `scratch` has the shape of L."""
     b = L.shape[0]
@@ -47,15 +47,15 @@ def invert(L: FloatArray, W: FloatArray, scratch: FloatArray) -> None:
             W[j, i] = total
 
 
-@helper
+@njit_internal
 def block_of(flat: FloatArray, offset: IntArray, size: IntArray, block: int) -> FloatArray:
     """View of one block of a flat vector as a square matrix."""
     b = size[block]
     return flat[offset[block] : offset[block] + b * b].reshape(b, b)
 
 
-@leaf
-def copy_row(row: FloatArray, out: FloatArray) -> None:
+@njit_no_refcount
+def copy(row: FloatArray, out: FloatArray) -> None:
     """Copy a row to the beginning of another; slice assignment would compile its shape errors too."""
     for i in range(row.shape[0]):
         out[i] = row[i]

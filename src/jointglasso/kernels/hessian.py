@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
+from jointglasso.kernels.jit import njit
 from jointglasso.kernels.lanes import ROW, Dots, add_four_dots, add_one_dot, add_rows, transpose_square
 
 TILE = ROW

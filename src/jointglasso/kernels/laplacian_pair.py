@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import leaf
-from jointglasso.kernels.pair_types import FusedPair, Held, Work
+from jointglasso.kernels.jit import njit_no_refcount
+from jointglasso.kernels.pair_types import FusedPair, PairClasses, PenaltyWorkspace
 
 #: Coordinate descent sweeps over the classes of a pair before its support is solved directly; most rounds of both.
 _SWEEPS, _MAX_ROUNDS = 4, 500
@@ -20,29 +20,29 @@ _SWEEPS, _MAX_ROUNDS = 4, 500
 HOMOGENEOUS = False
 
 
-def room(n_classes: int) -> int:
+def workspace_size(n_classes: int) -> int:
     """Length of each of the two workspace arrays for K classes."""
     return n_classes * n_classes + 3 * n_classes
 
 
-@leaf
+@njit_no_refcount
 def _degree(penalty: FusedPair, k: int) -> float:
     """Degree ``sum_l g_kl`` of class k in the class graph, over all K classes."""
     total = 0.0
-    for j in range(penalty.ties.shape[0]):
-        total += penalty.ties[k, j]
+    for j in range(penalty.class_graph.shape[0]):
+        total += penalty.class_graph[k, j]
     return total
 
 
-@leaf
-def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
+@njit_no_refcount
+def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     """``v phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
     cls, n, v = pair
     total = 0.0
     for i in range(n):
         degree_present = 0.0
         for j in range(n):
-            edge_weight = penalty.ties[cls[i], cls[j]]
+            edge_weight = penalty.class_graph[cls[i], cls[j]]
             degree_present += edge_weight
             if j < i:
                 total += edge_weight * (theta[i] - theta[j]) ** 2
@@ -52,8 +52,10 @@ def value(penalty: FusedPair, theta: FloatArray, pair: Held) -> float:
     return v * total
 
 
-@leaf(forceinline=True)
-def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
+@njit_no_refcount(forceinline=True)
+def update(
+    penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
+) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a warm start.
 
     Coordinate descent identifies the support, on which the equations are linear. It continues where the solution of
@@ -78,17 +80,17 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, out: Fl
             return
 
 
-@leaf
-def _neighbour_term(penalty: FusedPair, x: FloatArray, pair: Held, i: int) -> float:
+@njit_no_refcount
+def _neighbour_term(penalty: FusedPair, x: FloatArray, pair: PairClasses, i: int) -> float:
     """``2 v sum_l g_kl x_l`` over the classes that contain the pair, k the class at position `i`."""
     cls, n, v = pair
     total = 0.0
     for j in range(n):
-        total += penalty.ties[cls[i], cls[j]] * x[j]
+        total += penalty.class_graph[cls[i], cls[j]] * x[j]
     return 2.0 * v * total
 
 
-@leaf
+@njit_no_refcount
 def _soft(value: float, threshold: float) -> float:
     """Soft-thresholding ``sign(value) (|value| - threshold)_+``."""
     if value > threshold:
@@ -98,15 +100,17 @@ def _soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@leaf
-def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: Held, x: FloatArray, work: Work) -> bool:
+@njit_no_refcount
+def _solve_on_support(
+    penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, x: FloatArray, work: PenaltyWorkspace
+) -> bool:
     """Solve the linear equations on the support and signs of `x`; accept the solution if the KKT conditions hold."""
     cls, n, v = pair
     reals = work.real
     rhs = reals[n : 2 * n]
     matrix = reals[2 * n : 2 * n + n * n].reshape(n, n)
-    support = work.whole[:n]
-    free = work.whole[n : n + penalty.l1.shape[0]]
+    support = work.integer[:n]
+    free = work.integer[n : n + penalty.l1.shape[0]]
     free[:] = 0
     size = 0
     for i in range(n):
@@ -120,10 +124,10 @@ def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: He
         matrix[row, row] = a[i]
         for j in range(free.shape[0]):
             if free[j] == 0:  # g_kl (t_k - 0)^2 is a ridge term
-                matrix[row, row] += 2.0 * v * penalty.ties[cls[i], j]
+                matrix[row, row] += 2.0 * v * penalty.class_graph[cls[i], j]
         for column in range(size):
             if column != row:
-                matrix[row, column] = 2.0 * v * penalty.ties[cls[i], cls[support[column]]]
+                matrix[row, column] = 2.0 * v * penalty.class_graph[cls[i], cls[support[column]]]
     _solve_laplacian(matrix, rhs, size)
     for row in range(size):
         if rhs[row] * x[support[row]] <= 0.0:
@@ -142,7 +146,7 @@ def _solve_on_support(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: He
     return True
 
 
-@leaf
+@njit_no_refcount
 def _solve_laplacian(matrix: FloatArray, rhs: FloatArray, size: int) -> None:
     """Solve ``(e_i + sum_j g_ij) x_i - sum_j g_ij x_j = rhs_i`` in place; the diagonal of `matrix` is e > 0.
 
@@ -167,15 +171,15 @@ def _solve_laplacian(matrix: FloatArray, rhs: FloatArray, size: int) -> None:
         rhs[row] /= matrix[row, row]
 
 
-@leaf(forceinline=True)
+@njit_no_refcount(forceinline=True)
 def threshold(penalty: FusedPair, k: int) -> float:
     """l1 weight of class k: a pair with ``|u_k| <= v l1_k`` in every class is in the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@leaf(forceinline=True)
-def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
+@njit_no_refcount(forceinline=True)
+def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
     """Whether `u` (n,) is in the subdifferential of ``v phi`` at zero: ``|u_k| <= v l1_k``."""
     cls, n, v = pair
     below_threshold = True
@@ -184,8 +188,8 @@ def inside(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> bool:
     return below_threshold
 
 
-@leaf
-def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
+@njit_no_refcount
+def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
     """Gauge of the dual ball: the largest ``|u_k| / (v l1_k)``."""
     cls, n, v = pair
     ratio = 0.0
@@ -196,21 +200,27 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: Held, work: Work) -> float:
     return ratio
 
 
-@leaf
+@njit_no_refcount
 def subgradient(
-    penalty: FusedPair, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
+    penalty: FusedPair,
+    theta: FloatArray,
+    target: FloatArray,
+    a: FloatArray,
+    pair: PairClasses,
+    out: FloatArray,
+    work: PenaltyWorkspace,
 ) -> None:
     """Write the subgradient of ``v phi`` at `theta` nearest to `target`: clipped to [-l1, l1] at zeros."""
     cls, n, v = pair
-    slope(penalty, theta, pair, out)
+    gradient(penalty, theta, pair, out)
     for i in range(n):
         if theta[i] == 0.0:
             limit = v * penalty.l1[cls[i]]
             out[i] += min(max(target[i] - out[i], -limit), limit)
 
 
-@leaf
-def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) -> None:
+@njit_no_refcount
+def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the gradient (n,) of ``v phi`` on the face of `theta`: smooth part and signs of the l1 part."""
     cls, n, v = pair
     for i in range(n):
@@ -218,8 +228,8 @@ def slope(penalty: FusedPair, theta: FloatArray, pair: Held, out: FloatArray) ->
         out[i] = smooth_term + v * penalty.l1[cls[i]] * np.sign(theta[i])
 
 
-@leaf
-def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -> int:
+@njit_no_refcount
+def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Number the non-zero entries of a pair, -1 at zeros; returns their number. Equal values are not favoured."""
     n = pair.n
     count = 0
@@ -231,8 +241,8 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: Held, out: IntArray) -
     return count
 
 
-@leaf
-def bend(penalty: FusedPair, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
+@njit_no_refcount
+def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Add the Hessian-vector product of the smooth part with `step`."""
     cls, n, v = pair
     for i in range(n):

@@ -18,8 +18,8 @@ from numba.extending import overload
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels import fused_pair, group_pair, laplacian_pair
-from jointglasso.kernels.cache import HELPER
-from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, Held, Work
+from jointglasso.kernels.jit import HELPER
+from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, PairClasses, PenaltyWorkspace
 
 #: Modules of each penalty type; of two, the second one applies where the `shape` is LAPLACIAN.
 _MODULES: dict[type, list[ModuleType]] = {GroupPair: [group_pair], FusedPair: [fused_pair, laplacian_pair]}
@@ -28,7 +28,7 @@ _MODULES: dict[type, list[ModuleType]] = {GroupPair: [group_pair], FusedPair: [f
 #: of 500 pairs that are rescaled class by class overshoot in every sweep and do not converge.
 _WEAK_COUPLING = 0.5
 
-#: Functions of one pair allocate no arrays, so that reference counting is switched off (see `cache.leaf`).
+#: Functions of one pair allocate no arrays, so that reference counting is switched off (see `cache.njit_no_refcount`).
 _INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
 
 Penalty = Any
@@ -46,7 +46,7 @@ def pair_homogeneous(penalty: Penalty) -> bool:
     raise NotImplementedError
 
 
-def pair_apart(penalty: Penalty) -> bool:
+def pair_separable(penalty: Penalty) -> bool:
     """Whether each class may be rescaled separately, because the penalty couples the classes weakly."""
     raise NotImplementedError
 
@@ -56,44 +56,52 @@ def pair_threshold(penalty: Penalty, k: int) -> float:
     raise NotImplementedError
 
 
-def pair_value(penalty: Penalty, theta: FloatArray, pair: Held) -> float:
+def pair_value(penalty: Penalty, theta: FloatArray, pair: PairClasses) -> float:
     """Penalty of the entries `theta` (n,) of a pair."""
     raise NotImplementedError
 
 
-def pair_update(penalty: Penalty, a: FloatArray, b: FloatArray, pair: Held, out: FloatArray, work: Work) -> None:
+def pair_update(
+    penalty: Penalty, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
+) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty; `out` holds a warm start."""
     raise NotImplementedError
 
 
-def pair_inside(penalty: Penalty, u: FloatArray, pair: Held, work: Work) -> bool:
+def pair_is_dual_feasible(penalty: Penalty, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
     """Whether u (n,) is in the dual ball: the subdifferential of the penalty at zero."""
     raise NotImplementedError
 
 
 def pair_subgradient(
-    penalty: Penalty, theta: FloatArray, target: FloatArray, a: FloatArray, pair: Held, out: FloatArray, work: Work
+    penalty: Penalty,
+    theta: FloatArray,
+    target: FloatArray,
+    a: FloatArray,
+    pair: PairClasses,
+    out: FloatArray,
+    work: PenaltyWorkspace,
 ) -> None:
     """Write the subgradient (n,) of the penalty at `theta` nearest to `target`, possibly in the metric 1/a."""
     raise NotImplementedError
 
 
-def pair_gauge(penalty: Penalty, u: FloatArray, pair: Held, work: Work) -> float:
+def pair_gauge(penalty: Penalty, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
     """Gauge of the dual ball: the smallest g >= 0 with u in g times the subdifferential at zero."""
     raise NotImplementedError
 
 
-def pair_slope(penalty: Penalty, theta: FloatArray, pair: Held, out: FloatArray) -> None:
+def pair_gradient(penalty: Penalty, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the gradient (n,) of the penalty on the face of `theta`: zeros and equalities fixed. Undefined at zeros."""
     raise NotImplementedError
 
 
-def pair_clusters(penalty: Penalty, theta: FloatArray, pair: Held, out: IntArray) -> int:
+def pair_clusters(penalty: Penalty, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Write the cluster number (n,) of each entry, -1 at zeros; returns the number of clusters."""
     raise NotImplementedError
 
 
-def pair_bend(penalty: Penalty, theta: FloatArray, pair: Held, step: FloatArray, out: FloatArray) -> None:
+def pair_hvp(penalty: Penalty, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Add to `out` the Hessian-vector product of the penalty on the face with `step`, zero where `theta` is."""
     raise NotImplementedError
 
@@ -107,7 +115,7 @@ def _homogeneous(penalty: Any) -> Any:
     return lambda penalty: laplacian if penalty.shape == LAPLACIAN else default
 
 
-@overload(pair_apart, strict=False, jit_options=_INLINE)
+@overload(pair_separable, strict=False, jit_options=_INLINE)
 def _weakly_coupled(penalty: Any) -> Any:
     if penalty.instance_class is GroupPair:
         return lambda penalty: penalty.lambda2 <= _WEAK_COUPLING * penalty.lambda1
@@ -129,7 +137,7 @@ def _dispatch(stub: Callable[..., Any], name: str) -> None:
 
 
 for _stub in (
-    pair_threshold, pair_value, pair_update, pair_inside, pair_subgradient, pair_gauge, pair_slope, pair_clusters,
-    pair_bend,
+    pair_threshold, pair_value, pair_update, pair_is_dual_feasible, pair_subgradient, pair_gauge, pair_gradient,
+    pair_clusters, pair_hvp,
 ):  # fmt: skip
     _dispatch(_stub, _stub.__name__.removeprefix("pair_"))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper, njit
+from jointglasso.kernels.jit import njit, njit_internal
 
 
 class PairIndex(NamedTuple):
@@ -83,7 +83,7 @@ def index_pairs(
     return n_pairs
 
 
-@helper
+@njit_internal
 def _row_of(within: int, size: int) -> int:
     """Row of a position within a block; 32-bit division is several times faster."""
     if size < 65536:

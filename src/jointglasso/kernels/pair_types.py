@@ -26,7 +26,7 @@ class FusedPair(NamedTuple):
 
     l1: FloatArray
     """(K,): weights of |t_k|."""
-    ties: FloatArray
+    class_graph: FloatArray
     """(K, K): edge weights g_kl of the class graph, symmetric, zero without an edge."""
     shape: int
     """GENERAL, COMPLETE, FOREST or LAPLACIAN."""
@@ -38,7 +38,7 @@ class FusedPair(NamedTuple):
     """(K,): FOREST: classes in topological order, parents first."""
 
 
-class Held(NamedTuple):
+class PairClasses(NamedTuple):
     """One pair of variables: entries in the classes ``cls[:n]``, ascending, and screened out (zero) in the others."""
 
     cls: IntArray
@@ -47,11 +47,11 @@ class Held(NamedTuple):
     """Weight of the pair: multiplies its penalty."""
 
 
-class Work(NamedTuple):
+class PenaltyWorkspace(NamedTuple):
     """Scratch arrays of the functions of one pair, as long as the penalty needs."""
 
     real: FloatArray
-    whole: IntArray
+    integer: IntArray
 
 
 class Entries(NamedTuple):
@@ -102,7 +102,7 @@ class Columns(NamedTuple):
     """Diagonal of Theta, in the order of the members."""
 
 
-class Stack(NamedTuple):
+class PermutedBlocks(NamedTuple):
     """Class blocks of one large group; the variables, and so the rows of the blocks, in the order of the sweeps."""
 
     block_of: IntArray
@@ -131,7 +131,7 @@ class SparseColumns(NamedTuple):
     """(nnz, K): entries in all classes."""
 
 
-class Ascent(NamedTuple):
+class DualState(NamedTuple):
     """Dual state of the column sweeps over a large group."""
 
     W: Any

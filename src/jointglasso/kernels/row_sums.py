@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import njit
 from jointglasso.kernels.group_state import block_of
+from jointglasso.kernels.jit import njit
 
 
 @njit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import helper, njit
+from jointglasso.kernels.jit import njit, njit_internal
 
 #: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are searched entry by entry.
 _RUN = 128
@@ -133,7 +133,7 @@ def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, in
     return 0, 0, 0
 
 
-@helper
+@njit_internal
 def _first_fault(matrix: FloatArray, scale: FloatArray, first_row: int, first_column: int) -> tuple[int, int, int]:
     """First fault of a tile that has one."""
     p = matrix.shape[0]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
-from jointglasso.kernels.group_state import block_of, cholesky, copy_row, invert
+from jointglasso.kernels.group_state import block_of, cholesky, copy, invert
+from jointglasso.kernels.jit import njit
 
 #: Largest block for which a compiled loop over the blocks is faster than one LAPACK call for each.
 SMALL = 32
@@ -59,7 +59,7 @@ def semidefinite_blocks(flat: FloatArray, offset: IntArray, size: IntArray, n_bl
             raised, L = np.zeros((b, b)), np.zeros((b, b))
         matrix = block_of(flat, offset, size, block)
         for i in range(b):
-            copy_row(matrix[i], raised[i])
+            copy(matrix[i], raised[i])
             raised[i, i] += (FORGIVEN + FORGIVEN_EACH * b) * (raised[i, i] if raised[i, i] != 0.0 else 1.0)
         semidefinite[block] = cholesky(raised, L) < np.inf
     return semidefinite

@@ -11,20 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import helper, leaf, njit
 from jointglasso.kernels.column_parts import (
     Column,
-    Own,
-    Room,
-    add_multiple,
+    ColumnDiagonal,
+    PairWorkspace,
+    allocate_workspace,
+    axpy,
     columns_of,
     descend_once,
-    make_room,
-    move_own,
+    update_diagonal,
 )
-from jointglasso.kernels.group_state import block_of, copy_row
-from jointglasso.kernels.pair import Penalty, pair_apart, pair_inside, pair_threshold
-from jointglasso.kernels.pair_types import Blocks, Columns, Held, Places
+from jointglasso.kernels.group_state import block_of, copy
+from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
+from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_separable, pair_threshold
+from jointglasso.kernels.pair_types import Blocks, Columns, PairClasses, Places
 
 #: In one column update: most passes over the active pairs, and most extensions of the active set.
 _MAX_PASSES, _MAX_JOINS = 100, 5
@@ -37,7 +37,7 @@ NEGLIGIBLE = 1e-3
 _NO_CHANGE, _GAP_FACTOR = 1e-14, 2.0
 
 
-class Groups(NamedTuple):
+class GroupIndex(NamedTuple):
     """Groups of a system: the blocks of group g are ``blocks[start[g]:start[g + 1]]``."""
 
     start: IntArray
@@ -51,7 +51,7 @@ class Groups(NamedTuple):
     n_classes: int
 
 
-class Limits(NamedTuple):
+class SweepLimits(NamedTuple):
     """Stopping criteria and the scale of the penalty."""
 
     gap: FloatArray
@@ -59,10 +59,10 @@ class Limits(NamedTuple):
     max_sweeps: int
     scale: float
     """Magnitude of the subgradients of the penalty."""
-    reach: float
+    box_radius: float
     """Radius of the box inside the dual ball: a pair with all |u_k| below it is dual feasible."""
     diagonal_penalty: float
-    n_room: int
+    workspace_size: int
     """Length of the workspace arrays of the penalty."""
     roughest: float
     precision: float
@@ -83,9 +83,9 @@ class ColumnState(NamedTuple):
 @njit
 def ascend_small_groups(
     penalty: Penalty,
-    groups: Groups,
+    groups: GroupIndex,
     blocks: Blocks,
-    limits: Limits,
+    limits: SweepLimits,
     theta: FloatArray,
     inverse: FloatArray,
     selected: BoolArray,
@@ -99,7 +99,7 @@ def ascend_small_groups(
     local = np.full(groups.n_variables, -1)
     column_of = np.empty(groups.members.shape[0], np.int64)
     state = _allocate_column(groups, blocks, columns.W)
-    workspace = make_room(groups.n_classes, limits.n_room)
+    workspace = allocate_workspace(groups.n_classes, limits.workspace_size)
     sweeps = np.zeros(selected.shape[0], np.int64)
     for group in range(selected.shape[0]):
         if not selected[group]:
@@ -110,7 +110,7 @@ def ascend_small_groups(
         if inverse.shape[0] > 0:
             _start_from_inverse(chosen, blocks, inverse, limits.diagonal_penalty, columns.W)
         else:
-            _start_from_covariance(chosen, blocks, limits.reach, limits.diagonal_penalty, columns.W)
+            _start_from_covariance(chosen, blocks, limits.box_radius, limits.diagonal_penalty, columns.W)
         max_weight = 0.0
         for block in chosen:
             max_weight = max(max_weight, blocks.weight[block])
@@ -127,12 +127,12 @@ def ascend_small_groups(
     return sweeps
 
 
-@helper
-def _allocate_column(groups: Groups, blocks: Blocks, W: FloatArray) -> ColumnState:
+@njit_internal
+def _allocate_column(groups: GroupIndex, blocks: Blocks, W: FloatArray) -> ColumnState:
     """Allocate the arrays of a column update."""
     n_classes, n_variables, side = groups.n_classes, groups.n_variables, blocks.size[-1]  # blocks are sorted by size
     rows, numbers, indices = np.empty((2, n_classes, side)), np.ones((5, n_classes)), np.empty((4, n_classes), np.int64)
-    diagonal, slots = Own(numbers[0], numbers[1], numbers[2]), np.empty((n_variables, n_classes), np.int64)
+    diagonal, slots = ColumnDiagonal(numbers[0], numbers[1], numbers[2]), np.empty((n_variables, n_classes), np.int64)
     column = Column(
         rows[0], rows[1], diagonal, indices[0], numbers[3], numbers[4], W, blocks.S, indices[1], indices[2], indices[3],
         slots, np.empty((n_variables, n_classes)), np.ones(n_variables),
@@ -140,8 +140,10 @@ def _allocate_column(groups: Groups, blocks: Blocks, W: FloatArray) -> ColumnSta
     return ColumnState(column, np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64))
 
 
-@helper
-def _locate_variables(chosen: IntArray, groups: Groups, blocks: Blocks, local: IntArray, column_of: IntArray) -> Places:
+@njit_internal
+def _locate_variables(
+    chosen: IntArray, groups: GroupIndex, blocks: Blocks, local: IntArray, column_of: IntArray
+) -> Places:
     """Block and row (K, U) of the variables of a group, numbered within the group.
 
     Writes `column_of`, the number of each member. `local` is -1 before and after.
@@ -167,7 +169,7 @@ def _locate_variables(chosen: IntArray, groups: Groups, blocks: Blocks, local: I
     return Places(block_at, slot_at, column_of)
 
 
-@helper
+@njit_internal
 def _start_from_inverse(
     chosen: IntArray, blocks: Blocks, inverse: FloatArray, diagonal_penalty: float, W: FloatArray
 ) -> None:
@@ -185,7 +187,7 @@ def _start_from_inverse(
                 B[i, j] = start[i, j] * scale[i] * scale[j]
 
 
-@helper
+@njit_internal
 def _start_from_covariance(
     chosen: IntArray, blocks: Blocks, box_radius: float, diagonal_penalty: float, W: FloatArray
 ) -> None:
@@ -208,7 +210,7 @@ def _start_from_covariance(
             B[i, i] = A[i, i] + diagonal_penalty / blocks.weight[block]
 
 
-@helper
+@njit_internal
 def _sweep(
     penalty: Penalty,
     places: Places,
@@ -216,11 +218,11 @@ def _sweep(
     tolerance: float,
     columns: Columns,
     state: ColumnState,
-    workspace: Room,
+    workspace: PairWorkspace,
 ) -> tuple[float, float]:
     """Update every column once; relative change of W, infinite if W lost definiteness, and the gap that it closed."""
     n_classes, n_variables = places.block_of.shape
-    column, diagonal, column_block = state.column, state.column.own, state.column.here
+    column, diagonal, column_block = state.column, state.column.diagonal, state.column.block
     changed = 0.0
     total = 0.0
     gap = 0.0
@@ -230,17 +232,17 @@ def _sweep(
             if block >= 0:
                 slot_j, b = places.slot_of[k, j], blocks.size[block]
                 W = block_of(columns.W, blocks.offset, blocks.size, block)
-                copy_row(block_of(columns.theta, blocks.offset, blocks.size, block)[slot_j], column.x[k])
+                copy(block_of(columns.theta, blocks.offset, blocks.size, block)[slot_j], column.x[k])
                 column.product[k, :b] = 0.0
                 for t in range(b):
-                    add_multiple(column.x[k, t], W[t], column.product[k])
+                    axpy(column.x[k, t], W[t], column.product[k])
                 diagonal.weight[k] = blocks.weight[block]
                 diagonal.variance[k] = W[slot_j, slot_j]
                 diagonal.tau[k] = columns.precision[blocks.member_start[block] + slot_j]
                 column.base[k], column.side[k] = blocks.offset[block], b
                 column.row[k] = blocks.offset[block] + slot_j * b
         n_active = _solve_column(penalty, j, places, blocks, tolerance, state, workspace)
-        move_own(penalty, n_active, True, column)
+        update_diagonal(penalty, n_active, True, column)
         for k in range(n_classes):
             block = column_block[k]
             if block >= 0:
@@ -249,7 +251,7 @@ def _sweep(
                     return np.inf, np.inf
                 first = blocks.member_start[block]
                 columns.precision[first + slot_j] = diagonal.tau[k]
-                copy_row(column.x[k, :b], block_of(columns.theta, blocks.offset, blocks.size, block)[slot_j])
+                copy(column.x[k, :b], block_of(columns.theta, blocks.offset, blocks.size, block)[slot_j])
                 step, length, square = _store(
                     slot_j, diagonal.tau[k], column.product[k], columns.precision[first : first + b],
                     block_of(columns.W, blocks.offset, blocks.size, block),
@@ -260,9 +262,15 @@ def _sweep(
     return changed / total if total > 0.0 else 0.0, gap
 
 
-@leaf
+@njit_no_refcount
 def _solve_column(
-    penalty: Penalty, j: int, places: Places, blocks: Blocks, tolerance: float, state: ColumnState, workspace: Room
+    penalty: Penalty,
+    j: int,
+    places: Places,
+    blocks: Blocks,
+    tolerance: float,
+    state: ColumnState,
+    workspace: PairWorkspace,
 ) -> int:
     """Coordinate descent on the pairs of column j until x converges (and tau, if classes are coupled strongly).
 
@@ -273,8 +281,10 @@ def _solve_column(
     joins = 0
     for _ in range(_MAX_PASSES):
         max_change = descend_once(penalty, n_active, state.column, workspace)
-        if not pair_apart(penalty):
-            max_change = max(max_change, move_own(penalty, n_active, max_change <= 10.0 * tolerance, state.column))
+        if not pair_separable(penalty):
+            max_change = max(
+                max_change, update_diagonal(penalty, n_active, max_change <= 10.0 * tolerance, state.column)
+            )
         moved = moved or max_change > tolerance
         if max_change <= tolerance:
             if not moved or joins == _MAX_JOINS:
@@ -288,9 +298,9 @@ def _solve_column(
     return n_active
 
 
-@leaf
+@njit_no_refcount
 def _active_pairs(
-    penalty: Penalty, j: int, places: Places, blocks: Blocks, state: ColumnState, workspace: Room
+    penalty: Penalty, j: int, places: Places, blocks: Blocks, state: ColumnState, workspace: PairWorkspace
 ) -> tuple[int, int]:
     """List the active variables of column j: non-zero pairs and KKT violations; number of all, and of the latter.
 
@@ -298,7 +308,7 @@ def _active_pairs(
     pairs. `mark` is zero before and after.
     """
     n_candidates = 0
-    column, diagonal, column_block = state.column, state.column.own, state.column.here
+    column, diagonal, column_block = state.column, state.column.diagonal, state.column.block
     mark, active, row = state.mark, state.active, state.column.row
     for k in range(column_block.shape[0]):
         if column_block[k] < 0:
@@ -325,7 +335,7 @@ def _active_pairs(
         v = 1.0
         for k in range(column_block.shape[0]):
             slot = places.slot_of[k, i] if column_block[k] >= 0 and column_block[k] == places.block_of[k, i] else -1
-            column.at[n_active, k] = slot
+            column.slot[n_active, k] = slot
             if slot >= 0:
                 column.variance[n_active, k] = column.W[column.base[k] + slot * (column.side[k] + 1)]
                 workspace.a[n_present] = diagonal.weight[k] * (
@@ -336,8 +346,8 @@ def _active_pairs(
                     v = blocks.factor[row[k] + slot]
                 n_present += 1
         if not keep:
-            keep = v < np.inf and not pair_inside(
-                penalty, workspace.a, Held(workspace.cls, n_present, v), workspace.work
+            keep = v < np.inf and not pair_is_dual_feasible(
+                penalty, workspace.a, PairClasses(workspace.cls, n_present, v), workspace.work
             )
             n_new += keep
         if keep:
@@ -347,7 +357,7 @@ def _active_pairs(
     return n_active, n_new
 
 
-@leaf
+@njit_no_refcount
 def _store(
     slot_j: int, tau: float, product: FloatArray, precision: FloatArray, W: FloatArray
 ) -> tuple[float, float, float]:
@@ -367,7 +377,7 @@ def _store(
     return changed, total, square
 
 
-@helper
+@njit_internal
 def _symmetrise(chosen: IntArray, blocks: Blocks, columns: Columns, theta: FloatArray) -> None:
     """Write theta from its columns, averaging the two values of each entry, if all blocks are positive definite."""
     offset, size = blocks.offset, blocks.size
@@ -382,18 +392,18 @@ def _symmetrise(chosen: IntArray, blocks: Blocks, columns: Columns, theta: Float
         if not _definite(theta_block, block_of(columns.W, offset, size, block)):
             return
     for block in chosen:
-        copy_row(columns.theta[offset[block] : offset[block + 1]], theta[offset[block] :])
+        copy(columns.theta[offset[block] : offset[block + 1]], theta[offset[block] :])
 
 
-@leaf
+@njit_no_refcount
 def _definite(A: FloatArray, eliminated: FloatArray) -> bool:
     """Whether A is positive definite, by Gaussian elimination that skips zeros; `eliminated` is scratch."""
     for i in range(A.shape[0]):
-        copy_row(A[i], eliminated[i])
+        copy(A[i], eliminated[i])
     for t in range(A.shape[0]):
         pivot = eliminated[t]
         if not pivot[t] > 0.0:
             return False
         for i in range(t + 1, A.shape[0]):
-            add_multiple(-pivot[i] / pivot[t], pivot[i:], eliminated[i, i:])
+            axpy(-pivot[i] / pivot[t], pivot[i:], eliminated[i, i:])
     return True

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.kernels.cache import helper, njit
 from jointglasso.kernels.group_pair import update
-from jointglasso.kernels.group_state import copy_row
-from jointglasso.kernels.pair_types import GroupPair, Held, Work
-from jointglasso.kernels.support import sweep_support
+from jointglasso.kernels.group_state import copy
+from jointglasso.kernels.jit import njit, njit_internal
+from jointglasso.kernels.pair_types import GroupPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.support_newton import sweep_support
 
 #: Most passes over the pairs in one column update.
 _MAX_PASSES = 50
@@ -77,7 +77,7 @@ def fit_supports(
                     theta[problem, k, i, j] = theta[problem, k, j, i] = value
 
 
-@helper
+@njit_internal
 def _solve_penalised(
     S: FloatArray,
     weight: FloatArray,
@@ -118,7 +118,7 @@ def _solve_penalised(
     return False
 
 
-@helper
+@njit_internal
 def _initial_covariance(S: FloatArray, weight: FloatArray, box_radius: float, W: FloatArray) -> None:
     """Start W from S, shrunk towards its diagonal as far as the penalty allows."""
     n_classes, p, _ = S.shape
@@ -134,7 +134,7 @@ def _initial_covariance(S: FloatArray, weight: FloatArray, box_radius: float, W:
                 W[k, i, j] = S[k, i, j] if i == j else shrink * S[k, i, j]
 
 
-@helper
+@njit_internal
 def _solve_column(
     j: int,
     weight: FloatArray,
@@ -149,7 +149,7 @@ def _solve_column(
     n_classes, p, _ = W.shape
     gradient, linear, curvature, new = buffers
     classes = np.empty(0, np.int64)
-    pair, work = Held(classes, n_classes, 1.0), Work(new, classes)
+    pair, work = PairClasses(classes, n_classes, 1.0), PenaltyWorkspace(new, classes)
     all_pairs = True
     for _ in range(_MAX_PASSES):
         max_change = 0.0
@@ -171,7 +171,7 @@ def _solve_column(
         all_pairs = max_change <= tolerance
 
 
-@helper
+@njit_internal
 def _is_active(
     i: int, j: int, weight: FloatArray, penalty: GroupPair, beta: FloatArray, gradient: FloatArray, all_pairs: bool
 ) -> bool:
@@ -185,7 +185,7 @@ def _is_active(
     return all_pairs and total > penalty.lambda2 * penalty.lambda2
 
 
-@helper
+@njit_internal
 def _store(
     j: int, covariance: FloatArray, gradient: FloatArray, W: FloatArray, x: FloatArray, precision: FloatArray
 ) -> float:
@@ -205,7 +205,7 @@ def _store(
     return change
 
 
-@helper
+@njit_internal
 def _refit(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, theta: FloatArray) -> bool:
     """Maximum likelihood on the support of beta, class by class; whether it converged.
 
@@ -224,7 +224,7 @@ def _refit(S: FloatArray, tolerance: float, W: FloatArray, beta: FloatArray, the
             first[j + 1] = n
         if not sweep_support(S[k], first, neighbours, 0.01 * tolerance, _MAX_REFIT_SWEEPS, _DIVERGED, W[k], theta[k]):
             for j in range(p):
-                copy_row(S[k, j], W[k, j])
+                copy(S[k, j], W[k, j])
             if not sweep_support(
                 S[k], first, neighbours, 0.01 * tolerance, _MAX_REFIT_SWEEPS, _DIVERGED, W[k], theta[k]
             ):

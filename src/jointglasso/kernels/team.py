@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from jointglasso._typing import IntArray
-from jointglasso.kernels.cache import helper
+from jointglasso.kernels.jit import njit_internal
 
 #: Indices of the counters, each in a separate cache line: next task to be taken; end of the tasks of the current job;
 #: finished tasks; whether all jobs are finished, or a thread has failed.
@@ -74,7 +74,7 @@ if hasattr(os, "sched_yield"):
     _yield_core = types.ExternalFunction("sched_yield", types.int32())
     _sleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
-    @helper
+    @njit_internal
     def _wait(n_polls: int) -> None:
         if n_polls > _WAIT:
             _sleep(_NAP)
@@ -83,19 +83,19 @@ if hasattr(os, "sched_yield"):
 
 else:
 
-    @helper
+    @njit_internal
     def _wait(n_polls: int) -> None:
         pass
 
 
-@helper
+@njit_internal
 def post(team: Team, kind: int, first: int, last: int, pieces: int) -> None:
     """Post a job with its number of tasks; only by the leader, after all earlier jobs have finished."""
     team.job[0], team.job[1], team.job[2], team.job[3] = kind, first, last, _load(team.counters, LIMIT)
     _add(team.counters, LIMIT, pieces)
 
 
-@helper
+@njit_internal
 def take(team: Team) -> int:
     """Number of a task of the current job, which the caller must execute; -1 if none remains."""
     while True:
@@ -108,25 +108,25 @@ def take(team: Team) -> int:
             return piece - team.job[3]
 
 
-@helper
+@njit_internal
 def done(team: Team) -> None:
     """Report a task that was taken as finished."""
     _add(team.counters, DONE, 1)
 
 
-@helper
+@njit_internal
 def all_done(team: Team) -> bool:
     """Wait until the tasks taken by other threads are finished; False if a thread has failed."""
     return _wait_until(team, DONE, False)
 
 
-@helper
+@njit_internal
 def await_job(team: Team) -> bool:
     """Wait for a task; False when there will be none."""
     return _wait_until(team, NEXT, True)
 
 
-@helper
+@njit_internal
 def _wait_until(team: Team, counter: int, below: bool) -> bool:
     """Wait until a counter is below the limit, or no longer is; False if the team has ended."""
     n_polls = 0
@@ -138,7 +138,7 @@ def _wait_until(team: Team, counter: int, below: bool) -> bool:
     return True
 
 
-@helper
+@njit_internal
 def end(team: Team) -> None:
     """End the team: waiting threads return."""
     _add(team.counters, ENDED, 1)

@@ -118,7 +118,7 @@ def steps_table(networks: JointNetworks) -> pd.DataFrame:
     if networks.n_classes < 2:
         raise InputError("Steps lead from one class to the next, and there is one.", "networks")
     values, names = values_by_class(networks), as_objects(networks.class_names)
-    edges, edge_clusters = networks.edge_list, networks.sameness
+    edges, edge_clusters = networks.edge_list, networks.edge_clusters
     rows = []
     for k in range(networks.n_classes - 1):
         one, two = values[:, k], values[:, k + 1]
@@ -126,14 +126,14 @@ def steps_table(networks: JointNetworks) -> pd.DataFrame:
         differ = np.abs(one - two) > 0
         certified = np.zeros(len(differ), dtype=bool)
         if edge_clusters is not None:  # values equal on the penalised scale may differ as partial correlations
-            compared = edge_clusters.at(edges.first[edges.starts], edges.second[edges.starts])
+            compared = edge_clusters.lookup(edges.first[edges.starts], edges.second[edges.starts])
             both_present = ~np.isnan(one) & ~np.isnan(two)
             differ = (compared.clusters[:, k] != compared.clusters[:, k + 1]) & both_present & ((one != 0) | (two != 0))
             certified = differ & compared.differ_for_certain(k, k + 1)
         rows.append((differ.sum(), certified.sum(), appeared.sum(), vanished.sum(), np.nansum(np.abs(one - two))))
     table = np.array(rows, dtype=float)
     columns: dict[str, object] = {"before": names[:-1], "after": names[1:]}
-    if networks.sameness is not None:
+    if networks.edge_clusters is not None:
         columns |= {"changed": table[:, 0].astype(int), "certified": table[:, 1].astype(int)}
     columns |= {"appeared": table[:, 2].astype(int), "vanished": table[:, 3].astype(int), "size": table[:, 4]}
     return require("pandas", "networks").DataFrame(columns)

@@ -20,11 +20,11 @@ from jointglasso.networks.checks import (
     check_edge_matrices,
     check_precision,
 )
+from jointglasso.networks.clusters import pattern_table
+from jointglasso.networks.communities import find_communities
 from jointglasso.networks.differences import class_pairs, difference_table, steps_table
 from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted, without
 from jointglasso.networks.export import export
-from jointglasso.networks.groups import find_communities
-from jointglasso.networks.same import pattern_table
 from jointglasso.networks.tables import centrality_table
 from jointglasso.validation import InputError, check_count
 from jointglasso.validation.naming import distinct_class_names, names_of_all
@@ -32,7 +32,7 @@ from jointglasso.validation.naming import distinct_class_names, names_of_all
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jointglasso.solution import Sameness, Solution
+    from jointglasso.solution import EdgeClusters, Solution
 
 
 class JointNetworks:
@@ -50,7 +50,7 @@ class JointNetworks:
         Entries certified to be non-zero in the exact solution.
     stability : sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1.
-    sameness : Sameness, optional
+    edge_clusters : EdgeClusters, optional
         Clusters of classes with equal edge values, of a solution with a fused penalty.
     absent : bool array (K, p), optional
         Variables absent from a class. Their table cells are missing, not zero.
@@ -70,7 +70,7 @@ class JointNetworks:
         *,
         certified: Sequence[Any] | None = None,
         stability: Sequence[Any] | None = None,
-        sameness: Sameness | None = None,
+        edge_clusters: EdgeClusters | None = None,
         absent: BoolArray | None = None,
     ) -> None:
         self._precision = check_precision(precision)
@@ -79,7 +79,7 @@ class JointNetworks:
         self.variable_names = tuple(names_of_all("variable_names", variable_names, self.n_variables, "variables"))
         self._certified = check_edge_matrices("certified", certified, self.n_classes, self.n_variables)
         self._stability = check_edge_matrices("stability", stability, self.n_classes, self.n_variables)
-        self.sameness = sameness
+        self.edge_clusters = edge_clusters
         self.absent = check_absent(absent, self.n_classes, self.n_variables)
 
     @classmethod
@@ -100,7 +100,7 @@ class JointNetworks:
             solution.variable_names,
             certified=getattr(solution, "certified", None),
             stability=stability,
-            sameness=getattr(solution, "sameness", None),
+            edge_clusters=getattr(solution, "edge_clusters", None),
             absent=getattr(solution, "absent", None),
         )
 
@@ -318,7 +318,7 @@ class JointNetworks:
             [self.variable_names[i] for i in keep],
             certified=each(self._certified, keep),
             stability=each(self._stability, keep),
-            sameness=None if self.sameness is None else self.sameness.among(keep),
+            edge_clusters=None if self.edge_clusters is None else self.edge_clusters.restricted_to(keep),
             absent=None if self.absent is None else self.absent[:, keep],
         )
 
@@ -335,7 +335,7 @@ class JointNetworks:
             self.variable_names,
             certified=self._certified,
             stability=self._stability,
-            sameness=self.sameness,
+            edge_clusters=self.edge_clusters,
             absent=self.absent,
         )
 

@@ -52,9 +52,9 @@ def common_layout(precision: Sequence[Any], strength: float = 0.0) -> FloatArray
     connected = [nodes for nodes in members if len(nodes) > 1]
     pieces = [_layout_component(weights[nodes][:, nodes]) for nodes in connected]
     alone = np.array([nodes[0] for nodes in members if len(nodes) == 1], dtype=np.int64)
-    tied = np.diff(everything.indptr)[alone] > 0
-    place = _pack(weights.shape[0], connected, pieces, alone[~tied])
-    return _beside_neighbours(place, alone[tied], everything) if tied.any() else place
+    linked = np.diff(everything.indptr)[alone] > 0
+    place = _pack(weights.shape[0], connected, pieces, alone[~linked])
+    return _beside_neighbours(place, alone[linked], everything) if linked.any() else place
 
 
 def union_weights(precision: Sequence[Any]) -> Any:
@@ -89,17 +89,17 @@ def _beside_neighbours(place: FloatArray, loose: IntArray, weights: Any) -> Floa
     placed = np.ones(len(place), dtype=bool)
     placed[loose] = False
     middle = place[placed].mean(axis=0) if placed.any() else np.zeros(2)
-    waiting = loose
-    while len(waiting):
-        ties = weights[waiting] * placed
-        total = np.asarray(ties.sum(axis=1)).ravel()
+    pending = loose
+    while len(pending):
+        links = weights[pending] * placed
+        total = np.asarray(links.sum(axis=1)).ravel()
         ready = total > 0
         if not ready.any():  # tied to one another only
-            place[waiting] = middle
+            place[pending] = middle
             break
-        place[waiting[ready]] = (ties @ place)[ready] / total[ready, None]
-        placed[waiting[ready]] = True
-        waiting = waiting[~ready]
+        place[pending[ready]] = (links @ place)[ready] / total[ready, None]
+        placed[pending[ready]] = True
+        pending = pending[~ready]
     place[loose] += np.random.default_rng(0).normal(scale=0.7 * _SPACING, size=(len(loose), 2))
     free = np.zeros(len(place))
     free[loose] = 1.0

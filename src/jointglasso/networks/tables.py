@@ -11,8 +11,8 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
+from jointglasso.networks.clusters import same_columns, same_counts
 from jointglasso.networks.edge_list import KINDS, as_objects
-from jointglasso.networks.same import same_columns, same_counts
 from jointglasso.validation import InputError
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import Entries, Work
+from jointglasso.kernels.pair_types import Entries, PenaltyWorkspace
 
 Result = TypeVar("Result")
 
@@ -48,7 +48,7 @@ def on_cores(function: Callable[[slice, Entries], Result], entries: Entries) -> 
     `function` must release the interpreter lock.
     """
     start, cls, factor, n_classes = entries
-    if start[-1] < tuning.WORTH_SHARING:
+    if start[-1] < config.MIN_ENTRIES_FOR_THREADS:
         return [function(slice(0, int(start[-1])), entries)]
     bounds = np.linspace(0, len(start) - 1, _PARTS + 1).astype(np.int64)
 
@@ -64,7 +64,7 @@ def on_cores(function: Callable[[slice, Entries], Result], entries: Entries) -> 
 class Coupling(NamedTuple):
     """Pairs of classes that a penalty couples."""
 
-    ties: BoolArray
+    class_graph: BoolArray
     """(K, K): adjacency of the class graph."""
     parts: BoolArray
     """(K, K): whether two classes lie in one connected component of the class graph."""
@@ -77,10 +77,10 @@ class PairPenalty(ABC):
 
     name: ClassVar[str]
     """Value of the `penalty` argument of `solve`."""
-    offers: ClassVar[frozenset[str]]
+    supports: ClassVar[frozenset[str]]
     """Operations that the compiled functions support: "prox", "columns", "forest", "newton". A solver lists those that
     it requires."""
-    by_class: ClassVar[bool] = True
+    class_dependent: ClassVar[bool] = True
     """Whether phi depends on which classes the entries belong to; False if it is symmetric in the classes."""
 
     lambda1: float
@@ -102,36 +102,38 @@ class PairPenalty(ABC):
 
     @property
     @abstractmethod
-    def ties(self) -> BoolArray | None:
+    def class_graph(self) -> BoolArray | None:
         """(K, K): adjacency of the class graph; None: all classes are coupled."""
 
     @property
     def coupling(self) -> Coupling | None:
         """Pairs of classes that are coupled; None: all of them, through each pair of variables."""
-        if self.ties is None:
+        if self.class_graph is None:
             return None
         from jointglasso.kernels.components import components
 
-        component = components(len(self.ties), *(ends.copy() for ends in np.nonzero(self.ties)))
-        return Coupling(self.ties, np.asarray(component[:, None] == component), self.of_diagonal is not None)
+        component = components(len(self.class_graph), *(ends.copy() for ends in np.nonzero(self.class_graph)))
+        return Coupling(
+            self.class_graph, np.asarray(component[:, None] == component), self.fused_diagonal_penalty is not None
+        )
 
     @property
-    def tied_classes(self) -> IntArray:
+    def fused_class_pairs(self) -> IntArray:
         """(T, 2): classes k < l with a non-smooth term in theta_k - theta_l, which makes values exactly equal."""
         return np.empty((0, 2), dtype=np.int64)
 
-    def proves(
+    def certified_zeros_and_equal(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> tuple[BoolArray, BoolArray]:
-        """Entries certified to be zero, and (P, T) which of `tied_classes` are certified to be equal.
+        """Entries certified to be zero, and (P, T) which of `fused_class_pairs` are certified to be equal.
 
         The solution lies within `theta_radius` of `theta`, its subgradient within `u_radius` of `u`, entry by entry.
         """
-        zero = self.certain_zeros(theta, u, u_radius, theta_radius, entries)
+        zero = self.certified_zeros(theta, u, u_radius, theta_radius, entries)
         return zero, np.empty((len(entries.start) - 1, 0), dtype=bool)
 
     @property
-    def of_diagonal(self) -> PairPenalty | None:
+    def fused_diagonal_penalty(self) -> PairPenalty | None:
         """Penalty on the K-vector of a diagonal entry, counted once; None if diagonal entries are not coupled."""
         return None
 
@@ -142,16 +144,16 @@ class PairPenalty(ABC):
 
         return bool(module_of(self.pair).HOMOGENEOUS)
 
-    # Variables missing from some classes (`penalties/panels.py`)
+    # Variables missing from some classes (`penalties/missing_variables.py`)
 
-    lacking: ClassVar[bool] = False
+    has_missing_variables: ClassVar[bool] = False
     """Whether the penalty of a pair depends on which classes have both variables; `labels` then encodes that."""
 
     def labels(self, cls: IntArray, i: IntArray, j: IntArray) -> IntArray:
         """Value of `Entries.cls` for entries of pairs (i, j) in the classes `cls`."""
         return cls
 
-    def marked(self, rows: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
+    def mask_missing(self, rows: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
         """Rows (m, K) of pairs (i, j), with NaN in classes without both variables if the penalty depends on that."""
         return rows
 
@@ -160,22 +162,22 @@ class PairPenalty(ABC):
         """Threshold of class k: a pair with ``w |S| <= threshold`` in every class lies in the dual ball."""
 
     @abstractmethod
-    def reach(self, n_classes: int) -> float:
+    def box_radius(self, n_classes: int) -> float:
         """Largest r with the box ``{|u_k| <= r for all k}`` of `n_classes` classes inside the dual ball."""
 
     @abstractmethod
-    def times(self, factor: float) -> PairPenalty:
+    def scaled(self, factor: float) -> PairPenalty:
         """The penalty ``factor * phi``."""
 
     def parameters(self) -> dict[str, Any]:
         """Arguments that define the penalty, as stored in `Solution.parameters`."""
         return {"lambda1": self.lambda1, "lambda2": self.lambda2, "penalty": self.name}
 
-    def room(self, n_classes: int) -> int:
+    def workspace_size(self, n_classes: int) -> int:
         """Length of the scratch arrays that the compiled functions of one pair need."""
         from jointglasso.kernels.pair import module_of
 
-        size: int = module_of(self.pair).room(n_classes)
+        size: int = module_of(self.pair).workspace_size(n_classes)
         return size
 
     # Entries
@@ -222,12 +224,12 @@ class PairPenalty(ABC):
         on_cores(one, entries)
         return out
 
-    def inside(self, u: FloatArray, entries: Entries) -> BoolArray:
+    def is_dual_feasible(self, u: FloatArray, entries: Entries) -> BoolArray:
         """(P,) whether the values of each pair lie in its dual ball, the subdifferential of ``phi`` at zero."""
         from jointglasso.kernels import entries as kernels
 
         out = np.empty(len(entries.start) - 1, dtype=bool)
-        kernels.inside(self.pair, u, entries, self._work(entries.n_classes), out)
+        kernels.is_dual_feasible(self.pair, u, entries, self._work(entries.n_classes), out)
         return out
 
     def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
@@ -250,12 +252,12 @@ class PairPenalty(ABC):
         kernels.face(self.pair, theta, entries, variable, slope)
         return variable, slope
 
-    def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
+    def hvp(self, step: FloatArray, entries: Entries) -> FloatArray:
         """Hessian-vector product of phi on the face; zero for penalties that are linear there."""
         return np.zeros_like(step)
 
     @abstractmethod
-    def certain_zeros(
+    def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
         """Entries certified to be zero at the solution.
@@ -265,15 +267,15 @@ class PairPenalty(ABC):
 
     # Rows
 
-    def above(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+    def exceeds_lambda1(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         """(m, K) whether ``w |S|`` exceeds the threshold of its class."""
         limit = np.array([self.threshold(k) for k in range(rows.shape[1])])
         above: BoolArray = np.abs(rows) > (limit if len(factor) == 0 else factor[:, None] * limit)
         return above
 
-    def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+    def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         """(m,) pairs outside the dual ball: the problem of these two variables alone has an edge in some class."""
-        return ~self.inside(*self.as_entries(rows, factor))
+        return ~self.is_dual_feasible(*self.as_entries(rows, factor))
 
     def lambda_max(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> float:
         """Largest multiple of the penalty at which one of the pairs is outside the dual ball.
@@ -282,7 +284,7 @@ class PairPenalty(ABC):
         """
         return float(self.gauge(*self.as_entries(rows, factor)).max(initial=0.0))
 
-    def wants(self, theta: FloatArray, u: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+    def kkt_violated(self, theta: FloatArray, u: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         """(m, K) where ``prox(theta + u)`` is not zero.
 
         At an entry that was screened out this violates the optimality conditions: u is not a subgradient at theta.
@@ -291,7 +293,7 @@ class PairPenalty(ABC):
         return (self.prox(values, np.ones(len(theta)), entries) != 0.0).reshape(theta.shape)
 
     @abstractmethod
-    def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
+    def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         """(m, K) signs of theta in the problem of the two variables by themselves; zero for pairs in the dual ball."""
 
     @abstractmethod
@@ -302,7 +304,7 @@ class PairPenalty(ABC):
         """
 
     @abstractmethod
-    def cuts_hold(
+    def screening_certified(
         self,
         theta: FloatArray,
         u: FloatArray,
@@ -317,13 +319,13 @@ class PairPenalty(ABC):
         At screened-out entries theta is zero, u is exactly minus the weighted covariance, and the radii are zero.
         """
 
-    def _work(self, n_classes: int) -> Work:
-        size = self.room(n_classes)
-        return Work(np.empty(size), np.empty(size, dtype=np.int64))
+    def _work(self, n_classes: int) -> PenaltyWorkspace:
+        size = self.workspace_size(n_classes)
+        return PenaltyWorkspace(np.empty(size), np.empty(size, dtype=np.int64))
 
     def as_entries(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> tuple[FloatArray, Entries]:
         """Rows (m, K) as a flat vector of entries, all K classes of every pair included."""
         m, n_classes = rows.shape
-        cls = np.tile(np.arange(n_classes), m) if self.by_class else ANY_CLASS
+        cls = np.tile(np.arange(n_classes), m) if self.class_dependent else ANY_CLASS
         entries = Entries(np.arange(0, m * n_classes + 1, n_classes), cls, factor, n_classes)
         return np.ascontiguousarray(rows, dtype=np.float64).ravel(), entries

@@ -11,7 +11,7 @@ from jointglasso.penalties.class_graph import complete_of, forest_of, read_class
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.group import GroupPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
-from jointglasso.penalties.panels import PanelPenalty, Panels
+from jointglasso.penalties.missing_variables import MissingVariables, PartialClassPenalty
 from jointglasso.validation import InputError, check_choice, check_nonnegative
 
 #: Values of the `penalty` argument.
@@ -62,7 +62,7 @@ def make_penalty(
         )
     kind = LaplacianPenalty if penalty == "laplacian" else FusedPenalty
     chosen = kind(l1, l2, weights, penalty, fuse_diagonal)
-    return chosen if absent is None else PanelPenalty(chosen, Panels(absent))
+    return chosen if absent is None else PartialClassPenalty(chosen, MissingVariables(absent))
 
 
 def _is_chain(graph: Any) -> bool:

@@ -15,11 +15,11 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair
 from jointglasso.penalties.base import UNIFORM, on_cores
 from jointglasso.penalties.class_graph import forest_of, masses_of
-from jointglasso.penalties.tied import TiedPenalty
+from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 
 
 @dataclass(frozen=True, eq=False)
-class FusedPenalty(TiedPenalty):
+class FusedPenalty(ClassGraphPenalty):
     """Fused penalty on the entries of a pair over the classes.
 
     Its subdifferential at zero, the dual ball, is ``{u : |u(Q)| <= l1(Q) + cut(Q) for all sets Q of classes}``.
@@ -42,18 +42,18 @@ class FusedPenalty(TiedPenalty):
         )
 
     @cached_property
-    def tied_classes(self) -> IntArray:
+    def fused_class_pairs(self) -> IntArray:
         """(T, 2): edges k < l of the class graph."""
-        return np.argwhere(np.triu(self.ties)).astype(np.int64, order="C")
+        return np.argwhere(np.triu(self.class_graph)).astype(np.int64, order="C")
 
-    def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        # By `pattern`, with its slack, so that a pair with a non-zero sign counts as outside the dual ball.
-        return np.asarray(self.pattern(rows, factor).any(axis=1))
+    def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        # By `signs`, with its slack, so that a pair with a non-zero sign counts as outside the dual ball.
+        return np.asarray(self.signs(rows, factor).any(axis=1))
 
-    def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
+    def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         from jointglasso.kernels import fused_rows
 
-        return fused_rows.pattern(self.pair, np.ascontiguousarray(rows), factor, self._work(self.n_classes))
+        return fused_rows.signs(self.pair, np.ascontiguousarray(rows), factor, self._work(self.n_classes))
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
         from jointglasso.kernels import fused_rows
@@ -61,15 +61,15 @@ class FusedPenalty(TiedPenalty):
         weighted, start = np.ascontiguousarray(rows), np.ascontiguousarray(joined)
         return fused_rows.closure(self.pair, weighted, start, factor, self._work(self.n_classes))
 
-    def certain_zeros(
+    def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
-        return self._prove(theta, u, u_radius, entries, self.tied_classes[:0])[0]
+        return self._prove(theta, u, u_radius, entries, self.fused_class_pairs[:0])[0]
 
-    def proves(
+    def certified_zeros_and_equal(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> tuple[BoolArray, BoolArray]:
-        return self._prove(theta, u, u_radius, entries, self.tied_classes)
+        return self._prove(theta, u, u_radius, entries, self.fused_class_pairs)
 
     def _prove(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, entries: Entries, class_pairs: IntArray
@@ -78,7 +78,9 @@ class FusedPenalty(TiedPenalty):
 
         def one(span: slice, part: Entries) -> tuple[BoolArray, BoolArray]:
             work = self._work(self.n_classes)
-            return fused_rows.proves(self.pair, theta[span], u[span], u_radius[span], part, class_pairs, work)
+            return fused_rows.certified_zeros_and_equal(
+                self.pair, theta[span], u[span], u_radius[span], part, class_pairs, work
+            )
 
         zero, equal = zip(*on_cores(one, entries), strict=True)
         return np.concatenate(zero), np.concatenate(equal)

@@ -27,8 +27,8 @@ class GroupPenalty(PairPenalty):
     lambda2: float
 
     name: ClassVar[str] = "group"
-    offers: ClassVar[frozenset[str]] = frozenset({"prox", "columns", "forest", "newton"})
-    by_class: ClassVar[bool] = False
+    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns", "forest", "newton"})
+    class_dependent: ClassVar[bool] = False
 
     @property
     def pair(self) -> GroupPair:
@@ -39,19 +39,19 @@ class GroupPenalty(PairPenalty):
         return self.lambda1 + self.lambda2
 
     @property
-    def ties(self) -> None:
+    def class_graph(self) -> None:
         return None
 
     def threshold(self, k: int) -> float:
         return self.lambda1
 
-    def reach(self, n_classes: int) -> float:
+    def box_radius(self, n_classes: int) -> float:
         return float(self.lambda1 + self.lambda2 / np.sqrt(n_classes))
 
-    def times(self, factor: float) -> GroupPenalty:
+    def scaled(self, factor: float) -> GroupPenalty:
         return GroupPenalty(factor * self.lambda1, factor * self.lambda2)
 
-    def certain_zeros(
+    def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
         """Entries with ``|u| + u_radius < lambda1``, and all entries of pairs that stay inside the dual ball."""
@@ -64,7 +64,7 @@ class GroupPenalty(PairPenalty):
         ball = used * (1.0 + (1.0 + counts) * _ROUNDING) < budget
         return np.asarray((largest < factor * self.lambda1) | np.repeat(ball, counts))
 
-    def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+    def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         # One expression, summed in class order, so that borderline pairs are decided consistently everywhere.
         used = np.zeros(rows.shape[0])
         for k in range(rows.shape[1]):
@@ -73,15 +73,15 @@ class GroupPenalty(PairPenalty):
         budget = self._of_pairs(self.lambda2, factor)
         return np.asarray(used > budget * budget)
 
-    def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
-        joined = self.above(rows, factor) & self.strong(rows, factor)[:, None]
+    def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
+        joined = self.exceeds_lambda1(rows, factor) & self.violates_global_condition(rows, factor)[:, None]
         return np.where(joined, -np.sign(rows), 0.0).astype(np.int64)
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        active = self.strong(rows, factor) | joined.any(axis=1)
-        return joined | (self.above(rows, factor) & active[:, None])
+        active = self.violates_global_condition(rows, factor) | joined.any(axis=1)
+        return joined | (self.exceeds_lambda1(rows, factor) & active[:, None])
 
-    def cuts_hold(
+    def screening_certified(
         self,
         theta: FloatArray,
         u: FloatArray,

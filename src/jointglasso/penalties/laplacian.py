@@ -15,11 +15,11 @@ from scipy import sparse
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import LAPLACIAN, Entries, FusedPair
 from jointglasso.penalties.base import UNIFORM
-from jointglasso.penalties.tied import TiedPenalty
+from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 
 
 @dataclass(frozen=True, eq=False)
-class LaplacianPenalty(TiedPenalty):
+class LaplacianPenalty(ClassGraphPenalty):
     """Laplacian penalty on the entries of a pair over the classes.
 
     Its subdifferential at zero is ``{u : |u_k| <= lambda1}``. Where theta_l is not zero, the gradient of the coupling
@@ -37,7 +37,7 @@ class LaplacianPenalty(TiedPenalty):
         )
         return FusedPair(self.l1, coefficients, LAPLACIAN, np.empty(0), unused, unused)
 
-    def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
+    def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         """Signs for unit variances and weights; for others the support may differ, which the recheck detects."""
         linear, entries = self.as_entries(-rows, factor)
         minimiser = self.update(np.ones_like(linear), linear, entries)
@@ -47,13 +47,13 @@ class LaplacianPenalty(TiedPenalty):
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
         out: BoolArray = joined | (np.abs(rows) >= _per_row(self.l1, factor) * (1.0 - 1e-12)) & (rows != 0)
-        _, component = sparse.csgraph.connected_components(sparse.csr_array(self.ties), directed=False)
+        _, component = sparse.csgraph.connected_components(sparse.csr_array(self.class_graph), directed=False)
         for number in range(component.max() + 1):
             members = component == number
             out[:, members] = out[:, members].any(axis=1, keepdims=True)
         return out
 
-    def bend(self, step: FloatArray, entries: Entries) -> FloatArray:
+    def hvp(self, step: FloatArray, entries: Entries) -> FloatArray:
         nonzero, out = np.flatnonzero(step), np.zeros_like(step)
         pairs, row = np.unique(np.searchsorted(entries.start, nonzero, side="right") - 1, return_inverse=True)
         laplacian = 2.0 * self.lambda2 * (np.diag(self.graph.sum(axis=1)) - self.graph)
@@ -63,7 +63,7 @@ class LaplacianPenalty(TiedPenalty):
         out[nonzero] = product if len(entries.factor) == 0 else product * entries.factor[pairs][row]
         return out
 
-    def certain_zeros(
+    def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
         pair = np.repeat(np.arange(len(entries.start) - 1), np.diff(entries.start))

@@ -72,7 +72,7 @@ class PairWeights:
             out[hit] = self._value[place[hit]]
         return out
 
-    def among(self, variables: IntArray) -> PairWeights:
+    def restricted_to(self, variables: IntArray) -> PairWeights:
         """Weights restricted to pairs of `variables`; the variable indices do not change."""
         selected = np.zeros(self.n_variables, dtype=bool)
         selected[variables] = True

@@ -13,7 +13,7 @@ from jointglasso.networks import JointNetworks
 from jointglasso.networks.differences import class_pairs, values_by_class
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import BLUE, FAINT, INK, VERMILION, finish, new_figure, pair_names, plain, say, tidy
-from jointglasso.plots.labels import Scene, place_labels
+from jointglasso.plots.node_labels import Scene, place_labels
 from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:

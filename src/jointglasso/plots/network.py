@@ -12,10 +12,10 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.groups import Groups, node_groups
+from jointglasso.networks.communities import Groups, node_groups
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import INK, PALE, finish, new_figure, plain, say
-from jointglasso.plots.labels import Scene, place_labels
+from jointglasso.plots.node_labels import Scene, place_labels
 from jointglasso.plots.strokes import draw_edges, draw_legend, node_colours
 from jointglasso.validation import InputError, check_count
 

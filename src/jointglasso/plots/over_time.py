@@ -9,8 +9,8 @@ import numpy as np
 
 from jointglasso._typing import IntArray
 from jointglasso.networks import JointNetworks
+from jointglasso.networks.clusters import LACKS, compared_pairs, pattern_codes
 from jointglasso.networks.differences import values_by_class
-from jointglasso.networks.same import LACKS, compared_pairs, pattern_codes
 from jointglasso.plots.canvas import BLUE, FAINT, INK, class_style, finish, new_figure, pair_names, plain, say, tidy
 from jointglasso.validation import InputError, check_count
 
@@ -101,7 +101,7 @@ def _draw_edges(ax: Any, networks: JointNetworks, place: Any, top: int) -> None:
     tidy(ax)
 
 
-def plot_sameness(networks: JointNetworks, *, top: int = 12, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_edge_clusters(networks: JointNetworks, *, top: int = 12, path: str | os.PathLike[str] | None = None) -> Figure:
     """Draw the patterns of classes in which edges have equal values, and the number of edges of each pattern.
 
     Parameters
@@ -124,7 +124,7 @@ def plot_sameness(networks: JointNetworks, *, top: int = 12, path: str | os.Path
     >>> import jointglasso as jgl
     >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
     >>> solution = jgl.solve(S, 0.05, 0.02, penalty="fused")
-    >>> figure = jgl.plots.plot_sameness(jgl.JointNetworks.from_solution(solution))
+    >>> figure = jgl.plots.plot_edge_clusters(jgl.JointNetworks.from_solution(solution))
     >>> len(figure.axes) > 0
     True
     """

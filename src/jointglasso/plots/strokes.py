@@ -10,9 +10,9 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
+from jointglasso.networks.clusters import compared_pairs
+from jointglasso.networks.communities import Groups
 from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC
-from jointglasso.networks.groups import Groups
-from jointglasso.networks.same import compared_pairs
 from jointglasso.plots.canvas import BLUE, GROUP_COLOURS, INK, ORANGE, PURPLE, VERMILION, plain
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._display import SHOWN, Shown, as_frame
+from jointglasso._display import SHOWN, ReprMixin, as_frame
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.tables import summary_rows
 from jointglasso.report.payload import READABLE, network_payload
@@ -19,8 +19,8 @@ HEIGHT = 520
 
 
 def html_of(result: Any) -> str:
-    """HTML with table and networks of a Solution, JointNetworks, SelectionResult or instance of `Shown`."""
-    if isinstance(result, Shown):
+    """HTML with table and networks of a Solution, JointNetworks, SelectionResult or instance of `ReprMixin`."""
+    if isinstance(result, ReprMixin):
         networks = result._networks()
         shown = "".join(map(_part, result._parts()))
         return f"<div>{shown}{'' if networks is None else _frame(networks)}</div>"

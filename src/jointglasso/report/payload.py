@@ -9,11 +9,11 @@ import numpy as np
 
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.checks import check_edge_matrices
+from jointglasso.networks.clusters import compared_pairs
+from jointglasso.networks.communities import node_groups
 from jointglasso.networks.edge_list import EdgeList, lookup
-from jointglasso.networks.groups import node_groups
 from jointglasso.networks.layout import common_layout
-from jointglasso.networks.same import compared_pairs
-from jointglasso.report.inference import bootstrap_cards, inference_cards, pair_tests
+from jointglasso.report.inference_cards import bootstrap_cards, inference_cards, pair_tests
 from jointglasso.report.wording import (
     certificate_facts,
     footer,
@@ -155,7 +155,7 @@ def _edges(edges: EdgeList, stability: list[float] | None, certified: list[int] 
 
 def _edge_clusters(networks: JointNetworks) -> dict[str, Any] | None:
     """Clusters of equal values by edge, and whether each pair changes; None unless the penalty fuses values."""
-    if networks.sameness is None:
+    if networks.edge_clusters is None:
         return None
     edge_clusters, edges = compared_pairs(networks), networks.edge_list
     entry = (edges.pair, edges.class_index)

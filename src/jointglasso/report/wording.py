@@ -12,7 +12,7 @@ import numpy as np
 from jointglasso import __version__
 from jointglasso._optional import version_of
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.same import compared_pairs, pattern_words, summary_of_sameness
+from jointglasso.networks.clusters import compared_pairs, pattern_words, summary_of_edge_clusters
 from jointglasso.validation import InputTypeError
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ MAX_LISTED = 30
 
 def sameness_facts(networks: JointNetworks) -> dict[str, Any] | None:
     """Section on equal values across classes: patterns, their frequencies, and certified pairs."""
-    if networks.sameness is None:
+    if networks.edge_clusters is None:
         return None
     edge_clusters = compared_pairs(networks)
     codes, words = pattern_words(networks)
@@ -250,14 +250,14 @@ def sameness_facts(networks: JointNetworks) -> dict[str, Any] | None:
     certified = np.bincount(codes, edge_clusters.changes_proved, minlength=len(words)).astype(int)
     rows = [[words[k], f"{counts[k]:,}", f"{certified[k]:,}"] for k in range(min(len(words), MAX_LISTED))]
     paragraphs = [
-        summary_of_sameness(networks),
+        summary_of_edge_clusters(networks),
         "The table lists clusters of classes of equal value, separated by bars. Certified: the pair changes between "
         "neighbouring classes in the exact solution, or has one value in all of them.",
     ]
     if len(words) > MAX_LISTED:
         paragraphs.append(f"{len(words) - MAX_LISTED:,} rarer patterns are left out.")
     table = {"columns": ["pattern", "pairs", "certified"], "rows": rows}
-    return {"id": "sameness", "title": "Equal values across classes", "paragraphs": paragraphs, "table": table}
+    return {"id": "edge_clusters", "title": "Equal values across classes", "paragraphs": paragraphs, "table": table}
 
 
 def steps_facts(networks: JointNetworks, solution: Solution) -> dict[str, Any] | None:

@@ -63,7 +63,7 @@ def _penalty(lambda1: float, lambda2: float) -> GroupPenalty:
 
 
 def _ball_holds(penalty: GroupPenalty, weighted: FloatArray, factor: FloatArray, where: Any) -> bool:
-    return not penalty.strong(weighted[:, where].T, factor[where]).any()
+    return not penalty.violates_global_condition(weighted[:, where].T, factor[where]).any()
 
 
 def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, pair_weights: Any, holds: PairCheck) -> bool:

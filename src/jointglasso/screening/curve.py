@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv
 
-from jointglasso._display import SHOWN, Shown
+from jointglasso._display import SHOWN, ReprMixin
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, absent_of, as_source
@@ -35,7 +35,7 @@ _STRONG_ONLY = ("strong", "global")
 
 
 @dataclass(frozen=True, repr=False)
-class ComponentCurve(Shown):
+class ComponentCurve(ReprMixin):
     """How the partition coarsens along ``(lambda1, ratio * lambda1)``; the arrays run from large lambda1 to small.
 
     Examples
@@ -85,7 +85,7 @@ class ComponentCurve(Shown):
                 "smaller lambda_min or a larger max_pairs.",
                 "lambda1",
             )
-        return partition_of_pairs(self.rule, self._table(wanted), self._unit.times(wanted))
+        return partition_of_pairs(self.rule, self._table(wanted), self._unit.scaled(wanted))
 
     def smallest_lambda(self, largest_block: int) -> tuple[float, float]:
         """Smallest (lambda1, lambda2) of the curve whose largest block has at most that many variables.
@@ -95,7 +95,7 @@ class ComponentCurve(Shown):
         `reaches`.
         """
         limit = check_count("largest_block", largest_block)
-        if self._unit.by_class and self.rule != "global":
+        if self._unit.class_dependent and self.rule != "global":
             raise InputError(
                 f'With penalty="{self.penalty}" the blocks of a class need not grow as lambda falls, only those of all '
                 'classes together: ask a curve made with rule="global".',
@@ -196,12 +196,12 @@ def component_curve(
     w = check_weights(weights, source.class_names, source.sample_sizes)
     named = source.class_names, source.sample_sizes, absent_of(source)
     unit = make_penalty(penalty, 1.0, ratio, class_graph, *named)
-    if unit.by_class and rule not in _STRONG_ONLY:
+    if unit.class_dependent and rule not in _STRONG_ONLY:
         raise InputError(f'rule="{rule}" has no curve with penalty="{penalty}": use "strong" or "global".', "rule")
     strong_only = rule in _STRONG_ONLY
     reachable = reachable_floor(source, w, unit if strong_only else None, check_count("max_pairs", max_pairs))
     floor = max(reachable, 0.0 if lambda_min is None else check_nonnegative("lambda_min", lambda_min))
-    lowest = unit.times(floor) if strong_only else make_penalty(penalty, floor, 0.0, class_graph, *named)
+    lowest = unit.scaled(floor) if strong_only else make_penalty(penalty, floor, 0.0, class_graph, *named)
     pairs = scan_pairs(source, lowest, w, strong_only=strong_only)
     pairs, peak = _by_peak(pairs)
     no_edge_from = float(_gauges(pairs.weighted, unit).max(initial=0.0))
@@ -213,7 +213,7 @@ def component_curve(
     end = max(floor, 0.02 * top if lambda_min is None else 0.0)
     grid = _log_grid(top, end, n_lambdas) if end < top else np.array([max(top, floor)])
     tables = (_thresholded(pairs, peak, value, unit) for value in grid)
-    points = [_measure(rule, table, unit.times(value)) for table, value in zip(tables, grid, strict=True)]
+    points = [_measure(rule, table, unit.scaled(value)) for table, value in zip(tables, grid, strict=True)]
     largest, n_blocks, n_edges, cost = zip(*points, strict=True)
     return ComponentCurve(
         rule=rule, ratio=ratio, lambda1=grid,
@@ -232,7 +232,9 @@ def _single_class(unit: PairPenalty, n_classes: int) -> float:
 
 def _measure(rule: str, table: PairTable, penalty: PairPenalty) -> tuple[int, int, int, float]:
     partition = partition_of_pairs(rule, table, penalty)
-    edges = table.above if rule == "class" else table.above & table.strong[:, None]
+    edges = (
+        table.exceeds_lambda1 if rule == "class" else table.exceeds_lambda1 & table.violates_global_condition[:, None]
+    )
     return partition.largest, partition.n_blocks, int(edges.sum()), float(partition.cost)
 
 
@@ -277,7 +279,7 @@ def _by_peak(pairs: PairTable) -> tuple[PairTable, FloatArray]:
 def _thresholded(pairs: PairTable, peak: FloatArray, lambda1: float, unit: PairPenalty) -> PairTable:
     """Pair table at (lambda1, ratio * lambda1), from pairs sorted by `_by_peak`."""
     first_below = int(np.searchsorted(-peak, -lambda1))
-    return pairs.take(slice(first_below)).at(unit.times(lambda1))
+    return pairs.take(slice(first_below)).for_penalty(unit.scaled(lambda1))
 
 
 def _gauges(weighted: FloatArray, unit: PairPenalty) -> FloatArray:

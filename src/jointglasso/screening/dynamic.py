@@ -21,7 +21,7 @@ from jointglasso.screening.partition import Partition
 
 
 @dataclass(frozen=True)
-class WaitingPairs:
+class DeferredPairs:
     """Pairs i < j joined in some class and screened out in another one in which they exceed the threshold.
 
     Algorithm 1 would merge them; dynamic screening defers that until their optimality conditions are violated.
@@ -49,8 +49,8 @@ class DynamicScreen:
         labels = class_components(self.pairs.n_variables, *self._edges)
         self.partition = Partition(labels, self.penalty.coupling, self.absent)
         joined = (labels[:, rows] == labels[:, columns]).T
-        waits = (self.pairs.above & ~joined).any(axis=1) & joined.any(axis=1)
-        self.waiting = WaitingPairs(rows[waits], columns[waits])
+        waits = (self.pairs.exceeds_lambda1 & ~joined).any(axis=1) & joined.any(axis=1)
+        self.deferred = DeferredPairs(rows[waits], columns[waits])
 
     def merge(self, i: IntArray, j: IntArray, classes: BoolArray) -> None:
         """Join the pairs (i, j), each in the classes of its row of the mask `classes` (m, K)."""
@@ -61,8 +61,8 @@ class DynamicScreen:
 
 def start_edges(pairs: PairTable, penalty: PairPenalty) -> BoolArray:
     """(m, K) classes in which each pair outside the dual ball is non-zero in the problem of its two variables."""
-    joined = np.zeros(pairs.above.shape, dtype=bool)
-    strong = np.flatnonzero(pairs.strong)
+    joined = np.zeros(pairs.exceeds_lambda1.shape, dtype=bool)
+    strong = np.flatnonzero(pairs.violates_global_condition)
     factor = pairs.factor[strong] if len(pairs.factor) else pairs.factor
-    joined[strong] = penalty.pattern(pairs.weighted[strong], factor) != 0
+    joined[strong] = penalty.signs(pairs.weighted[strong], factor) != 0
     return joined

@@ -42,7 +42,7 @@ class ClassBlocks:
     members: IntArray
     group: IntArray
     """Independent group of each block."""
-    bundle: IntArray | None = None
+    recheck_group: IntArray | None = None
     """(G,): label of the set of groups that are checked together after solving. Groups with one label share pairs of
     variables in classes that are connected in the class graph only through classes that screened these pairs out. They
     are solved independently, but the optimality conditions of the pairs involve all of them. None: each group is
@@ -156,19 +156,19 @@ def class_blocks(
     start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     flat = np.concatenate(members)
     if diagonal:
-        group = _with_a_common_variable(block_of, np.argwhere(np.triu(cast("Coupling", coupled).ties)), count)
+        group = _with_a_common_variable(block_of, np.argwhere(np.triu(cast("Coupling", coupled).class_graph)), count)
         return ClassBlocks(block_class, start, flat, group)
     everywhere = np.ones((len(labels), len(labels)), dtype=bool)
-    group = couple_blocks(block_of, start, flat, block_class, everywhere if coupled is None else coupled.ties)
-    if coupled is None or np.array_equal(coupled.ties, coupled.parts):
+    group = couple_blocks(block_of, start, flat, block_class, everywhere if coupled is None else coupled.class_graph)
+    if coupled is None or np.array_equal(coupled.class_graph, coupled.parts):
         return ClassBlocks(block_class, start, flat, group)
     recheck_group = couple_blocks(block_of, start, flat, block_class, coupled.parts)
-    bundle = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
-    bundle[group] = recheck_group
-    return ClassBlocks(block_class, start, flat, group, bundle)
+    recheck_of_group = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
+    recheck_of_group[group] = recheck_group
+    return ClassBlocks(block_class, start, flat, group, recheck_of_group)
 
 
-def places_in_blocks(
+def block_index(
     block_class: IntArray, size: IntArray, members: IntArray, shape: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
     """Two arrays (K, p): block of each variable in each class, and its position in the block; -1 if in none."""

@@ -32,7 +32,11 @@ def hybrid_partition(pairs: PairTable) -> Partition:
     """
     from jointglasso.kernels.components import hybrid_closure
 
-    return Partition(hybrid_closure(pairs.n_variables, pairs.rows, pairs.columns, pairs.above, pairs.strong))
+    return Partition(
+        hybrid_closure(
+            pairs.n_variables, pairs.rows, pairs.columns, pairs.exceeds_lambda1, pairs.violates_global_condition
+        )
+    )
 
 
 def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covariances) -> Partition:
@@ -45,7 +49,7 @@ def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covaria
     """
     from jointglasso.kernels.components import class_components
 
-    nothing = np.zeros(pairs.above.shape, dtype=bool)
+    nothing = np.zeros(pairs.exceeds_lambda1.shape, dtype=bool)
     rows, columns, edges = pairs.rows, pairs.columns, penalty.closure(pairs.weighted, nothing, pairs.factor)
     while True:
         labels = class_components(pairs.n_variables, rows, columns, edges)
@@ -85,6 +89,6 @@ def weighted_covariances(
 
     def read(i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray]:
         rows = np.column_stack([weights[k] * source.entries(k, i, j) for k in range(source.n_classes)])
-        return penalty.marked(rows, i, j), UNIFORM if pair_weights is None else pair_weights.factors(i, j)
+        return penalty.mask_missing(rows, i, j), UNIFORM if pair_weights is None else pair_weights.factors(i, j)
 
     return read

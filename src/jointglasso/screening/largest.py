@@ -57,7 +57,7 @@ def lambda_max(
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
         weighted = _weighted_pairs(source, w, v, *tile)
         if absent_of(source) is not None:
-            weighted = penalties[0].marked(weighted, *_pairs_of(*tile))
+            weighted = penalties[0].mask_missing(weighted, *_pairs_of(*tile))
         return np.array([_largest_gauge(penalty, weighted) for penalty in penalties])
 
     result: FloatArray = np.max(map_on_threads(largest_of, list(tiles(source.n_variables))), axis=0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import cores_here, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import SCANNERS, DeviceFailed, scanner
@@ -24,7 +24,7 @@ from jointglasso.validation import impossible_pair
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
 
 #: Maps ``function(item, shared, progress)`` over items on remote workers; `shared` is sent once to each.
-Share = Callable[[Callable[..., Any], Sequence[Any], Any], list[Any]]
+TileMap = Callable[[Callable[..., Any], Sequence[Any], Any], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,23 @@ class PairTable:
     columns: IntArray
     weighted: FloatArray
     """(m, K): covariance of the pair in each class, times the weight of the class."""
-    above: BoolArray
+    exceeds_lambda1: BoolArray
     """(m, K): the pair exceeds lambda1 in the class: it violates condition (8b) if it is joined in another class."""
-    strong: BoolArray
+    violates_global_condition: BoolArray
     """(m,): the pair is outside the dual ball: it violates condition (8a) if it is screened out in all classes."""
     factor: FloatArray = field(default_factory=lambda: UNIFORM)
     """(m,): pair weights v_ij; empty if all are 1."""
 
-    def at(self, penalty: PairPenalty) -> PairTable:
+    def for_penalty(self, penalty: PairPenalty) -> PairTable:
         """The table at a larger penalty, without another scan of the covariances.
 
         The tables are nested: a pair that exceeds a larger lambda1 exceeds the smaller one.
         """
-        above = penalty.above(self.weighted, self.factor)
+        above = penalty.exceeds_lambda1(self.weighted, self.factor)
         index = np.flatnonzero(above.any(axis=1))
         weighted = self.weighted[index]
         factor = self.factor[index] if len(self.factor) else self.factor
-        strong = penalty.strong(weighted, factor)
+        strong = penalty.violates_global_condition(weighted, factor)
         return PairTable(
             self.n_variables, self.rows[index], self.columns[index], weighted, above[index], strong, factor
         )
@@ -64,8 +64,8 @@ class PairTable:
             self.rows[which],
             self.columns[which],
             self.weighted[which],
-            self.above[which],
-            self.strong[which],
+            self.exceeds_lambda1[which],
+            self.violates_global_condition[which],
             self.factor[which] if len(self.factor) else self.factor,
         )
 
@@ -77,24 +77,24 @@ def scan_pairs(
     pair_weights: PairWeights | None = None,
     *,
     strong_only: bool = False,
-    share: Share | None = None,
+    map_tiles: TileMap | None = None,
 ) -> PairTable:
     """Read every tile of S once and keep the pairs above lambda1 in some class; forbidden pairs are excluded.
 
     With `strong_only`, pairs inside the dual ball are dropped during the scan; only Algorithm 1's merge step and the
-    class rule need them. `share` runs a long scan of samples on remote workers, which return the pairs.
+    class rule need them. `map_tiles` runs a long scan of samples on remote workers, which return the pairs.
     """
     p = source.n_variables
     cached = _cached_scans.get(id(source))
     if cached is not None and pair_weights is None and cached.covers(penalty, weights):
-        table = cached.table.at(penalty)
+        table = cached.table.for_penalty(penalty)
         return table.take(_possibly_outside_ball(penalty, table.weighted, table.factor)) if strong_only else table
     scan = TileScan(source, penalty, weights, pair_weights, strong_only)
-    if isinstance(source, StreamedSource) and share is not None and (pieces := stretches(source)):
-        parts = share(scan_stretch, pieces, scan)
+    if isinstance(source, StreamedSource) and map_tiles is not None and (pieces := tile_ranges(source)):
+        parts = map_tiles(scan_tile_range, pieces, scan)
     elif isinstance(source, StreamedSource):
         i, j = scan.candidates(source)
-        parts = map_on_cores(lambda piece: scan.judge(i[piece], j[piece]), _pieces(len(i), cores_here()))
+        parts = map_on_cores(lambda piece: scan.evaluate_exactly(i[piece], j[piece]), _pieces(len(i), cores_here()))
     else:
         parts = map_on_cores(scan.exact, list(_bands(p)))
     return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -130,12 +130,12 @@ def known_pairs(source: CovarianceSource, penalty: PairPenalty, weights: FloatAr
 
 def _possibly_outside_ball(penalty: PairPenalty, weighted: FloatArray, factor: FloatArray) -> BoolArray:
     """Pairs outside the dual ball, and pairs within a rounding error of its boundary."""
-    return penalty.strong(weighted * (1.0 + 1e-14), factor)
+    return penalty.violates_global_condition(weighted * (1.0 + 1e-14), factor)
 
 
 def tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[slice, slice]]:
     """Tiles that cover the upper triangle, row by row, or those numbered `first` to `last` - 1."""
-    edges = np.append(np.arange(0, p, tuning.TILE), p).tolist()
+    edges = np.append(np.arange(0, p, config.TILE), p).tolist()
     n = len(edges) - 1
     number = 0
     for row in range(n):
@@ -144,30 +144,30 @@ def tiles(p: int, first: int = 0, last: int | None = None) -> Iterator[tuple[sli
         number += n - row
 
 
-def stretches(source: Any) -> list[tuple[int, int]]:
+def tile_ranges(source: Any) -> list[tuple[int, int]]:
     """Ranges of tiles for remote workers; empty if the scan is short or runs on a GPU."""
-    n_rows = -(-source.n_variables // tuning.TILE)
+    n_rows = -(-source.n_variables // config.TILE)
     n_tiles = n_rows * (n_rows + 1) // 2
-    each = float(tuning.TILE) ** 2 * sum(source.unit_vectors(k).shape[1] for k in range(source.n_classes))
-    if source.device != "cpu" or each * n_tiles < tuning.WORTH_SENDING:
+    each = float(config.TILE) ** 2 * sum(source.unit_vectors(k).shape[1] for k in range(source.n_classes))
+    if source.device != "cpu" or each * n_tiles < config.MIN_SCAN_FOR_REMOTE:
         return []
-    step = max(1, int(tuning.PIECE_ELSEWHERE / each))
+    step = max(1, int(config.REMOTE_SCAN_COST / each))
     return [(first, min(first + step, n_tiles)) for first in range(0, n_tiles, step)]
 
 
-def scan_stretch(tile_range: tuple[int, int], scan: TileScan, progress: Any = None) -> _Columns:
+def scan_tile_range(tile_range: tuple[int, int], scan: TileScan, progress: Any = None) -> _Columns:
     """Pairs to keep from a range of tiles; the task of a remote worker."""
     source: Any = scan.source
     candidates = [scan.possible(source, *tile) for tile in tiles(source.n_variables, *tile_range)]
     i, j = (np.concatenate(ends) for ends in zip(*candidates, strict=True))
-    parts = [scan.judge(i[piece], j[piece]) for piece in _pieces(len(i))]
+    parts = [scan.evaluate_exactly(i[piece], j[piece]) for piece in _pieces(len(i))]
     columns: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
     return columns
 
 
 def _pieces(n_candidates: int, n_threads: int = 1) -> list[slice]:
     """Slices of the candidates that are evaluated together: at least one, and one per thread for long lists."""
-    step = min(tuning.CANDIDATES, max(tuning.CANDIDATES // 20, -(-n_candidates // n_threads)))
+    step = min(config.CANDIDATES, max(config.CANDIDATES // 20, -(-n_candidates // n_threads)))
     return [slice(first, first + step) for first in range(0, max(1, n_candidates), step)]
 
 
@@ -178,9 +178,9 @@ def _bands(p: int) -> Iterator[tuple[slice, slice]]:
     """
     first_row = 0
     while first_row < p:
-        end_row = min(p, first_row + max(1, tuning.TILE * tuning.TILE // (p - first_row)))
-        for first_column in range(first_row, p, tuning.TILE * tuning.TILE):
-            yield slice(first_row, end_row), slice(first_column, min(first_column + tuning.TILE * tuning.TILE, p))
+        end_row = min(p, first_row + max(1, config.TILE * config.TILE // (p - first_row)))
+        for first_column in range(first_row, p, config.TILE * config.TILE):
+            yield slice(first_row, end_row), slice(first_column, min(first_column + config.TILE * config.TILE, p))
         first_row = end_row
 
 
@@ -232,7 +232,7 @@ class TileScan:
             everything = slice(0, self.source.n_variables)
             (downweighted_i, downweighted_j), _ = self._downweighted_pairs(everything, everything)
             i, j = np.unique(np.stack([np.append(i, downweighted_i), np.append(j, downweighted_j)]), axis=1)
-        order = np.lexsort((j, i, j // tuning.TILE, i // tuning.TILE))
+        order = np.lexsort((j, i, j // config.TILE, i // config.TILE))
         return i[order], j[order]
 
     def exact(self, tile: tuple[slice, slice]) -> _Columns:
@@ -241,7 +241,7 @@ class TileScan:
         self._require_possible(i, j, values)
         return self._keep(i, j, values)
 
-    def judge(self, i: IntArray, j: IntArray) -> _Columns:
+    def evaluate_exactly(self, i: IntArray, j: IntArray) -> _Columns:
         """Pairs to keep among the candidates (i, j), by their double-precision covariances."""
         return self._keep(i, j, np.column_stack([self.source.entries(k, i, j) for k in range(self.source.n_classes)]))
 
@@ -251,8 +251,11 @@ class TileScan:
             factor = self.pair_weights.factors(i, j)
             allowed = np.isfinite(factor)
             i, j, values, factor = i[allowed], j[allowed], values[allowed], factor[allowed]
-        weighted = self.penalty.marked(values * self.weights, i, j)
-        above, strong = self.penalty.above(weighted, factor), self.penalty.strong(weighted, factor)
+        weighted = self.penalty.mask_missing(values * self.weights, i, j)
+        above, strong = (
+            self.penalty.exceeds_lambda1(weighted, factor),
+            self.penalty.violates_global_condition(weighted, factor),
+        )
         keep = _possibly_outside_ball(self.penalty, weighted, factor) if self.strong_only else above.any(axis=1)
         factor = factor[keep] if len(factor) else factor
         return i[keep], j[keep], weighted[keep], above[keep], strong[keep], factor
@@ -331,13 +334,13 @@ class TileScan:
 
     def _scratch(self) -> tuple[BoolArray, IntArray]:
         if not hasattr(self._local, "seen"):
-            self._local.seen = np.zeros(tuning.TILE * tuning.TILE, dtype=bool)
-            self._local.hits = np.empty(tuning.TILE * tuning.TILE, dtype=np.int64)
+            self._local.seen = np.zeros(config.TILE * config.TILE, dtype=bool)
+            self._local.hits = np.empty(config.TILE * config.TILE, dtype=np.int64)
         return self._local.seen, self._local.hits
 
     def _tile_scratch(self, rows: slice, columns: slice) -> NDArray[np.float32]:
         if not hasattr(self._local, "tile"):
-            self._local.tile = np.empty(tuning.TILE * tuning.TILE, dtype=np.float32)
+            self._local.tile = np.empty(config.TILE * config.TILE, dtype=np.float32)
         shape = rows.stop - rows.start, columns.stop - columns.start
         scratch: NDArray[np.float32] = self._local.tile[: shape[0] * shape[1]].reshape(shape)
         return scratch
@@ -345,9 +348,9 @@ class TileScan:
     def _collect(self, n_hits: int, columns: slice) -> tuple[IntArray, IntArray]:
         """Rows and columns of the marked entries, sorted; resets the scratch arrays."""
         seen, hits = self._scratch()
-        marked = np.sort(hits[:n_hits])
-        seen[marked] = False
-        i, j = np.divmod(marked, columns.stop - columns.start)
+        mask_missing = np.sort(hits[:n_hits])
+        seen[mask_missing] = False
+        i, j = np.divmod(mask_missing, columns.stop - columns.start)
         return i, j
 
     def _require_possible(self, i: IntArray, j: IntArray, values: FloatArray) -> None:

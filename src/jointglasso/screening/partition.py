@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.screening import conditions
 from jointglasso.validation import InputError
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jointglasso.screening.groups import ClassBlocks, Group
 
 
-class Partition(Shown):
+class Partition(ReprMixin):
     """K partitions of the same p variables, one per class.
 
     Parameters
@@ -52,7 +52,7 @@ class Partition(Shown):
         """One block of all variables in every class: no screening."""
         return cls(np.zeros((n_classes, n_variables), dtype=np.int64))
 
-    def isolating(self, absent: BoolArray | None) -> Partition:
+    def with_isolated(self, absent: BoolArray | None) -> Partition:
         """The partition with the missing variables `absent` (K, p) as singletons."""
         if absent is None or not absent.any():
             return self
@@ -114,7 +114,7 @@ class Partition(Shown):
         united = components(self.n_variables, np.tile(variables, self.n_classes), np.concatenate(links))
         return Partition(np.tile(united, (self.n_classes, 1)))
 
-    def is_feasible(
+    def satisfies_sufficient(
         self, S: Any, lambda1: float, lambda2: float, *, weights: Any = None, pair_weights: Any = None
     ) -> bool:
         """Whether condition (8) holds for every pair: the solution is block-diagonal by this partition (Theorem 3)."""

@@ -20,15 +20,17 @@ def class_partition(pairs: PairTable) -> Partition:
     """Class-specific thresholding: join i and j in class k if ``|S_k,ij| > lambda1``."""
     from jointglasso.kernels.components import class_components
 
-    return Partition(class_components(pairs.n_variables, pairs.rows, pairs.columns, pairs.above))
+    return Partition(class_components(pairs.n_variables, pairs.rows, pairs.columns, pairs.exceeds_lambda1))
 
 
 def global_partition(pairs: PairTable) -> Partition:
     """Global thresholding (Danaher et al.): join pairs outside the dual ball in all classes."""
     from jointglasso.kernels.components import components
 
-    united = components(pairs.n_variables, pairs.rows[pairs.strong], pairs.columns[pairs.strong])
-    return Partition(np.tile(united, (pairs.above.shape[1], 1)))
+    united = components(
+        pairs.n_variables, pairs.rows[pairs.violates_global_condition], pairs.columns[pairs.violates_global_condition]
+    )
+    return Partition(np.tile(united, (pairs.exceeds_lambda1.shape[1], 1)))
 
 
 def strong_partition(pairs: PairTable) -> Partition:
@@ -39,7 +41,7 @@ def strong_partition(pairs: PairTable) -> Partition:
     """
     from jointglasso.kernels.components import class_components
 
-    edges = pairs.above & pairs.strong[:, None]
+    edges = pairs.exceeds_lambda1 & pairs.violates_global_condition[:, None]
     return Partition(class_components(pairs.n_variables, pairs.rows, pairs.columns, edges))
 
 
@@ -113,11 +115,11 @@ def partition_by(
     """Scan the pairs and apply one rule; the arguments are not validated."""
     if rule == "none":
         together = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
-        return Partition(together, penalty.coupling).isolating(absent_of(source))
+        return Partition(together, penalty.coupling).with_isolated(absent_of(source))
     strong_only = rule in ("global", "strong")
     pairs = scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only)
     partition = partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights, penalty))
-    return partition.isolating(absent_of(source))
+    return partition.with_isolated(absent_of(source))
 
 
 def partition_of_pairs(
@@ -128,7 +130,7 @@ def partition_of_pairs(
     Without a penalty, or with one that is symmetric in the classes, the table is sufficient. Otherwise the hybrid rule
     also needs the weighted `covariances` of pairs that are not in the table; without them only its first step is done.
     """
-    if penalty is None or not penalty.by_class:
+    if penalty is None or not penalty.class_dependent:
         return _FROM_PAIRS[rule](pairs)
     if rule == "class":
         name = penalty.parameters()["penalty"]

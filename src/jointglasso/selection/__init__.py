@@ -3,10 +3,10 @@
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.criteria import aic, bic, ebic, jbic
 from jointglasso.selection.differences import DifferenceTest, difference_test
-from jointglasso.selection.front import SelectionWarning, select
 from jointglasso.selection.grids import LambdaGrid, lambda_grid
 from jointglasso.selection.relaxed import refit
 from jointglasso.selection.result import SelectionResult
+from jointglasso.selection.select_penalty import SelectionWarning, select
 from jointglasso.selection.solves import SelectionProgress
 from jointglasso.selection.stability import EdgeStability, edge_stability
 

@@ -63,7 +63,7 @@ class Budget:
         self._options = {name: options[name] for name in (*PROBLEM, "screening") if name in options}
         self._drawn_maxima = self._draw_maxima() if source.n_variables > _SMALL else None
 
-    def objection(self, lambda1: float, lambda2: float) -> str:
+    def why_infeasible(self, lambda1: float, lambda2: float) -> str:
         """Why the point cannot be solved; empty if it can."""
         if self._drawn_maxima is None:
             return ""

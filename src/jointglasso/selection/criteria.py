@@ -31,7 +31,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.errors import argument
 from jointglasso.selection.likelihood import deviances
-from jointglasso.solution import Sameness
+from jointglasso.solution import EdgeClusters
 from jointglasso.validation import InputError, check_choice, check_nonnegative
 
 CRITERIA = ("aic", "bic", "ebic", "jbic")
@@ -41,7 +41,7 @@ CRITERIA = ("aic", "bic", "ebic", "jbic")
 GAMMA = {"ebic": 0.5, "jbic": 0.55}
 
 #: Anti-conservative criteria: their penalty per edge does not account for the number of candidate pairs.
-LENIENT = ("aic", "bic")
+ANTI_CONSERVATIVE = ("aic", "bic")
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class GraphSize:
     """Number U of pairs with an edge in at least one class."""
 
     @classmethod
-    def of(cls, precision: Sequence[Any], sizes: FloatArray, sameness: Sameness | None = None) -> GraphSize:
-        """From K precision matrices and sample sizes (K,); `sameness` lists the values that classes share."""
+    def of(cls, precision: Sequence[Any], sizes: FloatArray, edge_clusters: EdgeClusters | None = None) -> GraphSize:
+        """From K precision matrices and sample sizes (K,); `edge_clusters` lists the values that classes share."""
         upper = [sparse.csr_array(sparse.triu(sparse.coo_array(Theta), 1)) for Theta in precision]
         union = abs(upper[0])
         for matrix in upper[1:]:
             union = union + abs(matrix)
-        if sameness is None:
+        if edge_clusters is None:
             samples = np.repeat(np.asarray(sizes, dtype=float), [matrix.count_nonzero() for matrix in upper])
         else:
-            samples = sameness.samples_of_clusters(precision, sizes)
+            samples = edge_clusters.samples_of_clusters(precision, sizes)
         return cls(samples, int(union.count_nonzero()))
 
 
@@ -103,7 +103,7 @@ def jbic(S: Any, precision: Sequence[Any], n_samples: Any = None, *, gamma: floa
     return _criterion("jbic", S, precision, n_samples, gamma)
 
 
-def charge(criterion: str, size: GraphSize, n_classes: int, n_variables: int, gamma: float = 0.0) -> float:
+def model_complexity(criterion: str, size: GraphSize, n_classes: int, n_variables: int, gamma: float = 0.0) -> float:
     """Complexity term that the criterion adds to minus two log-likelihoods."""
     check_choice("criterion", criterion, CRITERIA)
     if criterion == "aic":
@@ -144,5 +144,5 @@ def sample_sizes(source: CovarianceSource) -> FloatArray:
 def _criterion(name: str, S: Any, precision: Sequence[Any], n_samples: Any, gamma: float) -> float:
     source = as_source(S)
     sizes = sample_sizes(source) if n_samples is None else np.asarray(n_samples, dtype=float)
-    complexity = charge(name, GraphSize.of(precision, sizes), len(sizes), source.n_variables, gamma)
+    complexity = model_complexity(name, GraphSize.of(precision, sizes), len(sizes), source.n_variables, gamma)
     return float((sizes * deviances(source, precision)).sum()) + complexity

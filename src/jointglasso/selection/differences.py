@@ -24,19 +24,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance.classes import Samples
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
-from jointglasso.engine.executors import Tell
+from jointglasso.engine.executors import TaskProgress
 from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.resampling import Resamples, read_data
 from jointglasso.selection.solves import (
-    Crew,
     ProgressCallback,
     Tracker,
+    WorkerPool,
     quiet_solves,
     solve_options,
     warn_not_converged,
@@ -45,7 +45,7 @@ from jointglasso.validation import InputError, check_count
 
 
 @dataclass(frozen=True, repr=False)
-class DifferenceTest(Shown):
+class DifferenceTest(ReprMixin):
     """Result of `difference_test`; pairs that are equal in all classes (statistic 0, p-value 1) are left out.
 
     Attributes
@@ -179,23 +179,23 @@ def difference_test(
     orders = [rng.permutation(int(sum(samples.sizes))) for _ in range(n_permutations)]
     settings = {**solve_options(options), "weights": weights}
     shared = Resamples(samples, preparation, (lambda1, lambda2), settings)
-    crew = Crew.of(n_jobs, executor, settings)
+    pool = WorkerPool.of(n_jobs, executor, settings)
     with quiet_solves():
         keys, observed, converged = _statistics(data.source, shared)
         tracker.advance("permutations")
-        null = crew.map(_permuted, orders, shared, tracker)
+        null = pool.map(_permuted, orders, shared, tracker)
     failed = [done for _, _, done in null].count(False) + (not converged)
     warn_not_converged(failed, n_permutations + 1, "permutation test")
     return _summary(samples, keys, observed, [(key, value) for key, value, _ in null])
 
 
-def _permuted(order: IntArray, shared: Resamples, tell: Tell) -> tuple[IntArray, FloatArray, bool]:
+def _permuted(order: IntArray, shared: Resamples, progress: TaskProgress) -> tuple[IntArray, FloatArray, bool]:
     """Statistics of the classes that one permutation of the labels makes."""
     samples = shared.samples
     parts = np.split(np.vstack(samples.matrices)[order], np.cumsum(samples.sizes)[:-1])
     shuffled = samples.with_parts(parts)
     found = _statistics(shared.preparation.for_resamples()(shuffled).source, shared)
-    tell("permutations")
+    progress("permutations")
     return found
 
 

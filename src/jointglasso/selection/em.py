@@ -84,7 +84,7 @@ def _standardised(preparation: Preparation, samples: Samples) -> tuple[PreparedS
     if preparation.association == "pearson":
         margins = zip(initial.samples.matrices, initial.location, initial.deviation, strict=True)
         return initial, [(X - m) / d for X, m, d in margins]
-    return initial, [NormalScores(X).own for X in initial.samples.matrices]
+    return initial, [NormalScores(X).scores for X in initial.samples.matrices]
 
 
 def _dense(source: CovarianceSource) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.engine import solve
-from jointglasso.selection.criteria import GraphSize, charge, sample_sizes
+from jointglasso.selection.criteria import GraphSize, model_complexity, sample_sizes
 from jointglasso.selection.likelihood import deviances
 from jointglasso.selection.relaxed import relaxed_deviances
 from jointglasso.solution import Solution
@@ -152,6 +152,6 @@ class Information(Evaluator):
             deviance = deviances(source, solution.precision)
         if deviance is None:
             return np.inf
-        size = GraphSize.of(solution.precision, self._sizes, solution.sameness)
-        complexity = charge(self._criterion, size, len(self._sizes), source.n_variables, self._gamma)
+        size = GraphSize.of(solution.precision, self._sizes, solution.edge_clusters)
+        complexity = model_complexity(self._criterion, size, len(self._sizes), source.n_variables, self._gamma)
         return float((self._sizes * deviance).sum()) + complexity

@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource
 from jointglasso.selection.support_fit import Fit, Limits, inverse, maximise
-from jointglasso.solution import Sameness
+from jointglasso.solution import EdgeClusters
 from jointglasso.solvers.face import Face, Pattern
 
 #: Diagonal precision, on the scale of correlations, above which an unconverged estimate counts as diverging.
@@ -33,7 +33,7 @@ class Block:
     members: IntArray
 
 
-def coupled_blocks(precision: Sequence[Any], sameness: Sameness) -> list[list[Block]]:
+def coupled_blocks(precision: Sequence[Any], edge_clusters: EdgeClusters) -> list[list[Block]]:
     """Connected components of all classes, grouped where they share the value of an edge (are fused)."""
     p = precision[0].shape[0]
     blocks, owner = list[Block](), np.full((len(precision), p), -1, dtype=np.int64)
@@ -42,11 +42,11 @@ def coupled_blocks(precision: Sequence[Any], sameness: Sameness) -> list[list[Bl
         order = np.argsort(label, kind="stable")
         owner[k] = label + len(blocks)
         blocks += [Block(k, part) for part in np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])]
-    present = sameness.present(precision)
+    present = edge_clusters.present(precision)
     ends: list[tuple[IntArray, IntArray]] = []
-    for class_pair, (one, two) in enumerate(sameness.neighbours):
-        shared = np.flatnonzero(sameness.same[:, class_pair] & present[:, one] & present[:, two])
-        ends.append((owner[one, sameness.rows[shared]], owner[two, sameness.rows[shared]]))
+    for class_pair, (one, two) in enumerate(edge_clusters.neighbours):
+        shared = np.flatnonzero(edge_clusters.equal[:, class_pair] & present[:, one] & present[:, two])
+        ends.append((owner[one, edge_clusters.rows[shared]], owner[two, edge_clusters.rows[shared]]))
     i, j = (np.concatenate([pair[side] for pair in ends] or [np.empty(0, np.int64)]) for side in (0, 1))
     graph = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(blocks), len(blocks)))
     groups: dict[int, list[Block]] = {}
@@ -59,13 +59,13 @@ def fit_face(
     source: CovarianceSource,
     blocks: list[Block],
     precision: Sequence[Any],
-    sameness: Sameness,
+    edge_clusters: EdgeClusters,
     ridge: float,
     limits: Limits | None,
 ) -> Fit:
     """Newton's method from the best multiple of the penalised matrices; with `limits` None, that multiple itself."""
     start = [given_block(precision, block) for block in blocks]
-    face = _Face(source, blocks, start, sameness, ridge)
+    face = _Face(source, blocks, start, edge_clusters, ridge)
     z = face.multiple(start)
     if limits is None:
         return Fit(face.matrices(z), 0.0)
@@ -83,7 +83,12 @@ class _Face(Face):
     """Face spanned by the free parameters of coupled blocks, with the weighted likelihood on it."""
 
     def __init__(
-        self, source: CovarianceSource, blocks: list[Block], start: list[FloatArray], sameness: Sameness, ridge: float
+        self,
+        source: CovarianceSource,
+        blocks: list[Block],
+        start: list[FloatArray],
+        edge_clusters: EdgeClusters,
+        ridge: float,
     ) -> None:
         sizes = source.sample_sizes
         n = np.ones(source.n_classes) if sizes is None else np.asarray(sizes, dtype=float)
@@ -94,7 +99,7 @@ class _Face(Face):
             S[np.diag_indices(len(S))] *= 1.0 + ridge
         self.deviation = [np.sqrt(S.diagonal()) for S in self.S]
         patterns = [Pattern(Theta != 0) for Theta in start]
-        super().__init__(weight, patterns, *_number_parameters(blocks, patterns, sameness))
+        super().__init__(weight, patterns, *_number_parameters(blocks, patterns, edge_clusters))
         self.size = self.sum([self._scale(b) for b in range(len(patterns))])
 
     def _scale(self, b: int) -> FloatArray:
@@ -125,7 +130,7 @@ class _Face(Face):
             total += weight * float((S * Theta).sum() - 2.0 * np.log(np.diagonal(factors[-1][0])).sum())
         return factors, total
 
-    def slope(self, factors: list[Any]) -> tuple[list[FloatArray], FloatArray, float]:
+    def gradient(self, factors: list[Any]) -> tuple[list[FloatArray], FloatArray, float]:
         """Inverses W_k, gradient, and its largest entry on the scale of correlations."""
         W = [inverse(factor) for factor in factors]
         gradient = self.sum([p.take(S - w) for p, S, w in zip(self.patterns, self.S, W, strict=True)])
@@ -137,13 +142,17 @@ class _Face(Face):
         return direction, max(-float(gradient @ direction), 0.0) ** 0.5
 
 
-def _number_parameters(blocks: list[Block], patterns: list[Pattern], sameness: Sameness) -> tuple[list[IntArray], int]:
+def _number_parameters(
+    blocks: list[Block], patterns: list[Pattern], edge_clusters: EdgeClusters
+) -> tuple[list[IntArray], int]:
     """Parameter index of each entry (fused entries share one), and the number of parameters."""
     keys = []
     for block, pattern in zip(blocks, patterns, strict=True):
         i, j = block.members[pattern.rows], block.members[pattern.columns]
-        index, is_listed = sameness.find(np.minimum(i, j), np.maximum(i, j))
-        label = np.where(is_listed, sameness.clusters[index, block.k] if len(sameness.rows) else block.k, block.k)
+        index, is_listed = edge_clusters.find(np.minimum(i, j), np.maximum(i, j))
+        label = np.where(
+            is_listed, edge_clusters.clusters[index, block.k] if len(edge_clusters.rows) else block.k, block.k
+        )
         keys.append(np.stack([np.minimum(i, j), np.maximum(i, j), label]))
     unique, variable = np.unique(np.concatenate(keys, axis=1), axis=1, return_inverse=True)
     return np.split(variable.ravel(), np.cumsum([key.shape[1] for key in keys])[:-1]), unique.shape[1]

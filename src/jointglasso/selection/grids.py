@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.errors import argument
@@ -47,7 +47,7 @@ _ROUNDING = 1.0 + 1e-9
 
 
 @dataclass(frozen=True, repr=False)
-class LambdaGrid(Shown):
+class LambdaGrid(ReprMixin):
     """Pairs (lambda1, lambda2) in columns of decreasing penalties.
 
     Attributes

@@ -21,7 +21,7 @@ from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.selection.face_fit import Block, coupled_blocks, fit_face, given_block
 from jointglasso.selection.likelihood import deviances, diagonal_blocks
 from jointglasso.selection.support_fit import Fit, Limits, best_multiple, fit_support
-from jointglasso.solution import Refit, RefitFailure, RefitWarning, Sameness, Solution
+from jointglasso.solution import EdgeClusters, Refit, RefitFailure, RefitWarning, Solution
 from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_positive
 
 #: Largest component that is refitted to compute a criterion.
@@ -87,8 +87,8 @@ def refit(
     if len(matrices) != source.n_classes:
         raise InputError(f"support has {len(matrices)} matrices, but there are {source.n_classes} classes.", "support")
     plan = _Plan(check_nonnegative("ridge", ridge), RIDGE if on_failure == "ridge" else 0.0)
-    sameness = support.sameness if isinstance(support, Solution) else None
-    fitted = _refit_classes(source, matrices, plan, [limits] * source.n_classes, sameness)
+    edge_clusters = support.edge_clusters if isinstance(support, Solution) else None
+    fitted = _refit_classes(source, matrices, plan, [limits] * source.n_classes, edge_clusters)
     if fitted.failures and on_failure == "raise":
         raise InputError(
             f"{fitted.failures[0]} Set ridge above 0, or on_failure='ridge' for a ridge of {RIDGE:g} there alone, or "
@@ -119,7 +119,7 @@ def relaxed_deviances(source: CovarianceSource, solution: Solution, sizes: Float
     the best multiple of the penalised matrix, an upper bound of the minimum.
     """
     limits = [Limits(tol=np.inf, max_iter=30, decrement=min(0.1, 0.3 * n**-0.5), diverged=1e4) for n in sizes]
-    fitted = _refit_classes(source, solution.precision, _Plan(largest=LARGEST), limits, solution.sameness)
+    fitted = _refit_classes(source, solution.precision, _Plan(largest=LARGEST), limits, solution.edge_clusters)
     return None if fitted.failures else deviances(source, fitted.precision)
 
 
@@ -140,17 +140,21 @@ def _refit_classes(
     matrices: Sequence[Any],
     plan: _Plan,
     limits: Sequence[Limits],
-    sameness: Sameness | None = None,
+    edge_clusters: EdgeClusters | None = None,
 ) -> Refit:
     """Refit components that share edge values jointly, and the others class by class."""
     penalised = [sparse.csr_array(matrix).astype(float) for matrix in matrices]
-    shared = [] if sameness is None else [blocks for blocks in coupled_blocks(penalised, sameness) if len(blocks) > 1]
+    shared = (
+        []
+        if edge_clusters is None
+        else [blocks for blocks in coupled_blocks(penalised, edge_clusters) if len(blocks) > 1]
+    )
     residual, failures = np.zeros(source.n_classes), list[RefitFailure]()
     fitted: list[_Entries] = [[] for _ in penalised]
     is_coupled = np.zeros((source.n_classes, source.n_variables), dtype=bool)
     for blocks in shared:
         tightest = min((limits[block.k] for block in blocks), key=lambda limit: limit.decrement)
-        fit = _fit_coupled(source, blocks, penalised, cast(Sameness, sameness), plan, tightest)
+        fit = _fit_coupled(source, blocks, penalised, cast(EdgeClusters, edge_clusters), plan, tightest)
         for block, Theta in zip(blocks, fit.Theta, strict=True):
             is_coupled[block.k, block.members] = True
             _append_entries(fitted[block.k], block.members, Theta)
@@ -177,14 +181,14 @@ def _fit_coupled(
     source: CovarianceSource,
     blocks: list[Block],
     penalised: Sequence[Any],
-    sameness: Sameness,
+    edge_clusters: EdgeClusters,
     plan: _Plan,
     limits: Limits,
 ) -> Fit:
     """Joint estimate of components that share values (fused classes)."""
 
     def fit(ridge: float, limits: Limits | None) -> Fit:
-        return fit_face(source, blocks, penalised, sameness, ridge, limits)
+        return fit_face(source, blocks, penalised, edge_clusters, ridge, limits)
 
     unchanged = [given_block(penalised, block) for block in blocks]
     return _fit_with_fallback(fit, max(len(block.members) for block in blocks), unchanged, plan, limits)

@@ -40,7 +40,7 @@ class SelectionData:
         """Samples by class; InputError where only covariances are known or samples are shared by windows."""
         if self.samples is None:
             raise InputError(f"{what} needs the samples, not their covariances alone: give X and y.", "X")
-        if self.samples.share < 1.0:
+        if self.samples.sample_fraction < 1.0:
             raise InputError(
                 f"{what} takes the samples apart, but windows that overlap share theirs: use an information criterion, "
                 "or windows without overlap.",

@@ -74,7 +74,7 @@ class SelectionResult:
     n_failed: int
     n_solves: int
     limit: float | None = None
-    settled: bool | None = None
+    finished: bool | None = None
     left_out: str = ""
     interrupted: bool = False
     notes: tuple[str, ...] = ()
@@ -251,7 +251,7 @@ class SelectionResult:
             return f"{count(stable, 'point')} of the grid {'is' if stable == 1 else 'are'} stable enough."
         n_tied = int(self._tied.sum()) - 1
         n_close = int((scores <= self.score + 10.0).sum()) - 1
-        sure = self.settled is not False and not self.interrupted and not self.on_edge
+        sure = self.finished is not False and not self.interrupted and not self.on_edge
         clear = "a clear choice" if sure else "but better ones may lie between or beyond those tried"
         hardly = "so it is hardly worse" if n_close == 1 else "so they are hardly worse"
         text = f"{_others(n_close)} within 10 of its score, {hardly if n_close else clear}."

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from jointglasso.engine.executors import Tell, Work
+from jointglasso.engine.executors import TaskBatch, TaskProgress
 from jointglasso.selection.budget import Budget
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved
 from jointglasso.selection.grids import LambdaGrid
-from jointglasso.selection.solves import Crew, Tracker
+from jointglasso.selection.solves import Tracker, WorkerPool
 from jointglasso.solution import Solution
 
 #: Stopping rule of a column, a function of its evaluations so far.
@@ -50,7 +50,7 @@ class Found:
     interrupted: bool = False
 
 
-class Kept:
+class EvaluatedPoints:
     """Collects evaluations as they finish, for a choice after an interrupt; keeps the solutions of the best only."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class _Column:
     done: list[Evaluation] = field(default_factory=list)
     solved: dict[int, Solved] = field(default_factory=dict)
     """Finished parts of the current point."""
-    objection: str = ""
+    why_infeasible: str = ""
     """Reason why the remaining points are infeasible (memory or time); empty if they are not."""
 
     @property
@@ -112,17 +112,17 @@ class _Walk:
         self.items: list[_Item] = []
         self.n_open, self.n_workers = len(columns), 1.0
 
-    def run(self, workers: Crew) -> None:
+    def run(self, workers: WorkerPool) -> None:
         """Evaluate all columns, the most expensive (smallest lambda1) first, to balance the load."""
         self.n_workers = workers.size
         for number in range(len(self.columns)):
             self._submit_point(number)
         workers.do(
-            Work(
+            TaskBatch(
                 _solve_parts,
                 self.items,
                 self.evaluate,
-                narrow=lambda item, evaluate: evaluate.with_parts(item.parts),
+                subset_for=lambda item, evaluate: evaluate.with_parts(item.parts),
                 rank=lambda item: item.column,
                 finish=self._finish,
             )
@@ -132,8 +132,8 @@ class _Walk:
         """Add the tasks of the next point of a column, if the point is feasible."""
         column = self.columns[number]
         point = column.points[len(column.done)]
-        column.objection = self.budget.objection(*point)
-        if column.objection:
+        column.why_infeasible = self.budget.why_infeasible(*point)
+        if column.why_infeasible:
             self.n_open -= 1
             return
         before, n = column.done[-1] if column.done else column.start, self.evaluate.solves
@@ -170,12 +170,12 @@ class _Walk:
         return [e if n == best else replace(e, solutions=()) for n, e in enumerate(done)]
 
 
-def _solve_parts(item: _Item, evaluate: Evaluator, progress: Tell) -> list[Solved]:
+def _solve_parts(item: _Item, evaluate: Evaluator, progress: TaskProgress) -> list[Solved]:
     return [evaluate.solve_part(part, *item.point, start) for part, start in zip(item.parts, item.starts, strict=True)]
 
 
 def walk_grid(
-    evaluate: Evaluator, grid: LambdaGrid, stop: Stop, budget: Budget, tracker: Tracker, workers: Crew
+    evaluate: Evaluator, grid: LambdaGrid, stop: Stop, budget: Budget, tracker: Tracker, workers: WorkerPool
 ) -> Found:
     """Evaluate every column from strong to weak penalties with warm starts, until its stopping rule holds."""
     columns = [
@@ -185,7 +185,10 @@ def walk_grid(
     _Walk(evaluate, columns, stop, budget, tracker).run(workers)
     done = {(evaluation.lambda1, evaluation.lambda2): evaluation for column in columns for evaluation in column.done}
     left_out = {
-        point: column.objection for column in columns if column.objection for point in column.points[len(column.done) :]
+        point: column.why_infeasible
+        for column in columns
+        if column.why_infeasible
+        for point in column.points[len(column.done) :]
     }
     return Found(done, left_out)
 
@@ -194,7 +197,7 @@ def walk_grid(
 _Place = tuple[float, float]
 
 
-class Zoom:
+class CoarseToFineSearch:
     """Search for the smallest score in s = lambda1 + lambda2 and omega = lambda2 / s.
 
     The first column (equal omega) is evaluated from its largest s down to the noise level. The other columns start at
@@ -229,10 +232,10 @@ class Zoom:
         self._columns: dict[float, dict[float, Evaluation]] = {omega: {} for omega in top}
         self._infeasible_level: dict[float, float] = {}
         self._left_out: dict[tuple[float, float], str] = {}
-        self.settled = False
+        self.finished = False
         """Whether the neighbours of the best point have about as many edges as it has."""
 
-    def run(self, tracker: Tracker, workers: Crew, patience: int) -> Found:
+    def run(self, tracker: Tracker, workers: WorkerPool, patience: int) -> Found:
         """Run the search; `patience` consecutive points without improvement end the first column."""
 
         def try_points(places: Sequence[_Place]) -> None:
@@ -246,20 +249,20 @@ class Zoom:
             candidates = self._candidates()
             if not candidates:
                 omega, level = self._best_place()
-                self.settled = level > min(self._columns[omega])
+                self.finished = level > min(self._columns[omega])
                 break
             try_points(candidates)
         done = {(e.lambda1, e.lambda2): e for column in self._columns.values() for e in column.values()}
         return Found(done, self._left_out)
 
-    def _try_points(self, places: Sequence[_Place], tracker: Tracker, workers: Crew) -> None:
+    def _try_points(self, places: Sequence[_Place], tracker: Tracker, workers: WorkerPool) -> None:
         tried = [_Column([self._penalties(*place)], "searching", self._start(place[0])) for place in places]
         _Walk(self._evaluate, tried, Patience(None, 0.0), self._budget, tracker).run(workers)
         for (omega, level), point in zip(places, tried, strict=True):
             column = self._columns.setdefault(omega, {})
-            if point.objection:
+            if point.why_infeasible:
                 self._infeasible_level[omega] = max(level, self._infeasible_level.get(omega, -np.inf))
-                self._left_out[point.points[0]] = point.objection
+                self._left_out[point.points[0]] = point.why_infeasible
                 continue
             (column[level],) = point.done
             best = self._best_of(omega)

@@ -14,14 +14,14 @@ from typing import Any
 
 from jointglasso._wording import nearest
 from jointglasso.engine import solve
-from jointglasso.engine.executors import Executor, Tell, Work, check_executor, map_work, memory_of
+from jointglasso.engine.executors import Executor, TaskBatch, TaskProgress, check_executor, memory_of, run_tasks
 from jointglasso.errors import argument
 from jointglasso.solution import ConvergenceWarning
 from jointglasso.validation import InputTypeError, check_jobs, check_positive
 
 
 @dataclass(frozen=True)
-class Crew:
+class WorkerPool:
     """Workers of a selection: a number of threads, or an executor."""
 
     n_jobs: int | None = None
@@ -30,7 +30,7 @@ class Crew:
     """Memory limit (bytes) of all concurrent solves on one machine."""
 
     @classmethod
-    def of(cls, n_jobs: Any, executor: Any, options: dict[str, Any]) -> Crew:
+    def of(cls, n_jobs: Any, executor: Any, options: dict[str, Any]) -> WorkerPool:
         """Validate `n_jobs` and `executor`; the memory limit is ``options["max_memory"]``."""
         checked, limit = check_executor(executor), options.get("max_memory")
         memory = memory_of(checked, None if limit is None else check_positive("max_memory", limit))
@@ -38,7 +38,7 @@ class Crew:
 
     def map(
         self,
-        function: Callable[[Any, Any, Tell], Any],
+        function: Callable[[Any, Any, TaskProgress], Any],
         items: Sequence[Any],
         shared: Any,
         tracker: Tracker,
@@ -54,7 +54,7 @@ class Crew:
                 tracker.advance(*event)
             return False
 
-        return self.do(Work(function, items, shared, tell=progress, finish=finish))
+        return self.do(TaskBatch(function, items, shared, progress=progress, finish=finish))
 
     @property
     def size(self) -> float:
@@ -63,9 +63,9 @@ class Crew:
             return self.n_jobs or 1
         return float(getattr(self.executor, "_max_workers", math.inf))
 
-    def do(self, work: Work) -> list[Any]:
+    def do(self, work: TaskBatch) -> list[Any]:
         """Run all items of `work`."""
-        return map_work(work, self.executor, self.n_jobs, self.memory)
+        return run_tasks(work, self.executor, self.n_jobs, self.memory)
 
 
 @contextmanager

@@ -9,12 +9,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.engine import solve
-from jointglasso.engine.executors import Tell
+from jointglasso.engine.executors import TaskProgress
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.selection.resampling import (
@@ -28,9 +28,9 @@ from jointglasso.selection.resampling import (
     read_data,
 )
 from jointglasso.selection.solves import (
-    Crew,
     ProgressCallback,
     Tracker,
+    WorkerPool,
     quiet_solves,
     solve_options,
     warn_not_converged,
@@ -39,7 +39,7 @@ from jointglasso.validation import InputError, check_count, check_positive, chec
 
 
 @dataclass(frozen=True, repr=False)
-class EdgeStability(Shown):
+class EdgeStability(ReprMixin):
     """Selection frequencies of the edges over subsamples.
 
     Attributes
@@ -189,7 +189,7 @@ def edge_stability(
         counter.add(result[0])
         return result[1]
 
-    workers = Crew.of(n_jobs, executor, settings)
+    workers = WorkerPool.of(n_jobs, executor, settings)
     with quiet_solves():
         converged = workers.map(_edges_of_part, parts, context, Tracker(callback, len(parts)), count)
     warn_not_converged(converged.count(False), len(parts), "edge stability")
@@ -206,7 +206,7 @@ def edge_stability(
     )
 
 
-def _edges_of_part(part: Part, context: Resamples, progress: Tell) -> tuple[list[Any], bool]:
+def _edges_of_part(part: Part, context: Resamples, progress: TaskProgress) -> tuple[list[Any], bool]:
     """Adjacency matrices (K) of one subsample, and whether its solve converged."""
     source = prepared(context.preparation.for_resamples(), context.samples.take(part)).source
     solution = solve(source, *context.lambdas, **context.options)

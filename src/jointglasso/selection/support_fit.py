@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dpotri
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.errors import argument
-from jointglasso.kernels.support import newton_direction, sweep_support
+from jointglasso.kernels.support_newton import newton_direction, sweep_support
 from jointglasso.solvers.face import Pattern
 
 #: Diagonal precision, on the scale of correlations, above which a diverging fit stops. Newton's method about doubles a
@@ -66,7 +66,7 @@ def maximise(f: Any, start: tuple[FloatArray, Any, float], limits: Limits) -> tu
     point, factors, value = start
     decrement = residual = np.inf
     for _ in range(limits.max_iter):
-        W, gradient, residual = f.slope(factors)
+        W, gradient, residual = f.gradient(factors)
         is_stationary = residual <= limits.tol
         direction, decrement = f.direction(point, W, gradient, limits.decrement if is_stationary else 0.0)
         if is_stationary and decrement <= limits.decrement:
@@ -108,27 +108,27 @@ class _OneComponent:
     """Likelihood of the precision matrix of one component, R being its correlations."""
 
     def __init__(self, R: FloatArray, pattern: Pattern) -> None:
-        self.R, self.pattern = R, pattern
+        self.R, self.sparsity = R, pattern
 
     def evaluate(self, point: FloatArray) -> tuple[Any, float]:
         """Cholesky factor and objective; LinAlgError where the matrix is not positive definite."""
         factor = cho_factor(point, lower=True)
         return factor, float((self.R * point).sum() - 2.0 * np.log(np.diagonal(factor[0])).sum())
 
-    def slope(self, factors: Any) -> tuple[Any, FloatArray, float]:
+    def gradient(self, factors: Any) -> tuple[Any, FloatArray, float]:
         """Inverse W, gradient, and the largest ``|W_ij - R_ij|``."""
         W = inverse(factors)
-        gradient = self.pattern.take(self.R - W)
+        gradient = self.sparsity.take(self.R - W)
         return W, gradient, float(np.abs(gradient).max())
 
     def direction(self, point: FloatArray, W: Any, gradient: FloatArray, target: float) -> tuple[FloatArray, float]:
         """Newton direction and decrement; the direction is skipped if a bound on the decrement is at most `target`."""
         if target:  # the squared decrement on a full support, an upper bound on others
-            bound = self.pattern.dot(gradient, self.pattern.curved(point, gradient))
+            bound = self.sparsity.dot(gradient, self.sparsity.curved(point, gradient))
             if bound <= target**2:
                 return point, max(bound, 0.0) ** 0.5
-        direction = newton_direction(self.pattern.rows, self.pattern.columns, W, point, gradient, _MAX_CG_STEPS)
-        return self.pattern.matrix(direction), float(np.sqrt(max(-self.pattern.dot(gradient, direction), 0.0)))
+        direction = newton_direction(self.sparsity.rows, self.sparsity.columns, W, point, gradient, _MAX_CG_STEPS)
+        return self.sparsity.matrix(direction), float(np.sqrt(max(-self.sparsity.dot(gradient, direction), 0.0)))
 
     def largest(self, point: FloatArray) -> float:
         """Largest diagonal entry on the scale of correlations."""
@@ -141,10 +141,10 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
     R is a correlation matrix, perhaps with a ridge on its diagonal; the diagonal always belongs to the support.
     """
     f = _OneComponent(R, Pattern(support))
-    deviation, edges = np.sqrt(R.diagonal()), f.pattern.edges
+    deviation, edges = np.sqrt(R.diagonal()), f.sparsity.edges
     if (np.abs(R)[edges] >= (np.outer(deviation, deviation) - 1e-12)[edges]).any():
         return Fit(R, np.inf, "two variables joined by an edge are perfectly correlated.")
-    return Fit(*maximise(f, _start(f, [_column_sweeps(R, f.pattern, limits), start]), limits))
+    return Fit(*maximise(f, _start(f, [_column_sweeps(R, f.sparsity, limits), start]), limits))
 
 
 def _column_sweeps(R: FloatArray, pattern: Pattern, limits: Limits) -> FloatArray | None:
@@ -163,7 +163,7 @@ def _start(f: _OneComponent, candidates: Sequence[FloatArray | None]) -> tuple[F
     for matrix in candidates:
         if matrix is None:
             continue
-        scaled = best_multiple(f.pattern.matrix(f.pattern.take(matrix)), f.R)
+        scaled = best_multiple(f.sparsity.matrix(f.sparsity.take(matrix)), f.R)
         try:
             factor, value = f.evaluate(scaled)
         except np.linalg.LinAlgError:

@@ -1,11 +1,11 @@
 """The solution object and its parts."""
 
 from jointglasso.solution.certificate import Callback, Certificate, ConvergenceWarning, History, Iteration, Status
+from jointglasso.solution.edge_clusters import EdgeClusters
 from jointglasso.solution.file import load
 from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit, RefitFailure, RefitWarning
 from jointglasso.solution.result import Solution
-from jointglasso.solution.sameness import Sameness
 
 __all__ = [
     "Callback",
@@ -17,7 +17,7 @@ __all__ = [
     "Refit",
     "RefitFailure",
     "RefitWarning",
-    "Sameness",
+    "EdgeClusters",
     "Solution",
     "Status",
     "load",

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray
 
 
@@ -33,7 +33,7 @@ class ConvergenceWarning(UserWarning):
 
 
 @dataclass(frozen=True, repr=False)
-class Certificate(Shown):
+class Certificate(ReprMixin):
     """Bound on the suboptimality, from a dual feasible point of the full problem, screened pairs included.
 
     The optimum F* satisfies ``dual_objective <= F* <= objective``; `gap` is their difference. Both bounds hold in exact

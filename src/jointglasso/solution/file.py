@@ -19,9 +19,9 @@ A file is a zip archive, which `numpy.load` opens as well. It holds
 ``history.npy``
     float64 (T, 7), one row an iteration: number, objective, gap (NaN where unknown), seconds, groups done, groups,
     share done.
-``sameness/pair.npy``, ``sameness/same.npy``, ``sameness/proved.npy``
-    If the text has ``sameness``, with the classes that are compared in ``neighbours`` (T pairs) and the number m of
-    pairs of variables: int64 (m,), row times p plus column of each, ascending, and uint8 (m, T).
+``edge_clusters/pair.npy``, ``edge_clusters/equal.npy``, ``edge_clusters/proved.npy``
+    If the text has ``edge_clusters``, with the classes that are compared in ``neighbours`` (T pairs) and the number m
+    of pairs of variables: int64 (m,), row times p plus column of each, ascending, and uint8 (m, T).
 ``<k>/latent.npy``
     float64 (p, r_k), if the text has ``low_rank`` with the ranks r_k: factor of what latent variables explain.
 ``absent.npy``
@@ -54,10 +54,10 @@ from jointglasso._typing import FloatArray
 from jointglasso.errors import InputError
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, History, Iteration, Status
+from jointglasso.solution.edge_clusters import EdgeClusters
 from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit, RefitFailure
 from jointglasso.solution.result import Solution
-from jointglasso.solution.sameness import Sameness
 
 FORMAT = "jointglasso solution"
 FORMAT_VERSION = 1
@@ -135,7 +135,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
     from jointglasso._version import __version__
 
-    certificate, same, low = solution.certificate, solution.sameness, solution.low_rank
+    certificate, same, low = solution.certificate, solution.edge_clusters, solution.low_rank
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -158,7 +158,11 @@ def _text(solution: Solution, stored: list[int]) -> dict[str, Any]:
         "methods": solution.methods,
         "parameters": solution.parameters,
         **({} if solution.refit is None else {"refit": _refit_text(solution.refit)}),
-        **({} if same is None else {"sameness": {"neighbours": same.neighbours.tolist(), "n_pairs": len(same.rows)}}),
+        **(
+            {}
+            if same is None
+            else {"edge_clusters": {"neighbours": same.neighbours.tolist(), "n_pairs": len(same.rows)}}
+        ),
         **({} if solution.absent is None else {"lacking": True}),
         **({} if low is None else {"low_rank": {"mu": low.mu, "ranks": low.ranks, "proved_zero": low.proved_zero}}),
     }
@@ -178,12 +182,12 @@ def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
         upper.sort_indices()
         # Twice the entry where proved, the entry where not: the sum keeps the pattern of the precision matrix.
         ones = sparse.csc_array((np.ones(upper.nnz, dtype=np.int8), upper.indices, upper.indptr), shape=upper.shape)
-        marked = sparse.csc_array(ones + sparse.triu(certified.astype(np.int8)))
-        marked.sort_indices()
+        mask_missing = sparse.csc_array(ones + sparse.triu(certified.astype(np.int8)))
+        mask_missing.sort_indices()
         yield f"{k}/column_start", upper.indptr.astype(np.int64)
         yield f"{k}/row", upper.indices.astype(np.int32)
         yield f"{k}/value", upper.data.astype(np.float64)
-        yield f"{k}/certified", (marked.data - 1).astype(np.uint8)
+        yield f"{k}/certified", (mask_missing.data - 1).astype(np.uint8)
         if solution.refit is not None:
             columns = np.repeat(np.arange(upper.shape[1]), np.diff(upper.indptr))
             yield f"{k}/refit", np.asarray(solution.refit.precision[k].tocsr()[upper.indices, columns]).ravel()
@@ -191,11 +195,11 @@ def _arrays(solution: Solution) -> Iterator[tuple[str, NDArray[Any]]]:
     yield "group_gaps", np.asarray(solution.certificate.group_gaps, dtype=np.float64)
     rows = [[np.nan if value is None else value for value in astuple(step)] for step in solution.history]
     yield "history", np.array(rows, dtype=np.float64).reshape(len(rows), 7)
-    if solution.sameness is not None:
-        compared = solution.sameness
-        yield "sameness/pair", compared.rows * len(solution.variable_names) + compared.columns
-        yield "sameness/same", np.ascontiguousarray(compared.same, dtype=np.uint8)
-        yield "sameness/proved", np.ascontiguousarray(compared.proved, dtype=np.uint8)
+    if solution.edge_clusters is not None:
+        compared = solution.edge_clusters
+        yield "edge_clusters/pair", compared.rows * len(solution.variable_names) + compared.columns
+        yield "edge_clusters/same", np.ascontiguousarray(compared.equal, dtype=np.uint8)
+        yield "edge_clusters/proved", np.ascontiguousarray(compared.proved, dtype=np.uint8)
     for k, factor in enumerate([] if solution.low_rank is None else solution.low_rank.factors):
         yield f"{k}/latent", np.ascontiguousarray(factor, dtype=np.float64)
     if solution.absent is not None:
@@ -266,7 +270,11 @@ def _read(reader: _Reader) -> Solution:
         raise _damaged(reader.path, "group_gaps are not what they should be")
     history = reader.array("history", np.float64, (text.count("n_history"), 7))
     absent = None if text.fields.get("lacking") is not True else reader.array("absent", np.uint8, labels.shape) != 0
-    sameness = _read_sameness(reader, text.part("sameness"), *labels.shape) if "sameness" in text.fields else None
+    edge_clusters = (
+        _read_edge_clusters(reader, text.part("edge_clusters"), *labels.shape)
+        if "edge_clusters" in text.fields
+        else None
+    )
     parameters = text.part("parameters")
     for name in {"lambda1", "lambda2"} & set(parameters.fields):
         parameters.number(name, least=0)
@@ -287,7 +295,7 @@ def _read(reader: _Reader) -> Solution:
         certified=certified,
         parameters=parameters.fields,
         refit=_read_refit(text.part("refit"), refitted) if "refit" in text.fields else None,
-        sameness=sameness if sameness is None or absent is None else sameness.without(absent),
+        edge_clusters=edge_clusters if edge_clusters is None or absent is None else edge_clusters.without(absent),
         absent=absent,
         low_rank=_read_low_rank(reader, text.part("low_rank"), *labels.shape) if "low_rank" in text.fields else None,
     )
@@ -303,18 +311,18 @@ def _read_low_rank(reader: _Reader, text: _Text, n_classes: int, p: int) -> LowR
     return LowRank(text.number("mu", least=0), factors, text.take("proved_zero", bool))
 
 
-def _read_sameness(reader: _Reader, text: _Text, n_classes: int, p: int) -> Sameness:
+def _read_edge_clusters(reader: _Reader, text: _Text, n_classes: int, p: int) -> EdgeClusters:
     neighbours = np.array(text.take("neighbours", list), dtype=np.int64).reshape(-1, 2)
     m = text.count("n_pairs")
-    pair = reader.array("sameness/pair", np.int64, (m,))
+    pair = reader.array("edge_clusters/pair", np.int64, (m,))
     shape = m, len(neighbours)
-    same, proved = (reader.array(f"sameness/{name}", np.uint8, shape) != 0 for name in ("same", "proved"))
+    same, proved = (reader.array(f"edge_clusters/{name}", np.uint8, shape) != 0 for name in ("same", "proved"))
     rows, columns = np.divmod(pair, p)
     fits = np.all(np.diff(pair) > 0) and np.all((rows >= 0) & (rows < columns)) and np.all(pair < p * p)
     one, two = neighbours.T
     if not fits or not np.all((one >= 0) & (one < two) & (two < n_classes)):
         raise _damaged(reader.path, "the comparison of the classes does not fit")
-    return Sameness(rows, columns, neighbours, same, proved, n_classes)
+    return EdgeClusters(rows, columns, neighbours, same, proved, n_classes)
 
 
 class _Text:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray
 
 
 @dataclass(frozen=True, repr=False)
-class LowRank(Shown):
+class LowRank(ReprMixin):
     """The part L_k of ``Theta_k = A_k - L_k``, ``Solution.precision`` being the sparse A_k.
 
     Attributes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jointglasso._display import Shown
+from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray
 from jointglasso._wording import count, listed
 
@@ -37,7 +37,7 @@ class RefitFailure:
 
 
 @dataclass(frozen=True, repr=False)
-class Refit(Shown):
+class Refit(ReprMixin):
     """Maximum likelihood estimates on a given support.
 
     Attributes

@@ -11,9 +11,9 @@ from jointglasso._display import html_of
 from jointglasso._typing import BoolArray
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, History, Status
+from jointglasso.solution.edge_clusters import EdgeClusters
 from jointglasso.solution.low_rank import LowRank
 from jointglasso.solution.refit import Refit
-from jointglasso.solution.sameness import Sameness
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Solution:
     refit : Refit or None
         Maximum likelihood on the edges of `precision`; computed by `select`, the estimators and the command line, not
         by `solve`.
-    sameness : Sameness or None
+    edge_clusters : EdgeClusters or None
         With a fused penalty ("fused", "chain", "graph"): classes with equal values of each edge, and certified
         comparisons.
     absent : bool array (K, p) or None
@@ -87,7 +87,7 @@ class Solution:
     certified: list[Any]
     parameters: dict[str, Any]
     refit: Refit | None = None
-    sameness: Sameness | None = None
+    edge_clusters: EdgeClusters | None = None
     absent: BoolArray | None = None
     low_rank: LowRank | None = None
 

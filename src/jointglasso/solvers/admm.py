@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
-from jointglasso.certificate import Bounds
+from jointglasso.duality import DualityGap
 from jointglasso.solvers.base import SolverResult, SolverTask, reason_to_end
 from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 
@@ -133,9 +133,9 @@ class _BestSoFar:
     def __init__(self, task: SolverTask) -> None:
         self.task = task
         self.theta = task.start.copy()
-        self.bounds: Bounds | None = None
+        self.bounds: DualityGap | None = None
 
-    def update(self, theta: FloatArray) -> Bounds:
+    def update(self, theta: FloatArray) -> DualityGap:
         system = self.task.system
         bounds = self.task.bounds(theta)
         if self.bounds is None:
@@ -145,7 +145,7 @@ class _BestSoFar:
         better = np.where(both_unknown, bounds.objective < self.bounds.objective, bounds.gap <= self.bounds.gap)
         positions = np.repeat(better[system.block_group], system.size**2)
         self.theta[positions] = theta[positions]
-        self.bounds = Bounds(
+        self.bounds = DualityGap(
             np.where(better, bounds.objective, self.bounds.objective),
             np.where(better, bounds.gap, self.bounds.gap),
             np.where(positions, bounds.dual, self.bounds.dual),
@@ -153,10 +153,10 @@ class _BestSoFar:
         )
         return self.bounds
 
-    def finish(self, theta: FloatArray) -> tuple[FloatArray, Bounds]:
+    def finish(self, theta: FloatArray) -> tuple[FloatArray, DualityGap]:
         bounds = self.update(theta)
         if np.isinf(bounds.gap).any():
-            bounds = self.task.bounds(self.theta, rescue=True)
+            bounds = self.task.bounds(self.theta, scale_to_feasible=True)
         return self.theta, bounds
 
 
@@ -267,7 +267,7 @@ class _AdmmState:
 def _stacks(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
     """Stacks (m, b, b) of small blocks of equal size, and every large block separately."""
     for blocks, stacks in system.stacks(*flats):
-        if stacks[0].shape[1] < tuning.ADMM_THREADED:
+        if stacks[0].shape[1] < config.ADMM_THREADED:
             yield blocks, stacks
         else:
             for m in range(blocks.stop - blocks.start):

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.certificate import Bounds, diagonal_bounds
+from jointglasso.duality import DualityGap, diagonal_bounds
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
-from jointglasso.solvers.columns import suits_columns
+from jointglasso.solvers.column_ascent import suits_columns
 from jointglasso.solvers.newton import Newton, improve_to_limits, newton_on_groups
-from jointglasso.solvers.small_groups import alone, dense_groups, sweep_groups
+from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
 from jointglasso.solvers.sweeping import solve_by_sweeps
 
 
@@ -38,29 +38,29 @@ class Auto:
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Solve every group; penalties that do not support Newton's method are solved by `solve_by_sweeps`."""
-        if "newton" not in task.penalty.offers:
+        if "newton" not in task.penalty.supports:
             return solve_by_sweeps(task)
-        strong = strong_pairs(task.system, task.penalty)
-        theta, methods = _begin(task, strong)
-        dense = dense_groups(task.system, strong)
+        violates_global = strong_pairs(task.system, task.penalty)
+        theta, methods = _begin(task, violates_global)
+        dense = dense_groups(task.system, violates_global)
         largest = task.system.size.max(initial=0)
-        if task.system.n_groups == 1 and (dense[0] or largest > tuning.SWEPT_BLOCK):
-            return _solve_big(task, theta, methods, strong, bool(dense[0]))
+        if task.system.n_groups == 1 and (dense[0] or largest > config.SWEPT_BLOCK):
+            return _solve_big(task, theta, methods, violates_global, bool(dense[0]))
         work = _GroupImprovement(task, methods, dense)
-        known = _known_at_start(task, theta, strong)
+        known = _known_at_start(task, theta, violates_global)
         return improve_to_limits(task, theta, methods, work.improve, known, _admm_iterations(task))
 
 
-def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]:
+def _begin(task: SolverTask, violates_global: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Initial Theta, and (G,) the method to report for each group if it is already the solution."""
     system = task.system
     methods = np.full(system.n_groups, "warm start" if task.warm else "closed form", dtype=object)
     if task.absolute:
         return task.start.copy(), methods
     # A start on a spanning forest does not accelerate column sweeps over small groups.
-    only_forests = suits_columns(task) and system.size.max(initial=0) <= tuning.SWEPT_BLOCK
+    only_forests = suits_columns(task) and system.size.max(initial=0) <= config.SWEPT_BLOCK
     theta, forest = forest_solution(
-        system, task.penalty, task.diagonal_penalty, strong, task.n_threads, only_forests=only_forests
+        system, task.penalty, task.diagonal_penalty, violates_global, task.n_threads, only_forests=only_forests
     )
     if task.warm:
         keep = np.repeat(~forest[system.block_group], system.size**2)
@@ -69,23 +69,25 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[FloatArray, FloatArray]
     return theta, methods
 
 
-def _known_at_start(task: SolverTask, theta: FloatArray, strong: BoolArray) -> Bounds | None:
+def _known_at_start(task: SolverTask, theta: FloatArray, violates_global: BoolArray) -> DualityGap | None:
     """Bounds of a diagonal start without gaps, if every group has strong pairs and will be improved anyway."""
     system = task.system
-    n_strong = system.sum_pairs_per_group(strong.astype(float))
+    n_strong = system.sum_pairs_per_group(violates_global.astype(float))
     if task.warm or task.absolute or task.max_iter == 0 or not n_strong.all() or system.gather(theta).any():
         return None
     return diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
 
 
 def _solve_big(
-    task: SolverTask, theta: FloatArray, methods: FloatArray, strong: BoolArray, dense: bool
+    task: SolverTask, theta: FloatArray, methods: FloatArray, violates_global: BoolArray, dense: bool
 ) -> SolverResult:
     """One large group: column sweeps and Newton's method, or ADMM where that exceeds its work limit."""
     taken, sweeps = 0, suits_columns(task) and (dense or not task.absolute)
     if sweeps or not dense:
-        limit = tuning.ADMM_WORK if task.room_for_admm else np.inf
-        theta, bounds, taken, stopped_by = solve_big_group(task, theta, work_limit=limit, sweeps=sweeps, strong=strong)
+        limit = config.ADMM_WORK if task.memory_for_admm else np.inf
+        theta, bounds, taken, stopped_by = solve_big_group(
+            task, theta, work_limit=limit, sweeps=sweeps, violates_global=violates_global
+        )
         if stopped_by != "work":
             name = "columns, newton" if sweeps else "newton"
             return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))
@@ -102,7 +104,7 @@ class _GroupImprovement:
     methods: FloatArray
     dense: BoolArray
 
-    def improve(self, theta: FloatArray, bounds: Bounds, todo: BoolArray, n_iter: int) -> tuple[int, Bounds]:
+    def improve(self, theta: FloatArray, bounds: DualityGap, todo: BoolArray, n_iter: int) -> tuple[int, DualityGap]:
         """Sweeps, Newton's method, ADMM: each on the groups that the previous method did not solve."""
         task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
         warm = task.absolute or n_iter > 0
@@ -110,33 +112,33 @@ class _GroupImprovement:
         for_newton = todo & (suits_columns(task) | ~self.dense)
         taken, after, unsolved = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, warm)
         if unsolved.any() and taken < task.max_iter - n_iter:
-            sweeps = (self.dense | ((largest > tuning.SWEPT_BLOCK) & (not warm))) & suits_columns(task)
+            sweeps = (self.dense | ((largest > config.SWEPT_BLOCK) & (not warm))) & suits_columns(task)
             taken += newton_on_groups(
                 task,
                 theta,
                 unsolved,
                 limits,
                 task.max_iter - n_iter - taken,
-                work_limit=tuning.ADMM_WORK,
+                work_limit=config.ADMM_WORK,
                 sweeps=sweeps,
             )
         task.keep(lambda: theta)
         if unsolved.any() or not np.isfinite(after.gap).all():
-            after = task.bounds(theta, rescue=True)
+            after = task.bounds(theta, scale_to_feasible=True)
         # Groups within `limits` are excluded even if the limits have decreased since; the next round solves them.
-        unconverged = ~(after.gap <= limits) & (after.gap > tuning.HOPE * (task.unit + np.abs(after.objective)))
+        unconverged = ~(after.gap <= limits) & (after.gap > config.ROUNDING_GAP * (task.unit + np.abs(after.objective)))
         cut_short = n_iter + taken >= task.max_iter and task.max_iter < Auto.default_max_iter
         if unconverged.any() and not cut_short:
             taken += _admm_on_groups(
                 task, theta, unconverged, task.limits(after), _admm_iterations(task) - n_iter - taken
             )
             self.methods[unconverged] = "admm"
-            after = task.bounds(theta, rescue=True)
+            after = task.bounds(theta, scale_to_feasible=True)
         return taken, after
 
     def _sweep(
-        self, theta: FloatArray, bounds: Bounds, todo: BoolArray, limits: FloatArray, max_iter: int, warm: bool
-    ) -> tuple[int, Bounds, BoolArray]:
+        self, theta: FloatArray, bounds: DualityGap, todo: BoolArray, limits: FloatArray, max_iter: int, warm: bool
+    ) -> tuple[int, DualityGap, BoolArray]:
         """Sweep over the columns of small groups, with smaller tolerances until they are within their limits.
 
         Returns the maximal number of sweeps, the final bounds, and the groups above their limits.
@@ -144,12 +146,12 @@ class _GroupImprovement:
         task, taken = self.task, 0
         if not suits_columns(task):
             return 0, bounds, todo
-        swept = todo & (task.system.largest_block <= tuning.SWEPT_BLOCK) & ~self.dense
-        for limit_factor in tuning.CLOSER:
+        swept = todo & (task.system.largest_block <= config.SWEPT_BLOCK) & ~self.dense
+        for limit_factor in config.REFINE_FACTORS:
             if not swept.any() or taken >= max_iter:
                 break
             before, inverse = theta.copy(), bounds.inverse if warm else np.empty(0)
-            n_sweeps = min(max_iter - taken, tuning.FEW_SWEEPS)
+            n_sweeps = min(max_iter - taken, config.FEW_SWEEPS)
             taken += sweep_groups(task, theta, inverse, swept, limit_factor * limits, n_sweeps)
             after = task.bounds(theta)
             todo = todo & ~(after.gap <= limits)
@@ -170,7 +172,7 @@ def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits
     n_threads = task.n_threads if len(groups) == 1 else 1
 
     def solve(group: int) -> int:
-        subtask, positions = alone(task, theta, group, limits, max_iter)
+        subtask, positions = extract_group(task, theta, group, limits, max_iter)
         result = ADMM().solve(replace(subtask, n_threads=n_threads))
         theta[positions] = result.theta  # never worse than the start
         task.keep(lambda: theta)

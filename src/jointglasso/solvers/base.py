@@ -12,7 +12,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import variance_without_edges
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.certificate import Bounds, bound_groups
+from jointglasso.duality import DualityGap, bound_groups
 from jointglasso.penalties import PairPenalty
 
 #: Progress callback ``report(objective, gap or None) -> stop``, called by a solver after each iteration.
@@ -26,7 +26,7 @@ class SolverTask:
     system: BlockSystem
     penalty: PairPenalty
     diagonal_penalty: float
-    share: FloatArray
+    gap_budget: FloatArray
     """(G,): fraction of the gap limit of the full problem that each group may use."""
     tol: float
     """Gap limit of the full problem, relative to its objective."""
@@ -37,7 +37,7 @@ class SolverTask:
     """Positive definite Theta in flat storage."""
     unit: float = 1.0
     """Mean class weight: lower bound on the magnitude of the objective in relative gaps."""
-    known: Bounds | None = None
+    known: DualityGap | None = None
     """Bounds of `start`, if known."""
     warm: bool = False
     """Whether `start` is a warm start rather than the diagonal start."""
@@ -45,25 +45,29 @@ class SolverTask:
     """Whether `tol` is an absolute gap rather than relative to the objective."""
     n_threads: int = 1
     """Number of threads the solver may use."""
-    room_for_admm: bool = True
+    memory_for_admm: bool = True
     """Whether there is enough memory to fall back to ADMM on a large group."""
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], FloatArray]], None] = field(default=lambda theta: None)
     """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
 
-    def bounds(self, theta: FloatArray, *, factor: Factorization | None = None, rescue: bool = False) -> Bounds:
+    def bounds(
+        self, theta: FloatArray, *, factor: Factorization | None = None, scale_to_feasible: bool = False
+    ) -> DualityGap:
         """Objective and duality gap of each group at `theta`."""
-        return bound_groups(self.system, theta, self.penalty, self.diagonal_penalty, factor=factor, rescue=rescue)
+        return bound_groups(
+            self.system, theta, self.penalty, self.diagonal_penalty, factor=factor, scale_to_feasible=scale_to_feasible
+        )
 
     def allowed_gap(self, objective: float) -> float:
         """Gap limit of the full problem if this system has the given objective."""
         return self.tol if self.absolute else self.tol * max(self.unit, abs(self.rest + objective))
 
-    def limits(self, bounds: Bounds) -> FloatArray:
+    def limits(self, bounds: DualityGap) -> FloatArray:
         """(G,): gap limit of each group at the current objective."""
-        return self.share * self.allowed_gap(bounds.total_objective)
+        return self.gap_budget * self.allowed_gap(bounds.total_objective)
 
-    def unsolved(self, bounds: Bounds) -> BoolArray:
+    def unsolved(self, bounds: DualityGap) -> BoolArray:
         """(G,): groups whose duality gap exceeds its limit; convergence is decided by the gap alone."""
         return ~(bounds.gap <= self.limits(bounds))
 
@@ -73,7 +77,7 @@ class SolverResult:
     """Final iterate of a solver: a sparse, positive definite Theta in flat storage with its bounds."""
 
     theta: FloatArray
-    bounds: Bounds
+    bounds: DualityGap
     n_iter: int
     stopped_by: str
     """"tolerance", "paper's rule", "max_iter", "callback" or "rounding"."""
@@ -112,7 +116,7 @@ class GroupSolver(Protocol):
 
     @property
     def requires(self) -> frozenset[str]:
-        """Capabilities that a penalty must support (`PairPenalty.offers`)."""
+        """Capabilities that a penalty must support (`PairPenalty.supports`)."""
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Solve to the gap limits of the task."""

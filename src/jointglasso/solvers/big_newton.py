@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers, balanced_bounds, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
-from jointglasso.certificate import Bounds, gap_of_squares
+from jointglasso.duality import DualityGap, gap_of_squares
 from jointglasso.kernels.pair_types import Entries, GroupPair
 from jointglasso.penalties import ANY_CLASS
 from jointglasso.solvers.base import SolverTask, diagonal_start, reason_to_end
-from jointglasso.solvers.columns import ColumnAscent, next_look
+from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check
 from jointglasso.solvers.working_set import HessianProduct, WorkingSet, build_working_set, point_of
 
 Product = Callable[[FloatArray], FloatArray]
@@ -38,22 +38,22 @@ def solve_big_group(
     *,
     work_limit: float = np.inf,
     sweeps: bool = False,
-    strong: BoolArray | None = None,
-) -> tuple[FloatArray, Bounds, int, str]:
+    violates_global: BoolArray | None = None,
+) -> tuple[FloatArray, DualityGap, int, str]:
     """Iterate from `start`; return Theta, its bounds, the number of iterations and the stopping reason.
 
     The reason is "work" when the Hessian-vector products cost more than `work_limit` times the sum of cubed block
-    sizes. With `sweeps`, column sweeps come first and count as iterations; `strong` (P,) marks the pairs outside the
-    dual ball, if known.
+    sizes. With `sweeps`, column sweeps come first and count as iterations; `violates_global` (P,) marks the pairs
+    outside the dual ball, if known.
     """
     max_work = work_limit * float((task.system.size.astype(float) ** 3).sum())
     work = 0.0
     # Several blocks: one thread each; a single block: multi-threaded BLAS.
     blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
-    workers = Workers(task.n_threads if len(task.system.S) >= tuning.WORTH_SHARING else 1)
+    workers = Workers(task.n_threads if len(task.system.S) >= config.MIN_ENTRIES_FOR_THREADS else 1)
     with blas:
         state, swept = (
-            _warm_up_by_columns(task, start, workers, strong)
+            _warm_up_by_columns(task, start, workers, violates_global)
             if sweeps
             else (_NewtonState.begin(task, start, workers), 0)
         )
@@ -78,21 +78,21 @@ def solve_big_group(
 
 
 def _warm_up_by_columns(
-    task: SolverTask, start: FloatArray, workers: Workers, strong: BoolArray | None
+    task: SolverTask, start: FloatArray, workers: Workers, violates_global: BoolArray | None
 ) -> tuple[_NewtonState, int]:
     """Column sweeps until the gap estimate is within its limit or stagnates; the state and the number of sweeps."""
     system = task.system
     state = _NewtonState.from_theta(task, start.copy(), workers) if task.warm else None
     if state is not None and state.near_bounds(state.working_set()) is not None:
         return state, 0
-    ascent = ColumnAscent.begin(task, start, None if state is None else state.W, strong)
+    ascent = ColumnAscent.begin(task, start, None if state is None else state.W, violates_global)
     # Objective of the best known point, initially that of the diagonal start.
     variance = system.optimal_variance(task.diagonal_penalty)
     objective = float(system.block_weight[system.diagonal_block] @ (1.0 + np.log(variance)))
     if state is not None:
         objective = state.objective
-    number, fraction, threshold, checked, unchecked_cost = 0, float(task.share.sum()), np.inf, True, -np.inf
-    while number < min(task.max_iter, tuning.NEWTON_SWEEPS) and tuning.SETTLED < ascent.change < np.inf:
+    number, fraction, threshold, checked, unchecked_cost = 0, float(task.gap_budget.sum()), np.inf, True, -np.inf
+    while number < min(task.max_iter, config.NEWTON_SWEEPS) and config.ROUNDING_CHANGE < ascent.change < np.inf:
         if task.report(objective, None):
             break
         number += 1
@@ -100,17 +100,17 @@ def _warm_up_by_columns(
         limit = fraction * task.allowed_gap(objective)
         # The estimate may stagnate although the gap is small: also check once the sweeps have cost as much as a check.
         unchecked_cost += ascent.cost
-        checked = ascent.rough_gap <= min(limit, threshold) or unchecked_cost > ascent.look_cost
+        checked = ascent.gap_estimate <= min(limit, threshold) or unchecked_cost > ascent.gap_check_cost
         if not checked:
             task.keep(ascent.theta)
             continue
-        unchecked_cost, threshold = 0.0, next_look(ascent.rough_gap, limit, np.inf)
+        unchecked_cost, threshold = 0.0, next_gap_check(ascent.gap_estimate, limit, np.inf)
         state = _better_state(task, state, ascent, workers)
         if state is not None:
             objective = state.objective
             if state.near_bounds(state.working_set()) is not None:
                 break
-            threshold = next_look(ascent.rough_gap, limit, state.expected_gap)
+            threshold = next_gap_check(ascent.gap_estimate, limit, state.expected_gap)
     if not checked:
         state = _better_state(task, state, ascent, workers)
     return (_NewtonState.begin(task, start, workers) if state is None else state), number
@@ -146,7 +146,7 @@ class _NewtonState:
     """Whether the working set contained every pair that violates the optimality conditions."""
     expected_gap: float = np.inf
     """Second-order estimate of the gap at Theta; infinite before it is computed."""
-    known_bounds: Bounds | None = None
+    known_bounds: DualityGap | None = None
     """Bounds at Theta, once computed."""
 
     @classmethod
@@ -163,13 +163,15 @@ class _NewtonState:
         system = task.system
         state = cls(task, workers, start, np.zeros_like(start), np.zeros(system.n_blocks))
         nonzero = system.sum_per_pair(np.abs(system.gather(start))) > 0
-        working = build_working_set(system, nonzero, point_of(system, system.S, start), task.penalty.times(np.inf).pair)
+        working = build_working_set(
+            system, nonzero, point_of(system, system.S, start), task.penalty.scaled(np.inf).pair
+        )
         x = state._set_isolated(working)
         factors = working.cholesky(x, workers)
         if factors is None:
             return None
         state._accept(working, x, *factors)
-        state.max_pairs = tuning.GROWTH * (np.count_nonzero(nonzero) + len(system.members) / system.n_blocks)
+        state.max_pairs = config.GROWTH * (np.count_nonzero(nonzero) + len(system.members) / system.n_blocks)
         return state
 
     @property
@@ -181,7 +183,7 @@ class _NewtonState:
         """Diagonal of the optimal W, which the optimality conditions fix in advance."""
         return self.task.system.optimal_variance(self.task.diagonal_penalty)
 
-    def near_bounds(self, working: WorkingSet) -> Bounds | None:
+    def near_bounds(self, working: WorkingSet) -> DualityGap | None:
         """Bounds at Theta if the second-order estimate of the gap is within its limit, else None.
 
         Off the working set the dual point equals W, so that the residual R of the certificate is supported on it, and
@@ -189,7 +191,7 @@ class _NewtonState:
         """
         if self.known_bounds is not None:
             return self.known_bounds
-        limit = self.task.allowed_gap(self.objective) * float(self.task.share.sum())
+        limit = self.task.allowed_gap(self.objective) * float(self.task.gap_budget.sum())
         if not self.complete:
             return None
         if self.last_gain > 100.0 * limit:  # the gap is never far below what the last step gained
@@ -201,19 +203,19 @@ class _NewtonState:
         if self.expected_gap > limit:
             return None
         per_block = bincount(working.component_block[working.component], squares, len(self.logdet))
-        gap = self.task.system.block_weight @ gap_of_squares(np.clip(per_block, 0.0, tuning.NEAR_IF_BIG**2))
-        if (per_block > tuning.NEAR_IF_BIG**2).any() or gap > limit:
+        gap = self.task.system.block_weight @ gap_of_squares(np.clip(per_block, 0.0, config.NEAR_IF_BIG**2))
+        if (per_block > config.NEAR_IF_BIG**2).any() or gap > limit:
             self.known_bounds = self.bounds()
             return self.known_bounds
         dual = self.W.copy()
         dual[working.position] += residual
         dual[working.mirror] = dual[working.position[: working.n_entries]]
-        self.known_bounds = Bounds(np.array([self.objective]), np.array([float(gap)]), dual, self._factor)
+        self.known_bounds = DualityGap(np.array([self.objective]), np.array([float(gap)]), dual, self._factor)
         return self.known_bounds
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> DualityGap:
         """Bounds at Theta at any distance from the optimum."""
-        return self.task.bounds(self.theta, factor=self._factor, rescue=True)
+        return self.task.bounds(self.theta, factor=self._factor, scale_to_feasible=True)
 
     @property
     def _factor(self) -> Factorization:
@@ -234,19 +236,19 @@ class _NewtonState:
         Far from the solution many more pairs violate the conditions than are non-zero at the optimum. Then only the
         largest violations enter, selected by a raised penalty, so that the set grows by a bounded factor.
         """
-        from jointglasso.kernels.working_set import mark_active
+        from jointglasso.kernels.newton_set import mark_active
 
         system = self.task.system
         mark = np.empty(system.n_pairs, dtype=bool)
         bounds = balanced_bounds(np.ones(system.n_pairs), self.workers.n_threads)
         point, multiplier = point_of(system, self.W, self.theta), 1.0
         while True:
-            self.workers.run(mark_active, bounds, point, self.task.penalty.times(multiplier).pair, mark)
+            self.workers.run(mark_active, bounds, point, self.task.penalty.scaled(multiplier).pair, mark)
             if np.count_nonzero(mark) <= self.max_pairs:
                 break
-            multiplier *= tuning.RAISE
+            multiplier *= config.RAISE
         self.complete = multiplier == 1.0
-        self.max_pairs = min(self.max_pairs * tuning.GROWTH, float(system.n_pairs))
+        self.max_pairs = min(self.max_pairs * config.GROWTH, float(system.n_pairs))
         working = build_working_set(system, mark, point, self.task.penalty.pair)
         self._set_isolated(working)
         return working
@@ -288,7 +290,7 @@ class _NewtonState:
                     - logdet
                     + penalty_of(working.start, working.factor, trial, *self.penalties)
                 )
-                if after <= before + tuning.ARMIJO * length * directional + 1e-13 * abs(before):
+                if after <= before + config.ARMIJO * length * directional + 1e-13 * abs(before):
                     self._adapt_damping(length, before - after, predicted)
                     self._accept(working, trial, *factors)
                     self.idle = self.idle + 1 if before - after <= 1e-14 * abs(before) else 0
@@ -366,7 +368,7 @@ def _direction_by_faces(
     n_entries, (penalty, lambda_d) = working.n_entries, penalties
     face = enter_face(working.start, working.factor, x, gradient, curvature, penalty)
     z, model_gradient, best, model_change = x.copy(), gradient.copy(), 0.0, 0.0
-    for _ in range(tuning.NEWTON_THOROUGH if thorough else tuning.NEWTON_ROUNDS):
+    for _ in range(config.NEWTON_THOROUGH if thorough else config.NEWTON_ROUNDS):
         restrict(face[0] > 0.0)
         residual = face_residual(working.start, working.factor, model_gradient, penalty, lambda_d, face)
         v, product_v, steps = _on_face(working, product, residual, face, curvature, best)
@@ -383,7 +385,7 @@ def _direction_by_faces(
         model_change -= decrease
         model_gradient += product_step
         z = trial
-        if crossed > tuning.FEW_CROSSINGS * n_entries or (crossed > 0 and steps > 3):
+        if crossed > config.FEW_CROSSINGS * n_entries or (crossed > 0 and steps > 3):
             update_face(working.start, working.factor, z, penalty, face)
             continue
         if not thorough:
@@ -392,7 +394,7 @@ def _direction_by_faces(
         restrict(np.ones(len(z), dtype=bool))
         model_gradient = gradient + product(z - x)
         wider = enter_face(working.start, working.factor, z, model_gradient, curvature, penalty)
-        if np.count_nonzero(wider[0] > face[0]) <= tuning.FEW_CROSSINGS * n_entries:
+        if np.count_nonzero(wider[0] > face[0]) <= config.FEW_CROSSINGS * n_entries:
             break
         face = wider
     return z - x, model_change
@@ -430,7 +432,7 @@ def _on_face(
         return product_p, add_group_curvature(working.start, face, p, product_p)
 
     diagonal = curvature + face[3] * (1.0 - face[2] * face[2])
-    limits = tuning.NEWTON_STEPS, tuning.NEWTON_TOLERANCE, best_decrease
+    limits = config.NEWTON_STEPS, config.NEWTON_TOLERANCE, best_decrease
     return conjugate_gradients(products, partial(inner, working.n_entries), residual, diagonal, *limits)
 
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import IntArray
 from jointglasso.backends.matrices import DeviceMatrices
-from jointglasso.blocks.big_group import BigGroup, Support, entries_held
-from jointglasso.kernels.pair_types import Ascent
+from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
+from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report, reason_to_end
-from jointglasso.solvers.column_order import Order, as_columns
-from jointglasso.solvers.columns import ColumnAscent, next_look
-from jointglasso.solvers.dual_point import DualPoint, mirror, rows_at_once
+from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check
+from jointglasso.solvers.column_order import Permutation, as_columns
+from jointglasso.solvers.dual_point import DualPoint, mirror, rows_per_pass
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class BigTask:
     limit: Callable[[float], float]
     max_iter: int
     n_threads: int
-    start: Support | None = None
+    start: GroupSupport | None = None
     """Warm start; None for the diagonal start."""
     W: NDArray[np.float32] | None = None
     """W of earlier sweeps at `start`, in the storage order of the blocks; else the inverse of `start` is computed."""
     report: Report = field(default=lambda objective, gap: False)
-    keep: Callable[[Callable[[], Support]], None] = field(default=lambda theta: None)
+    keep: Callable[[Callable[[], GroupSupport]], None] = field(default=lambda theta: None)
     """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
     matrices: DeviceMatrices | None = None
     """Device that factors the matrices of the certificate; None for the CPU."""
@@ -61,8 +61,8 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
             break
         ascent.sweep()
         number, unchecked_cost, is_current = number + 1, unchecked_cost + ascent.cost, False
-        converged, limit = not ascent.change > tuning.SETTLED, task.limit(objective)
-        if ascent.rough_gap <= min(limit, threshold) or unchecked_cost > ascent.look_cost or converged:
+        converged, limit = not ascent.change > config.ROUNDING_CHANGE, task.limit(objective)
+        if ascent.gap_estimate <= min(limit, threshold) or unchecked_cost > ascent.gap_check_cost or converged:
             candidate, unchecked_cost, gap = _point(task, ascent), 0.0, np.inf
             if candidate.definite:
                 best, is_current = _better_point(task, ascent, candidate, best), True
@@ -71,7 +71,7 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
             if stop_reason := reason_to_end(solved=solved, stuck=converged, stop=False, last=number == task.max_iter):
                 reason = stop_reason
                 break
-            threshold = next_look(ascent.rough_gap, limit, gap)
+            threshold = next_gap_check(ascent.gap_estimate, limit, gap)
         else:
             task.keep(lambda: _theta(task.penalty, ascent))
     if best is None or not is_current:
@@ -86,10 +86,10 @@ def _diagonal_objective(task: BigTask) -> float:
     return float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
 
 
-def _point(task: BigTask, ascent: ColumnAscent, theta: Support | None = None) -> DualPoint:
+def _point(task: BigTask, ascent: ColumnAscent, theta: GroupSupport | None = None) -> DualPoint:
     """The current W with Theta computed from it, or with a given Theta."""
     return DualPoint(
-        task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.arranged,
+        task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.permuted,
         _theta(task.penalty, ascent) if theta is None else theta, ascent.ascent.W, task.n_threads,
         matrices=task.matrices,
     )  # fmt: skip
@@ -101,22 +101,22 @@ def _better_point(task: BigTask, ascent: ColumnAscent, candidate: DualPoint, bes
         return (
             candidate
             if candidate.definite and candidate.objective <= best.objective
-            else _point(task, ascent, best.found)
+            else _point(task, ascent, best.theta_support)
         )
     if candidate.definite:
         return candidate
     no_pairs = np.empty(0, dtype=np.int64)
     variance = task.group.optimal_variance(task.diagonal_penalty)
-    return _point(task, ascent, Support(no_pairs, no_pairs, np.empty((0, task.group.n_classes)), 1.0 / variance))
+    return _point(task, ascent, GroupSupport(no_pairs, no_pairs, np.empty((0, task.group.n_classes)), 1.0 / variance))
 
 
-def at_inverse(task: BigTask, theta: Support) -> DualPoint:
+def at_inverse(task: BigTask, theta: GroupSupport) -> DualPoint:
     """A given Theta with its inverse as dual point; NaN where it is not definite."""
     group = task.group
     order = np.arange(len(group.variables))
     W = np.full(int(group.offset[-1]), np.nan, dtype=np.float32)
     point = DualPoint(
-        group, task.penalty, task.diagonal_penalty, order, Order.by(group, group.local), theta, W, task.n_threads,
+        group, task.penalty, task.diagonal_penalty, order, Permutation.by(group, group.local), theta, W, task.n_threads,
         matrices=task.matrices,
     )  # fmt: skip
     for block, b in enumerate(group.size):
@@ -141,11 +141,16 @@ def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
     workers = Workers(task.n_threads)
     S = _read_covariances(group, workers)
     no_pairs = np.empty(0, dtype=np.int64)
-    start = Support(no_pairs, no_pairs, np.empty((0, group.n_classes)), 1.0 / variance)
+    start = GroupSupport(no_pairs, no_pairs, np.empty((0, group.n_classes)), 1.0 / variance)
     if task.start is not None and task.W is not None:
-        start, W, conflicts, change = task.start, task.W, (task.start.i, task.start.j), tuning.NEAR_CHANGE
+        start, W, conflicts, change = task.start, task.W, (task.start.i, task.start.j), config.NEAR_CHANGE
     elif warm is not None and np.isfinite(warm.gap):
-        start, W, conflicts, change = warm.found, warm.W, (warm.found.i, warm.found.j), tuning.WARM_CHANGE
+        start, W, conflicts, change = (
+            warm.theta_support,
+            warm.W,
+            (warm.theta_support.i, warm.theta_support.j),
+            config.WARM_CHANGE,
+        )
         for block in range(len(group.size)):
             dual = warm.dense_dual(block)
             mirror(dual)
@@ -153,15 +158,22 @@ def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
     else:
         W, conflicts, change = S.copy(), _strong_pairs(group, penalty, S, workers), 1.0
         diagonal = _diagonal(group)
-        if task.diagonal_penalty < NEGLIGIBLE * penalty.reach(group.n_classes):
+        if task.diagonal_penalty < NEGLIGIBLE * penalty.box_radius(group.n_classes):
             W[diagonal] = 0.0
             largest = float(group.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
-            W *= 1.0 - min(1.0, penalty.reach(group.n_classes) / largest) if largest > 0.0 else 1.0
+            W *= 1.0 - min(1.0, penalty.box_radius(group.n_classes) / largest) if largest > 0.0 else 1.0
         W[diagonal] = variance
     ends = np.concatenate([start.i, start.j]), np.concatenate([start.j, start.i])
     columns = as_columns(n, *ends, np.concatenate([start.value, start.value]))
     return ColumnAscent.over(
-        group, penalty, group.local, Ascent(W, start.diagonal, columns), (S, UNIFORM), conflicts, change, task.n_threads
+        group,
+        penalty,
+        group.local,
+        DualState(W, start.diagonal, columns),
+        (S, UNIFORM),
+        conflicts,
+        change,
+        task.n_threads,
     )
 
 
@@ -177,12 +189,12 @@ def _read_covariances(group: BigGroup, workers: Workers) -> NDArray[np.float32]:
 
     def read_rows(tile: tuple[int, int]) -> None:
         block, first = tile
-        b, rows = group.size[block], slice(first, first + tuning.ROWS_AT_ONCE)
+        b, rows = group.size[block], slice(first, first + config.ROWS_AT_ONCE)
         variables = group.members[group.member_start[block] : group.member_start[block + 1]]
         matrix = S[group.offset[block] : group.offset[block + 1]].reshape(b, b)
         matrix[rows] = group.covariances(block, variables[rows], variables)
 
-    tiles = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, tuning.ROWS_AT_ONCE)]
+    tiles = [(block, first) for block, b in enumerate(group.size) for first in range(0, b, config.ROWS_AT_ONCE)]
     with single_threaded_blas() if workers.n_threads > 1 else nullcontext():
         workers.map(read_rows, tiles)
     return S
@@ -192,22 +204,22 @@ def _strong_pairs(
     group: BigGroup, penalty: PairPenalty, S: NDArray[np.float32], workers: Workers
 ) -> tuple[IntArray, IntArray]:
     """Pairs (i, j) with w S outside the dual ball; their columns should not share a batch in the first sweep."""
-    from jointglasso.kernels.dual_rows import Reach, Rows, count_inside
+    from jointglasso.kernels.dual_rows import GapRadius, RowBlock, count_certified_zeros
 
-    n, n_classes, step = len(group.variables), group.n_classes, rows_at_once(len(group.variables))
-    stack = Order.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S takes the place of W
-    exact = Reach(np.zeros(n_classes), np.zeros((n_classes, n)), 0.0, True)
+    n, n_classes, step = len(group.variables), group.n_classes, rows_per_pass(len(group.variables))
+    stack = Permutation.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S takes the place of W
+    exact = GapRadius(np.zeros(n_classes), np.zeros((n_classes, n)), 0.0, True)
 
     def mark_rows(first: int) -> IntArray:
         mark = np.zeros((min(first + step, n) - first, n), dtype=bool)
-        rows = Rows(first, np.zeros((n_classes, len(mark)), dtype=np.int64))
-        count_inside(penalty.pair, rows, stack, S, exact, penalty.room(n_classes), mark)
+        rows = RowBlock(first, np.zeros((n_classes, len(mark)), dtype=np.int64))
+        count_certified_zeros(penalty.pair, rows, stack, S, exact, penalty.workspace_size(n_classes), mark)
         return first * n + np.flatnonzero(mark)
 
     return np.divmod(np.concatenate(workers.map(mark_rows, range(0, n, step))), n)
 
 
-def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> Support:
+def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> GroupSupport:
     """Theta from the columns: one proximal step from the mean of the two column estimates of each pair.
 
     The two estimates agree only in the limit; the step sets pairs inside their dual ball to zero.
@@ -225,6 +237,6 @@ def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> Support:
     curvature = weight * (w_ii * w_jj + w_ij * w_ij)
     linear = curvature * value[in_block] + weight * (w_ij - S[base + a * size + b])
     value = np.zeros_like(value)
-    value[in_block] = penalty.update(curvature, linear, entries_held(penalty, in_block))
+    value[in_block] = penalty.update(curvature, linear, entries_in_classes(penalty, in_block))
     nonzero = (value != 0.0).any(axis=1)
-    return Support(i[nonzero], j[nonzero], value[nonzero], ascent.precision)
+    return GroupSupport(i[nonzero], j[nonzero], value[nonzero], ascent.precision)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
@@ -24,14 +24,14 @@ from jointglasso.penalties import UNIFORM, PairPenalty
 
 def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
     """(P,): pairs with w S outside the dual ball, which violate the optimality conditions of the empty graph."""
-    return ~penalty.inside(system.weigh(system.gather(system.S)), system.entries(penalty))
+    return ~penalty.is_dual_feasible(system.weigh(system.gather(system.S)), system.entries(penalty))
 
 
 def forest_solution(
     system: BlockSystem,
     penalty: PairPenalty,
     diagonal_penalty: float,
-    strong: BoolArray,
+    violates_global: BoolArray,
     n_threads: int = 1,
     *,
     only_forests: bool = False,
@@ -42,7 +42,7 @@ def forest_solution(
     """
     from jointglasso.kernels.forest import forest_covariances, spanning_forest
 
-    pairs = np.flatnonzero(strong)
+    pairs = np.flatnonzero(violates_global)
     entries, start = system.entries_of(pairs)
     positions = system.upper[entries]
     row, column = system.entry_members(entries)
@@ -64,7 +64,7 @@ def forest_solution(
     if only_forests:
         taken &= forest[group]
     W = np.zeros_like(S)
-    workers = Workers(n_threads if len(pairs) > tuning.WORTH_THREADS_OF_PAIRS else 1)
+    workers = Workers(n_threads if len(pairs) > config.MIN_PAIRS_FOR_THREADS else 1)
     parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
     workers.run(forest_covariances, parts, start, factor, taken, (S, weight, product), penalty.pair, W)
     value = -W / (product - W * W)

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.pair_types import SparseColumns, Stack
-from jointglasso.screening.groups import places_in_blocks
+from jointglasso.kernels.pair_types import PermutedBlocks, SparseColumns
+from jointglasso.screening.groups import block_index
 
 
 class ClassBlocksInStorage(Protocol):
@@ -34,7 +34,7 @@ class ClassBlocksInStorage(Protocol):
 
 
 @dataclass(frozen=True)
-class Order:
+class Permutation:
     """Members (rows of the class blocks) sorted by a permutation of the variables."""
 
     blocks: ClassBlocksInStorage
@@ -44,7 +44,7 @@ class Order:
     """(M,): index of each member in the original storage."""
 
     @classmethod
-    def by(cls, blocks: ClassBlocksInStorage, rank: IntArray) -> Order:
+    def by(cls, blocks: ClassBlocksInStorage, rank: IntArray) -> Permutation:
         """Sort the members of each block by `rank` (M,), the rank of their variables."""
         block = np.repeat(np.arange(len(blocks.size)), blocks.size)
         member = np.lexsort((rank, block))
@@ -58,12 +58,14 @@ class Order:
     def places(self) -> tuple[IntArray, IntArray]:
         """(K, U), (K, U): block of each variable in each class and its row there; -1 if it is in none."""
         shape = self.blocks.n_classes, int(self.variable.max(initial=-1)) + 1
-        return places_in_blocks(self.blocks.block_class, self.blocks.size, self.variable, shape)
+        return block_index(self.blocks.block_class, self.blocks.size, self.variable, shape)
 
-    def stack(self, S: Any, factor: Any) -> Stack:
+    def stack(self, S: Any, factor: Any) -> PermutedBlocks:
         """The permuted blocks with their covariances and pair weights."""
         b = self.blocks
-        return Stack(*self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, factor)
+        return PermutedBlocks(
+            *self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, factor
+        )
 
 
 def as_columns(n_variables: int, row: IntArray, other: IntArray, value: FloatArray) -> SparseColumns:

@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends.matrices import DeviceMatrices
-from jointglasso.blocks.big_group import BigGroup, Support, entries_held
+from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
 from jointglasso.blocks.system import bincount
-from jointglasso.certificate import ROUNDING, gap_radii
-from jointglasso.kernels.pair_types import Stack
+from jointglasso.duality import ROUNDING, gap_radii
+from jointglasso.kernels.pair_types import PermutedBlocks
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.rounding import Conditioning, error_of_sums, far_error, near_errors, sum_error
-from jointglasso.solvers.column_order import Order
+from jointglasso.solvers.column_order import Permutation
 
 if TYPE_CHECKING:
-    from jointglasso.kernels.dual_rows import Rows
+    from jointglasso.kernels.dual_rows import RowBlock
 
 Result = TypeVar("Result")
 
@@ -79,29 +79,29 @@ class DualPoint:
     diagonal_penalty: float
     order: IntArray
     """(U,): variable (index within the group) at each position of the order of W."""
-    arranged: Order
-    found: Support
+    permuted: Permutation
+    theta_support: GroupSupport
     W: NDArray[np.float32]
     n_threads: int = 1
-    instead: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
+    subgradient_override: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
     """Class, i < j and value of subgradients that override the nearest ones: pairs coupled to classes outside."""
     matrices: DeviceMatrices | None = None
     """Device that factors and inverts matrices; None for the CPU."""
 
     @cached_property
-    def theta(self) -> Support:
+    def theta(self) -> GroupSupport:
         """Theta in the order of W."""
-        return self.found.in_order(self.order, self.arranged.member)
+        return self.theta_support.in_order(self.order, self.permuted.member)
 
     @cached_property
     def places(self) -> tuple[IntArray, IntArray]:
         """(K, U), (K, U): block of each variable and its row there."""
-        return self.arranged.places()
+        return self.permuted.places()
 
     @cached_property
     def variance(self) -> FloatArray:
         """(M,): diagonal of the dual point."""
-        return self.group.optimal_variance(self.diagonal_penalty)[self.arranged.member]
+        return self.group.optimal_variance(self.diagonal_penalty)[self.permuted.member]
 
     @property
     def n_variables(self) -> int:
@@ -109,7 +109,7 @@ class DualPoint:
 
     def over_rows(self, function: Callable[[int, int], Result]) -> list[Result]:
         """Map ``function(first, last)`` over blocks of rows, on threads."""
-        n, step = self.n_variables, rows_at_once(self.n_variables)
+        n, step = self.n_variables, rows_per_pass(self.n_variables)
         with self._one_thread_each():
             return Workers(self.n_threads).map(lambda first: function(first, min(first + step, n)), range(0, n, step))
 
@@ -117,19 +117,19 @@ class DualPoint:
         return single_threaded_blas() if self.n_threads > 1 else nullcontext()
 
     @cached_property
-    def _stack(self) -> Stack:
+    def _stack(self) -> PermutedBlocks:
         """The permuted blocks without covariances."""
-        return self.arranged.stack(UNIFORM, UNIFORM)
+        return self.permuted.stack(UNIFORM, UNIFORM)
 
     @cached_property
     def _pairs_of(self) -> tuple[IntArray, IntArray]:
         """(U + 1,): start of the pairs i < j of each i in Theta; (M,): keys of the members by block and variable."""
         n = self.n_variables
-        return np.searchsorted(self.theta.i, np.arange(n + 1)), self.group.member_block * n + self.arranged.variable
+        return np.searchsorted(self.theta.i, np.arange(n + 1)), self.group.member_block * n + self.permuted.variable
 
-    def _covariances(self, first: int, last: int) -> tuple[Rows, Stack]:
+    def _covariances(self, first: int, last: int) -> tuple[RowBlock, PermutedBlocks]:
         """Covariances of the variables first..last-1 with the later ones, and their row index."""
-        from jointglasso.kernels.dual_rows import Rows
+        from jointglasso.kernels.dual_rows import RowBlock
 
         group, n, (_, keys) = self.group, self.n_variables, self._pairs_of
         blocks = np.arange(len(group.size))
@@ -138,37 +138,39 @@ class DualPoint:
         for block in np.flatnonzero(lo < hi):
             start, width = group.member_start[block], group.size[block] - lo[block]
             members = slice(start + lo[block], start + group.size[block])
-            variable, m = group.members[self.arranged.member[members]], hi[block] - lo[block]
-            row = self.arranged.variable[members][:m] - first
+            variable, m = group.members[self.permuted.member[members]], hi[block] - lo[block]
+            row = self.permuted.variable[members][:m] - first
             row_base[group.block_class[block], row] = length - lo[block] + width * np.arange(m)
             rows_of_blocks.append(group.covariances(int(block), variable[:m], variable).ravel())
             length += m * width
-        return Rows(first, row_base), self._stack._replace(S=np.concatenate(rows_of_blocks))
+        return RowBlock(first, row_base), self._stack._replace(S=np.concatenate(rows_of_blocks))
 
     def _project(self, first: int, last: int) -> ProjectedRows:
         """Project the rows first..last-1: pairs that are non-zero in Theta or lie outside their dual ball."""
-        from jointglasso.kernels.dual_rows import Reach, count_inside
+        from jointglasso.kernels.dual_rows import GapRadius, count_certified_zeros
 
         group, n, theta = self.group, self.n_variables, self.theta
         (rows, stack), (block_of, slot_of), start = self._covariances(first, last), self.places, self._pairs_of[0]
         mark, span = np.zeros((last - first, n), dtype=bool), slice(start[first], start[last])
         mark[theta.i[span] - first, theta.j[span]] = True
-        if self.instead is not None:
-            _, i, j, _ = self.instead
+        if self.subgradient_override is not None:
+            _, i, j, _ = self.subgradient_override
             in_rows = (i >= first) & (i < last)
             mark[i[in_rows] - first, j[in_rows]] = True
-        exact = Reach(np.zeros(group.n_classes), np.zeros(block_of.shape), 0.0, True)
-        count_inside(self.penalty.pair, rows, stack, self.W, exact, self.penalty.room(group.n_classes), mark)
-        marked = np.flatnonzero(mark)
-        i, j = first + marked // n, marked % n
+        exact = GapRadius(np.zeros(group.n_classes), np.zeros(block_of.shape), 0.0, True)
+        count_certified_zeros(
+            self.penalty.pair, rows, stack, self.W, exact, self.penalty.workspace_size(group.n_classes), mark
+        )
+        mask_missing = np.flatnonzero(mark)
+        i, j = first + mask_missing // n, mask_missing % n
         in_block = ((block_of[:, i] == block_of[:, j]) & (block_of[:, i] >= 0)).T
         values = np.zeros(in_block.shape)
-        values[np.searchsorted(marked, (theta.i[span] - first) * n + theta.j[span])] = theta.value[span]
+        values[np.searchsorted(mask_missing, (theta.i[span] - first) * n + theta.j[span])] = theta.value[span]
         pair, k = np.nonzero(in_block)
         block, row, column = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
         W = self.W[group.offset[block] + row * group.size[block] + column]
-        x, S, weight = values[in_block], stack.S[rows.at[k, i[pair] - first] + column], group.block_weight[block]
-        u = self.penalty.nearest_subgradient(x, weight * (W - S), entries_held(self.penalty, in_block))
+        x, S, weight = values[in_block], stack.S[rows.row_start[k, i[pair] - first] + column], group.block_weight[block]
+        u = self.penalty.nearest_subgradient(x, weight * (W - S), entries_in_classes(self.penalty, in_block))
         u = self._override_subgradients(i[pair], j[pair], k, u)
         value = S + u / weight
 
@@ -179,10 +181,10 @@ class DualPoint:
         return ProjectedRows(i, j, in_block, x, u, DualEntries(block, row, column, value), sums)
 
     def _override_subgradients(self, i: IntArray, j: IntArray, k: IntArray, u: FloatArray) -> FloatArray:
-        """Subgradients u with the values of `instead` at the entries (i, j, k) it lists."""
-        if self.instead is None:
+        """Subgradients u with the values of `subgradient_override` at the entries (i, j, k) it lists."""
+        if self.subgradient_override is None:
             return u
-        n, (cls, *ends, value) = self.n_variables, self.instead
+        n, (cls, *ends, value) = self.n_variables, self.subgradient_override
         key, override_key = (k * n + i) * n + j, (cls * n + ends[0]) * n + ends[1]
         order = np.argsort(override_key)
         nearest = np.minimum(np.searchsorted(override_key[order], key), max(0, len(override_key) - 1))
@@ -219,7 +221,7 @@ class DualPoint:
     def dense_dual(self, block: int) -> FloatArray:
         """(b, b): upper triangle of the dual point of a block; the lower triangle is not valid."""
         group, (listed, _) = self.group, self.projected
-        b, step = group.size[block], tuning.ROWS_AT_ONCE
+        b, step = group.size[block], config.ROWS_AT_ONCE
         matrix, W = np.empty((b, b)), self.W[group.offset[block] : group.offset[block + 1]].reshape(b, b)
 
         def copy(first: int) -> None:
@@ -294,15 +296,15 @@ class DualPoint:
     def _traces(self) -> tuple[FloatArray, FloatArray]:
         """(B,), (B,): traces of the dual point times Theta and of S times Theta."""
         first, (_, sums) = self.group.member_start[:-1], self.projected
-        S = self.group.diagonal()[self.arranged.member]
-        of_diagonal = (np.add.reduceat(x * self.theta.diagonal, first) for x in (self.variance, S))
-        dual, covariance = of_diagonal
+        S = self.group.diagonal()[self.permuted.member]
+        fused_diagonal_penalty = (np.add.reduceat(x * self.theta.diagonal, first) for x in (self.variance, S))
+        dual, covariance = fused_diagonal_penalty
         return dual + sums.dual, covariance + sums.covariance
 
     @cached_property
     def _penalties(self) -> float:
         nonzero = self.theta.value != 0.0
-        pairs = self.penalty.value(self.theta.value[nonzero], entries_held(self.penalty, nonzero))
+        pairs = self.penalty.value(self.theta.value[nonzero], entries_in_classes(self.penalty, nonzero))
         return float(self.diagonal_penalty * self.theta.diagonal.sum() + 2.0 * pairs.sum())
 
     def with_rounding(self) -> tuple[float, float, float]:
@@ -326,7 +328,7 @@ class DualPoint:
         if not np.isfinite(theta + dual).all():
             theta, dual = self._errors_by_inverses(p)
         gap = self.gap + float(weight @ (theta + dual + sums))
-        sizes = np.add.reduceat(np.abs(group.diagonal()[self.arranged.member] * self.theta.diagonal), first)
+        sizes = np.add.reduceat(np.abs(group.diagonal()[self.permuted.member] * self.theta.diagonal), first)
         largest = float(weight @ (sizes + logs + self.projected[1].size)) + self._penalties
         error = float(weight @ theta) + error_of_sums(chain, largest)
         proved = np.isfinite(error) and np.isfinite(gap)
@@ -360,7 +362,7 @@ class DualPoint:
 
     def _scaled_dual(self, scale: FloatArray) -> FloatArray:
         """(B,): ``sum_ij scale_i |dual_ij| scale_j`` of each block."""
-        group, (listed, _), step = self.group, self.projected, tuning.ROWS_AT_ONCE
+        group, (listed, _), step = self.group, self.projected, config.ROWS_AT_ONCE
         totals, start = bincount(group.member_block, scale * self.variance * scale, len(group.size)), group.member_start
         W = self.W[group.offset[listed.block] + listed.row * group.size[listed.block] + listed.column]
         ends = scale[start[listed.block] + listed.row] * scale[start[listed.block] + listed.column]
@@ -391,8 +393,8 @@ class DualPoint:
         return rows
 
     def present(self, gap: float) -> BoolArray:
-        """(P, K): entries of `found` that a duality gap of the full problem proves non-zero."""
-        group, support = self.group, self.found
+        """(P, K): entries of `theta_support` that a duality gap of the full problem proves non-zero."""
+        group, support = self.group, self.theta_support
         r, s = gap_radii(np.full(len(group.size), gap), group.block_weight)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.maximum(r, s) / (1.0 - s)
@@ -404,11 +406,11 @@ class DualPoint:
         present[pair, k] = np.abs(support.value[pair, k]) > radius
         return present
 
-    def at(self, row: IntArray, column: IntArray) -> tuple[FloatArray, FloatArray]:
+    def entries_at(self, row: IntArray, column: IntArray) -> tuple[FloatArray, FloatArray]:
         """W and the dual point at entries given by the members of their row and column."""
         group = self.group
-        rank = np.empty_like(self.arranged.member)
-        rank[self.arranged.member] = np.arange(len(rank))
+        rank = np.empty_like(self.permuted.member)
+        rank[self.permuted.member] = np.arange(len(rank))
         row, column = np.minimum(rank[row], rank[column]), np.maximum(rank[row], rank[column])
         position = group.positions(row, column)
         listed = self.projected[0]
@@ -422,33 +424,33 @@ class DualPoint:
             dual[matches] = listed.value[nearest[matches]]
         return W, dual
 
-    def n_absent(self, gap: float, *, cuts_proved: bool = True) -> int:
-        """Number of zero entries that a gap of the full problem proves zero; see `certificate.certain_edges`."""
-        from jointglasso.kernels.dual_rows import Reach, count_inside
+    def n_absent(self, gap: float, *, screening_proved: bool = True) -> int:
+        """Number of zero entries that a gap of the full problem proves zero; see `certificate.certified_edges`."""
+        from jointglasso.kernels.dual_rows import GapRadius, count_certified_zeros
 
         group, n, n_classes = self.group, self.n_variables, self.group.n_classes
         r, _ = gap_radii(np.full(len(group.size), gap), group.block_weight)
         if not np.isfinite(r).all():
             return 0
         root, radius, cls = np.zeros((n_classes, n)), np.zeros(n_classes), group.block_class
-        root[cls[group.member_block], self.arranged.variable] = np.sqrt(self.variance)
+        root[cls[group.member_block], self.permuted.variable] = np.sqrt(self.variance)
         radius[cls] = r
-        radii = Reach(radius, root, ROUNDING, cuts_proved)
-        size, step = self.penalty.room(n_classes), rows_at_once(n)
+        radii = GapRadius(radius, root, ROUNDING, screening_proved)
+        size, step = self.penalty.workspace_size(n_classes), rows_per_pass(n)
 
         def count(first: int, last: int) -> int:
             known = self._projected[first // step]
             mark = np.zeros((last - first, n), dtype=bool)
             mark[known.i - first, known.j] = True
             rows, stack = self._covariances(first, last)
-            absent = int(count_inside(self.penalty.pair, rows, stack, self.W, radii, size, mark))
+            absent = int(count_certified_zeros(self.penalty.pair, rows, stack, self.W, radii, size, mark))
             pair, k = np.nonzero(known.in_block)
             weight, value = group.block_weight[known.listed.block], np.abs(known.listed.value)
             bound = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
             bound += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # |S| is at most the sum of |W| and |u| / w
-            entries = entries_held(self.penalty, known.in_block)
-            zeros = self.penalty.certain_zeros(known.theta, known.u, bound, bound, entries)
-            countable = np.full(len(pair), cuts_proved) | (known.in_block.sum(axis=1)[pair] == n_classes)
+            entries = entries_in_classes(self.penalty, known.in_block)
+            zeros = self.penalty.certified_zeros(known.theta, known.u, bound, bound, entries)
+            countable = np.full(len(pair), screening_proved) | (known.in_block.sum(axis=1)[pair] == n_classes)
             return absent + int((zeros & countable & (known.theta == 0.0)).sum())
 
         return sum(self.over_rows(count))
@@ -459,7 +461,7 @@ class DualPoint:
         rank[self.order] = np.arange(len(rank))
         ends = rank[self.group.local[row]], rank[self.group.local[column]]
         cls = self.group.block_class[self.group.member_block[row]]
-        other = replace(self, instead=(cls, np.minimum(*ends), np.maximum(*ends), value))
+        other = replace(self, subgradient_override=(cls, np.minimum(*ends), np.maximum(*ends), value))
         other.__dict__["_logdets_of_theta"] = self._logdets_of_theta  # the factors of a large Theta take seconds
         return other
 
@@ -475,9 +477,9 @@ def _write(listed: DualEntries, block: int, matrix: FloatArray) -> None:
     matrix[listed.row[selected], listed.column[selected]] = listed.value[selected]
 
 
-def rows_at_once(n: int) -> int:
-    """Rows per row block for n variables: enough work for a thread, in at least `tuning.DUAL_PIECES` blocks."""
-    return max(1, min(int(tuning.DUAL_ROWS // n), -(-n // tuning.DUAL_PIECES)))
+def rows_per_pass(n: int) -> int:
+    """Rows per row block for n variables: enough work for a thread, in at least `config.DUAL_PIECES` blocks."""
+    return max(1, min(int(config.DUAL_ROWS // n), -(-n // config.DUAL_PIECES)))
 
 
 def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:

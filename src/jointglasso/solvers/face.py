@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.system import bincount
-from jointglasso.certificate import Bounds
+from jointglasso.duality import DualityGap
 from jointglasso.solvers.base import SolverTask
 
 
@@ -57,7 +57,7 @@ class Pattern:
 
     def curved(self, W: FloatArray, entries: FloatArray) -> FloatArray:
         """Hessian-vector product: entries of ``W D W`` on the support, D given by `entries`."""
-        from jointglasso.kernels.support import sandwiched
+        from jointglasso.kernels.support_newton import sandwiched
 
         return sandwiched(self.rows, self.columns, W, entries)
 
@@ -106,7 +106,7 @@ class Face:
         z, residual = np.zeros_like(gradient), -gradient
         search = scaled = residual / curvature
         decrement = initial = float(residual @ scaled)
-        for _ in range(tuning.FACE_STEPS):
+        for _ in range(config.FACE_STEPS):
             if decrement <= max(tolerance, initial * min(1e-2, initial)):
                 break
             product = self.curved(W, search)
@@ -122,8 +122,8 @@ class Face:
 
 
 def newton_on_face(
-    task: SolverTask, theta: FloatArray, bounds: Bounds, max_steps: int
-) -> tuple[FloatArray, Bounds, int]:
+    task: SolverTask, theta: FloatArray, bounds: DualityGap, max_steps: int
+) -> tuple[FloatArray, DualityGap, int]:
     """Newton steps on the face of `theta` (a single group with its bounds) while they reduce the duality gap.
 
     Returns the last point, its bounds and the number of steps.
@@ -136,19 +136,19 @@ def newton_on_face(
             moved_bounds = task.bounds(moved)
             if np.isfinite(moved_bounds.gap[0]) and task.unsolved(moved_bounds)[0]:
                 # A proximal step can leave the face if the solution is not on it.
-                snapped = snap(task, moved, moved_bounds.inverse)
+                snapped = prox_step(task, moved, moved_bounds.inverse)
                 snapped_bounds = task.bounds(snapped)
                 if snapped_bounds.gap[0] < moved_bounds.gap[0]:
                     moved, moved_bounds = snapped, snapped_bounds
             if moved_bounds.gap[0] < bounds.gap[0]:
                 theta, bounds = moved, moved_bounds
                 break
-        if not bounds.gap[0] <= tuning.FACE_GAIN * before:
+        if not bounds.gap[0] <= config.FACE_GAIN * before:
             break
     return theta, bounds, taken
 
 
-def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
+def prox_step(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
     """One proximal step from `theta`, W being close to its inverse; gives exact zeros and exactly equal values."""
     system = task.system
     upper = system.upper
@@ -164,7 +164,7 @@ def snap(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
     return system.scatter(entries, diagonal)
 
 
-def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) -> FloatArray:
+def _step(task: SolverTask, theta: FloatArray, bounds: DualityGap, length: float) -> FloatArray:
     """Newton step of relative `length` from `theta` on its face; entries that would change sign are set to zero."""
     system, penalty = task.system, task.penalty
     entries, values, diagonal = system.entries(penalty), system.gather(theta), theta[system.diagonal]
@@ -189,7 +189,7 @@ def _step(task: SolverTask, theta: FloatArray, bounds: Bounds, length: float) ->
     def penalty_hvp(z: FloatArray) -> FloatArray:
         along = np.zeros_like(values)
         along[free] = z[variable]
-        return bincount(variable, 2.0 * penalty.bend(along, entries)[free], n_variables)
+        return bincount(variable, 2.0 * penalty.hvp(along, entries)[free], n_variables)
 
     enough = 0.1 * float(task.limits(bounds)[0])
     z = length * face.newton_direction(W, gradient, enough, None if penalty.homogeneous else penalty_hvp)

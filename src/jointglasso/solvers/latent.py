@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
-from jointglasso.certificate import gap_radii
+from jointglasso.duality import gap_radii
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import log_determinant_error, sum_error
 from jointglasso.solvers.base import reason_to_end
@@ -83,7 +83,7 @@ def solve_latent(
     best = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
     for number in range(1, max_iter + 1):
         state.iterate()
-        checked = number % tuning.LATENT_LOOK == 0 or number == max_iter
+        checked = number % config.LATENT_GAP_CHECK == 0 or number == max_iter
         if checked:
             candidate = bound(problem, state.A_flat, state.factors(), state.dual)
             best = min(best, candidate, key=lambda point: (point.gap, point.objective))
@@ -130,7 +130,7 @@ class _LatentState:
         self.values = np.maximum(e - problem.mu / rho, 0.0)
         L = np.matmul(self.vectors * self.values[:, None, :], np.swapaxes(self.vectors, 1, 2))
         self.X = np.stack([Theta, problem.stack(self.A_flat), L])
-        Z = tuning.LATENT_RELAXATION * self.X + (1.0 - tuning.LATENT_RELAXATION) * self.Y + np.stack([V, -V, V])
+        Z = config.LATENT_RELAXATION * self.X + (1.0 - config.LATENT_RELAXATION) * self.Y + np.stack([V, -V, V])
         self.V = (Z[0] - Z[1] + Z[2]) / 3.0
         self.Y_before, self.Y = self.Y, Z - np.stack([self.V, -self.V, self.V])
 
@@ -152,7 +152,7 @@ class _LatentState:
             return
         primal = _length(self.X - self.Y) / max(_length(self.Y), 1e-300)
         dual = _length(self.Y - self.Y_before) / max(np.sqrt(3.0) * _length(self.V), 1e-300)
-        factor = 2.0 if primal > tuning.LATENT_BALANCE * dual else 0.5 if dual > tuning.LATENT_BALANCE * primal else 1.0
+        factor = 2.0 if primal > config.LATENT_BALANCE * dual else 0.5 if dual > config.LATENT_BALANCE * primal else 1.0
         self.rho *= factor
         self.V = self.V / factor
 
@@ -179,7 +179,7 @@ def bound(problem: LatentProblem, A: FloatArray, factors: list[FloatArray], mult
         U[system.forbidden] = candidate[system.forbidden]
         largest = max(_largest_eigenvalue(-one) for one in problem.stack(U))
         share = min(1.0, problem.mu / largest) if largest > 0.0 else 1.0
-        # Conjugate of the penalty at U: zero for a norm, and at the scaled U at most `share` of it by convexity.
+        # Conjugate of the penalty at U: zero for a norm, and at the scaled U at most `gap_budget` of it by convexity.
         conjugate = 2.0 * float((u * entries).sum() - penalty.value(entries, system.entries(penalty)).sum())
         value, error, W = _dual_value(problem, share * U / weight)
         value -= share * max(conjugate, 0.0)

@@ -7,17 +7,17 @@ from dataclasses import InitVar, dataclass
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.certificate import Bounds
+from jointglasso.duality import DualityGap
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
-from jointglasso.solvers.small_groups import alone, apart
+from jointglasso.solvers.small_groups import extract_group, extract_groups
 from jointglasso.validation import InputTypeError
 
 #: ``improve(theta, bounds, todo, n_iter)``: improves Theta in place on the groups in `todo`, after `n_iter` iterations;
 #: returns the iterations taken and the new bounds.
-Improve = Callable[[FloatArray, Bounds, BoolArray, int], tuple[int, Bounds]]
+Improve = Callable[[FloatArray, DualityGap, BoolArray, int], tuple[int, DualityGap]]
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Newton:
             theta, bounds, n_iter, stopped_by = solve_big_group(task, task.start.copy())
             return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
 
-        def improve(theta: FloatArray, bounds: Bounds, todo: BoolArray, n_iter: int) -> tuple[int, Bounds]:
+        def improve(theta: FloatArray, bounds: DualityGap, todo: BoolArray, n_iter: int) -> tuple[int, DualityGap]:
             methods[todo] = "newton"
             taken = newton_on_groups(task, theta, todo, task.limits(bounds), task.max_iter - n_iter)
-            return taken, task.bounds(theta, rescue=True)
+            return taken, task.bounds(theta, scale_to_feasible=True)
 
         return improve_to_limits(task, task.start.copy(), methods, improve)
 
@@ -68,7 +68,7 @@ def improve_to_limits(
     theta: FloatArray,
     methods: FloatArray,
     improve: Improve,
-    bounds: Bounds | None = None,
+    bounds: DualityGap | None = None,
     max_iter: int | None = None,
 ) -> SolverResult:
     """Improve the groups whose gap exceeds its limit, usually once.
@@ -106,15 +106,15 @@ def newton_on_groups(
     `sweeps` start with column sweeps; groups that exceed `work_limit` are not finished.
     """
     sweeps = np.broadcast_to(sweeps, todo.shape)
-    small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= tuning.SWEPT_BLOCK))
+    small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= config.SWEPT_BLOCK))
     taken = 0
     if len(small) > 1:
-        subtask, positions = apart(task, theta, small, limits, max_iter)
+        subtask, positions = extract_groups(task, theta, small, limits, max_iter)
         theta[positions], _, taken, _ = solve_big_group(subtask, subtask.start, work_limit=work_limit)
         todo = todo & ~(task.bounds(theta).gap <= limits)
     max_taken = taken
     for group in np.flatnonzero(todo) if taken < max_iter else ():
-        subtask, positions = alone(task, theta, int(group), limits, max_iter - taken)
+        subtask, positions = extract_group(task, theta, int(group), limits, max_iter - taken)
         theta[positions], _, n_iter, _ = solve_big_group(
             subtask, subtask.start, work_limit=work_limit, sweeps=bool(sweeps[group])
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
@@ -67,7 +67,7 @@ class ProximalGradient:
             state.step()
             task.keep(lambda: state.theta)
         if np.isinf(bounds.gap).any():
-            bounds = task.bounds(state.theta, factor=state.factor, rescue=True)
+            bounds = task.bounds(state.theta, factor=state.factor, scale_to_feasible=True)
         return SolverResult(state.theta, bounds, number, stopped_by, [self.name] * task.system.n_groups)
 
 
@@ -107,7 +107,7 @@ class _ProximalState:
         pending = self.moving.copy()
         theta, inverse = self.theta.copy(), self.factor.inverse.copy()
         logdet, smooth = self.factor.logdet.copy(), self.smooth.copy()
-        for _ in range(tuning.HALVINGS):
+        for _ in range(config.HALVINGS):
             trial = self._trial(gradient)
             factor = factorize(system, trial, only=pending[system.block_group])
             value, accepted = self._accept(trial, gradient, factor, pending)

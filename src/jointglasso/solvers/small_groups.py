@@ -7,21 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.solvers.base import Report, SolverTask
 
 
-def alone(
+def extract_group(
     task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
     """One group as a separate task with an absolute gap limit, and its positions in flat storage."""
-    return apart(task, theta, np.array([group]), limits, max_iter)
+    return extract_groups(task, theta, np.array([group]), limits, max_iter)
 
 
-def apart(
+def extract_groups(
     task: SolverTask, theta: FloatArray, groups: IntArray, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
     """Several groups merged into a separate task with an absolute gap limit, and their positions in flat storage."""
@@ -38,53 +38,53 @@ def apart(
 
     start = theta[positions].copy() if isinstance(positions, slice) else theta[positions]
     subtask = replace(
-        task, system=system, start=start, known=None, share=np.ones(1), tol=float(limits[groups].sum()),
+        task, system=system, start=start, known=None, gap_budget=np.ones(1), tol=float(limits[groups].sum()),
         rest=0.0, max_iter=max_iter, absolute=True, report=report, keep=keep,
     )  # fmt: skip
     return subtask, positions
 
 
-def dense_groups(system: BlockSystem, strong: BoolArray) -> BoolArray:
-    """(G,): groups of at least `tuning.DENSE_BLOCK` variables in which most pairs are strong, with dense solutions.
+def dense_groups(system: BlockSystem, violates_global: BoolArray) -> BoolArray:
+    """(G,): groups of at least `config.DENSE_BLOCK` variables in which most pairs are strong, with dense solutions.
 
     Newton's active set then contains nearly all pairs, and its face changes in every iteration. Column sweeps, which
     use the face of one column at a time, are not affected; where they do not apply, ADMM costs less.
     """
-    if system.size.max(initial=0) < tuning.DENSE_BLOCK:
+    if system.size.max(initial=0) < config.DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
     n_pairs = system.sum_pairs_per_group(np.ones(system.n_pairs))
-    share = system.sum_pairs_per_group(strong.astype(float)) / np.maximum(n_pairs, 1.0)
-    return np.asarray((share > tuning.DENSE_SHARE) & (system.largest_block >= tuning.DENSE_BLOCK))
+    share = system.sum_pairs_per_group(violates_global.astype(float)) / np.maximum(n_pairs, 1.0)
+    return np.asarray((share > config.DENSE_FRACTION) & (system.largest_block >= config.DENSE_BLOCK))
 
 
 def sweep_groups(
     task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
 ) -> int:
     """Column sweeps over the groups in `todo`, improving `theta` in place; return the maximal number of sweeps."""
-    from jointglasso.kernels.small_columns import Groups, Limits, ascend_small_groups
+    from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, ascend_small_groups
 
     system, penalty = task.system, task.penalty
     block_start, group_blocks = by_group(system.block_group, system.n_groups)
     n_variables = int(system.members.max()) + 1
-    groups = Groups(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
-    box_radius = penalty.reach(system.n_classes)
-    workspace_size = penalty.room(system.n_classes)
+    groups = GroupIndex(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
+    box_radius = penalty.box_radius(system.n_classes)
+    workspace_size = penalty.workspace_size(system.n_classes)
     diagonal_penalty = float(task.diagonal_penalty)
-    stop = Limits(
-        limits, max_sweeps, penalty.scale, box_radius, diagonal_penalty, workspace_size, *tuning.COLUMN_PRECISION
+    stop = SweepLimits(
+        limits, max_sweeps, penalty.scale, box_radius, diagonal_penalty, workspace_size, *config.COLUMN_PRECISION
     )
 
     def sweep(selected: BoolArray) -> int:
         sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, stop, theta, inverse, selected)
         return int(sweeps.max(initial=0))
 
-    return max(Workers(task.n_threads).map(sweep, hands(system, todo, task.n_threads)))
+    return max(Workers(task.n_threads).map(sweep, schedule_groups(system, todo, task.n_threads)))
 
 
-def hands(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
+def schedule_groups(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
     """Masks (G,) of the groups of each thread, dealt in order of decreasing cost; one mask if the work is small."""
     cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
-    if n_threads == 1 or cost.sum() < tuning.WORTH_THREADS_OF_GROUPS:
+    if n_threads == 1 or cost.sum() < config.MIN_COST_FOR_THREADS:
         return [todo]
     order = np.argsort(-cost, kind="stable")
     schedule = []

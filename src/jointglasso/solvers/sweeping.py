@@ -2,7 +2,7 @@
 
 The two column estimates of an entry agree on zeros and equal values long before they agree on the value, so that their
 mean has the right zeros and equalities but for a few pairs. The gap is checked at this mean and, if it is too large, at
-a proximal step from it (`snap`), which repairs these pairs; in large groups with interacting pairs it can worsen
+a proximal step from it (`prox_step`), which repairs these pairs; in large groups with interacting pairs it can worsen
 others. The last digits come from Newton's method on the face. Groups above their gap limit are solved by ADMM.
 """
 
@@ -13,42 +13,42 @@ from typing import cast
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.certificate import Bounds, diagonal_bounds
-from jointglasso.penalties.tied import TiedPenalty
+from jointglasso.duality import DualityGap, diagonal_bounds
+from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.solvers.columns import ColumnAscent, next_look, suits_columns
-from jointglasso.solvers.face import newton_on_face, snap
-from jointglasso.solvers.small_groups import alone, dense_groups, sweep_groups
+from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check, suits_columns
+from jointglasso.solvers.face import newton_on_face, prox_step
+from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
 
 
 def solve_by_sweeps(task: SolverTask) -> SolverResult:
     """Column sweeps over all groups above their gap limit, then ADMM on the groups that remain above it."""
-    if task.system.n_groups > 1 and task.system.size.max(initial=0) > tuning.SWEPT_BLOCK:
+    if task.system.n_groups > 1 and task.system.size.max(initial=0) > config.SWEPT_BLOCK:
         return _solve_one_by_one(task)
     state = _BestPoints(task)
-    if task.penalty.of_diagonal is None:
+    if task.penalty.fused_diagonal_penalty is None:
         _sweep(state)
-    elif "columns" in task.penalty.offers:
+    elif "columns" in task.penalty.supports:
         _sweep_with_fixed_diagonals(state)
     n_remaining = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
     stopped = task.report(state.bounds.total_objective, state.bounds.total_gap)
     before = np.full(task.system.n_groups, np.inf)
-    for _ in range(tuning.ADMM_ROUNDS if n_remaining > 0 and not stopped else 0):
+    for _ in range(config.ADMM_ROUNDS if n_remaining > 0 and not stopped else 0):
         todo = state.unsolved() & (state.limits() < before)
         before = state.limits()
         for group in np.flatnonzero(todo):
-            subtask, positions = alone(task, state.theta, int(group), state.limits(), n_remaining)
+            subtask, positions = extract_group(task, state.theta, int(group), state.limits(), n_remaining)
             result = ADMM().solve(subtask)
             state.update_group(int(group), positions, result.theta, result.bounds)
             state.n_iter += result.n_iter
             state.methods[group] = "admm"
     bounds = state.bounds
     if np.isinf(bounds.gap).any():
-        bounds = task.bounds(state.theta, rescue=True)
+        bounds = task.bounds(state.theta, scale_to_feasible=True)
     unsolved = task.unsolved(bounds).any()
     reason = "tolerance" if not unsolved else "callback" if stopped else "max_iter" if n_remaining <= 0 else "rounding"
     return SolverResult(state.theta, bounds, state.n_iter, reason, list(state.methods))
@@ -67,11 +67,11 @@ def _solve_one_by_one(task: SolverTask) -> SolverResult:
         if not len(todo):
             break
         for group in todo.tolist():
-            subtask, positions = alone(task, theta, group, before, task.max_iter)
+            subtask, positions = extract_group(task, theta, group, before, task.max_iter)
             result = solve_by_sweeps(replace(subtask, warm=task.warm or methods[group] != "start"))
             blocks = system.block_group == group
             theta[positions], (methods[group],) = result.theta, result.methods
-            bounds.take_over(group, blocks, positions, result.bounds)
+            bounds.update_group(group, blocks, positions, result.bounds)
             n_iter, reason = (
                 max(n_iter, result.n_iter),
                 reason if result.stopped_by == "tolerance" else result.stopped_by,
@@ -81,11 +81,11 @@ def _solve_one_by_one(task: SolverTask) -> SolverResult:
                 reason = "callback"
                 break
     if np.isinf(bounds.gap).any():
-        bounds = task.bounds(theta, rescue=True)
+        bounds = task.bounds(theta, scale_to_feasible=True)
     return SolverResult(theta, bounds, n_iter, reason, list(methods))
 
 
-def _bounds_of_diagonal(task: SolverTask) -> Bounds:
+def _bounds_of_diagonal(task: SolverTask) -> DualityGap:
     """Objective of a diagonal start; the gap is not computed and set to infinity.
 
     For large groups `inverse` and `dual` are uninitialised buffers; the first gap check fills them.
@@ -93,7 +93,7 @@ def _bounds_of_diagonal(task: SolverTask) -> Bounds:
     system = task.system
     known = diagonal_bounds(system, task.start, task.penalty, task.diagonal_penalty)
     inverse, dual = np.empty_like(task.start), np.empty_like(task.start)
-    if system.size.max(initial=0) <= tuning.SWEPT_BLOCK or task.penalty.of_diagonal is not None:
+    if system.size.max(initial=0) <= config.SWEPT_BLOCK or task.penalty.fused_diagonal_penalty is not None:
         inverse.fill(0.0)
         inverse[system.diagonal] = 1.0 / task.start[system.diagonal]
         dual[:] = inverse
@@ -118,7 +118,7 @@ class _BestPoints:
     def unsolved(self) -> BoolArray:
         return self.task.unsolved(self.bounds)
 
-    def update(self, theta: FloatArray, groups: BoolArray) -> Bounds:
+    def update(self, theta: FloatArray, groups: BoolArray) -> DualityGap:
         """Adopt `theta` in those of `groups` where its gap is smaller; return its bounds."""
         system, new, old = self.task.system, self.task.bounds(theta), self.bounds
         better = groups & (new.gap < old.gap)
@@ -134,10 +134,10 @@ class _BestPoints:
             np.where(blocks, new.factor.definite, old.factor.definite),
         )
         objective, gap = np.where(better, new.objective, old.objective), np.where(better, new.gap, old.gap)
-        self.bounds = Bounds(objective, gap, np.where(positions, new.dual, old.dual), factor)
+        self.bounds = DualityGap(objective, gap, np.where(positions, new.dual, old.dual), factor)
         return new
 
-    def update_group(self, group: int, positions: IntArray | slice, theta: FloatArray, bounds: Bounds) -> None:
+    def update_group(self, group: int, positions: IntArray | slice, theta: FloatArray, bounds: DualityGap) -> None:
         """Adopt another point of one group if its gap is smaller."""
         if bounds.gap[0] < self.bounds.gap[group]:
             self.theta[positions] = theta
@@ -149,7 +149,7 @@ def _sweep(state: _BestPoints) -> None:
     """Column sweeps over all groups: small groups in one call, large groups separately."""
     if suits_columns(state.task):
         _sweep_small(state, state.task.system.largest_block)
-        for group in np.flatnonzero(state.unsolved() & (state.task.system.largest_block > tuning.SWEPT_BLOCK)):
+        for group in np.flatnonzero(state.unsolved() & (state.task.system.largest_block > config.SWEPT_BLOCK)):
             _sweep_big(state, int(group))
 
 
@@ -160,8 +160,8 @@ def _sweep_with_fixed_diagonals(state: _BestPoints) -> None:
     and Newton's method on the face (with clusters of diagonal entries), which update the diagonal.
     """
     task, system = state.task, state.task.system
-    penalty = replace(cast(TiedPenalty, task.penalty), fuse_diagonal=False)
-    for _ in range(tuning.DIAGONALS):
+    penalty = replace(cast(ClassGraphPenalty, task.penalty), fuse_diagonal=False)
+    for _ in range(config.DIAGONALS):
         todo = state.unsolved()
         if not todo.any() or state.n_iter >= task.max_iter:
             return
@@ -172,7 +172,7 @@ def _sweep_with_fixed_diagonals(state: _BestPoints) -> None:
         _sweep(inner)
         state.n_iter += inner.n_iter
         state.methods[todo] = "columns"
-        state.update(snap(task, inner.theta, inner.bounds.inverse), todo)
+        state.update(prox_step(task, inner.theta, inner.bounds.inverse), todo)
         for group in np.flatnonzero(state.unsolved() & np.isfinite(state.bounds.gap)):
             _step_on_face(state, int(group))
 
@@ -183,28 +183,31 @@ def _sweep_small(state: _BestPoints, largest: IntArray) -> None:
     Groups above their limit continue with Newton's method on the face and sweeps with smaller tolerances.
     """
     task, warm = state.task, state.task.warm
-    slow, first_factor = _slow_groups(task), min(1.0, max(tuning.AHEAD, tuning.AHEAD_GAP / task.tol))
-    for number, limit_factor in enumerate(tuning.CLOSER):
+    slow, first_factor = (
+        _slow_groups(task),
+        min(1.0, max(config.FIRST_REFINE_FACTOR, config.FIRST_REFINE_GAP / task.tol)),
+    )
+    for number, limit_factor in enumerate(config.REFINE_FACTORS):
         if (task.absolute and task.warm) or number > 0:
-            is_medium = (largest > tuning.TINY_BLOCK) & (largest <= tuning.SWEPT_BLOCK)
+            is_medium = (largest > config.TINY_BLOCK) & (largest <= config.SWEPT_BLOCK)
             for group in np.flatnonzero(state.unsolved() & is_medium):
                 _step_on_face(state, int(group))
-        todo, n_remaining = state.unsolved() & (largest <= tuning.SWEPT_BLOCK) & ~slow, task.max_iter - state.n_iter
+        todo, n_remaining = state.unsolved() & (largest <= config.SWEPT_BLOCK) & ~slow, task.max_iter - state.n_iter
         if not todo.any() or n_remaining <= 0:
             return
         theta = state.theta.copy()
         inverse = state.bounds.inverse if warm and state.bounds.factor.definite.all() else np.empty(0)
         limits = (limit_factor if task.absolute or number > 0 else first_factor) * state.limits()
-        taken = sweep_groups(task, theta, inverse, todo, limits, min(n_remaining, tuning.COMPARING_SWEEPS))
+        taken = sweep_groups(task, theta, inverse, todo, limits, min(n_remaining, config.COMPARING_SWEEPS))
         state.n_iter += taken
         state.methods[todo] = "columns"
         inverse = state.update(theta, todo).inverse
         todo &= state.unsolved()
         if todo.any():
-            state.update(snap(task, theta, inverse), todo)
+            state.update(prox_step(task, theta, inverse), todo)
         warm = True
-        if taken == tuning.COMPARING_SWEEPS:  # further sweeps hardly reduce a gap that is still large
-            slow |= state.unsolved() & (state.bounds.gap > tuning.FAR_GAP * state.limits())
+        if taken == config.COMPARING_SWEEPS:  # further sweeps hardly reduce a gap that is still large
+            slow |= state.unsolved() & (state.bounds.gap > config.FAR_GAP * state.limits())
 
 
 def _slow_groups(task: SolverTask) -> BoolArray:
@@ -214,7 +217,7 @@ def _slow_groups(task: SolverTask) -> BoolArray:
     threshold, because ADMM needs more iterations the closer the covariances are to it.
     """
     system, penalty = task.system, task.penalty
-    if system.size.max(initial=0) < tuning.DENSE_BLOCK:
+    if system.size.max(initial=0) < config.DENSE_BLOCK:
         return np.zeros(system.n_groups, dtype=bool)
     factor = system.entry_factor if len(system.pair_factor) else 1.0
     limit = (2.0 if penalty.homogeneous else 1.0) * penalty.threshold(0)
@@ -224,10 +227,10 @@ def _slow_groups(task: SolverTask) -> BoolArray:
 
 def _step_on_face(state: _BestPoints, group: int) -> None:
     """Newton's method on the face of one group, close to its solution."""
-    subtask, positions = alone(state.task, state.theta, group, state.limits(), state.task.max_iter)
+    subtask, positions = extract_group(state.task, state.theta, group, state.limits(), state.task.max_iter)
     blocks = state.task.system.block_group == group
     start = state.bounds.of_group(group, blocks, positions)
-    theta, bounds, taken = newton_on_face(subtask, subtask.start, start, tuning.TINY_STEPS)
+    theta, bounds, taken = newton_on_face(subtask, subtask.start, start, config.TINY_STEPS)
     state.update_group(group, positions, theta, bounds)
     state.n_iter += taken
 
@@ -235,30 +238,30 @@ def _step_on_face(state: _BestPoints, group: int) -> None:
 def _sweep_big(state: _BestPoints, group: int) -> None:
     """Column sweeps over a large group until its gap is within its limit or stagnates."""
     task = state.task
-    subtask, positions = alone(task, state.theta, group, state.limits(), task.max_iter)
+    subtask, positions = extract_group(task, state.theta, group, state.limits(), task.max_iter)
     known = None
     if task.warm and not len(task.system.forbidden):
         known = subtask.bounds(subtask.start).inverse
     ascent = ColumnAscent.begin(subtask, subtask.start, known)
-    idle, threshold = 0, tuning.FIRST_LOOK * subtask.tol
-    for _ in range(min(tuning.COMPARING_MOST, task.max_iter)):
+    idle, threshold = 0, config.FIRST_GAP_CHECK * subtask.tol
+    for _ in range(min(config.COMPARING_MOST, task.max_iter)):
         ascent.sweep()
         state.n_iter += 1
         if task.report(state.bounds.total_objective, None) or not np.isfinite(ascent.change):
             return
-        converged = ascent.change <= tuning.SETTLED
-        if ascent.rough_gap > threshold and not converged:
+        converged = ascent.change <= config.ROUNDING_CHANGE
+        if ascent.gap_estimate > threshold and not converged:
             continue
         before, theta = state.bounds.gap[group], ascent.theta()
         bounds = subtask.bounds(theta)
-        threshold = next_look(ascent.rough_gap, subtask.tol, float(bounds.gap[0]))
+        threshold = next_gap_check(ascent.gap_estimate, subtask.tol, float(bounds.gap[0]))
         state.update_group(group, positions, theta, bounds)
         state.methods[group] = "columns"
         if state.bounds.gap[group] > subtask.tol and (converged or not state.bounds.gap[group] < before):
-            theta = snap(subtask, theta, ascent.W.astype(np.float64))
+            theta = prox_step(subtask, theta, ascent.W.astype(np.float64))
             state.update_group(group, positions, theta, subtask.bounds(theta))
         idle = 0 if state.bounds.gap[group] < before else idle + 1
         if state.bounds.gap[group] > subtask.tol and (converged or idle == 1):
             _step_on_face(state, group)
-        if state.bounds.gap[group] <= subtask.tol or converged or idle == tuning.IDLE_LOOKS:
+        if state.bounds.gap[group] <= subtask.tol or converged or idle == config.IDLE_GAP_CHECKS:
             return

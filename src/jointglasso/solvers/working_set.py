@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers, balanced_bounds
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -20,7 +20,7 @@ from jointglasso.kernels.pair_types import GroupPair
 from jointglasso.penalties import UNIFORM
 
 if TYPE_CHECKING:
-    from jointglasso.kernels.working_set import Point
+    from jointglasso.kernels.newton_set import Point
 
 CsrStructure = tuple[IntArray, IntArray, IntArray]
 
@@ -76,9 +76,9 @@ class WorkingSet:
         return np.concatenate([[0], np.cumsum(np.diff(self.component_start) ** 2)])
 
     @cached_property
-    def pattern(self) -> CsrStructure:
+    def sparsity(self) -> CsrStructure:
         """CSR structure of the unknowns, both triangles: start, column within the component, index of the unknown."""
-        from jointglasso.kernels.working_set import symmetric_pattern
+        from jointglasso.kernels.newton_set import symmetric_pattern
 
         return symmetric_pattern(len(self.members), self.end_i, self.end_j, self._local)
 
@@ -87,19 +87,19 @@ class WorkingSet:
         return np.arange(len(self.members)) - self.component_start[self.component]
 
     @cached_property
-    def upper_pattern(self) -> CsrStructure:
+    def upper_sparsity(self) -> CsrStructure:
         """The upper triangle j >= i of the CSR structure."""
-        from jointglasso.kernels.working_set import restrict_pattern
+        from jointglasso.kernels.newton_set import restrict_sparsity
 
-        start, column, _ = self.pattern
-        return restrict_pattern(*self.pattern, column >= np.repeat(self._local, np.diff(start)))
+        start, column, _ = self.sparsity
+        return restrict_sparsity(*self.sparsity, column >= np.repeat(self._local, np.diff(start)))
 
     def cholesky(self, x: FloatArray, workers: Workers) -> tuple[FloatArray, FloatArray] | None:
         """Cholesky factors of all components, concatenated, and log-determinants (B,); None if not definite."""
-        from jointglasso.kernels.working_set import factor_components, fill_components
+        from jointglasso.kernels.newton_set import factor_components, fill_components
 
         dense = np.empty(self.area[-1])
-        fill_components(self.component_start, self.area, *self.pattern, x, dense)
+        fill_components(self.component_start, self.area, *self.sparsity, x, dense)
 
         def factor(c: int) -> float:
             matrix = self._matrix(dense, c)
@@ -116,7 +116,7 @@ class WorkingSet:
 
     def invert_into(self, dense: FloatArray, W: FloatArray, workers: Workers) -> None:
         """Write the inverse to the flat W, zero between components; the factors are overwritten."""
-        from jointglasso.kernels.working_set import invert_components, scatter_component
+        from jointglasso.kernels.newton_set import invert_components, scatter_component
 
         system = self.system
         few, many = self._by_size
@@ -140,12 +140,12 @@ class WorkingSet:
         """Components large enough for a separate thread, in decreasing size, and the remaining small ones."""
         size = np.diff(self.component_start)
         order = np.argsort(-size, kind="stable")
-        n_big = int((size >= tuning.WORTH_A_THREAD).sum())
+        n_big = int((size >= config.MIN_COMPONENT_FOR_THREAD).sum())
         return order[:n_big], order[n_big:]
 
     def sparse(self, unknowns: FloatArray) -> Any:
         """The unknowns as one sparse symmetric matrix over the nodes."""
-        start, column, unknown = self.pattern
+        start, column, unknown = self.sparsity
         nodes = column + np.repeat(self.component_start[self.component], np.diff(start))
         return sparse.csr_array((unknowns[unknown], nodes, start), shape=(len(self.members), len(self.members)))
 
@@ -156,7 +156,7 @@ class WorkingSet:
 
 def point_of(system: BlockSystem, W: FloatArray, theta: FloatArray) -> Point:
     """Theta and its inverse W with the pair index, as arguments of compiled code."""
-    from jointglasso.kernels.working_set import Point
+    from jointglasso.kernels.newton_set import Point
 
     return Point(
         system.pair_start, system.pair_factor, system.upper, system.entry_block, system.block_weight, system.S, W, theta
@@ -165,7 +165,7 @@ def point_of(system: BlockSystem, W: FloatArray, theta: FloatArray) -> Point:
 
 def build_working_set(system: BlockSystem, mark: BoolArray, point: Point, penalty: GroupPair) -> WorkingSet:
     """Working set of the marked pairs."""
-    from jointglasso.kernels.working_set import active_entries, number_nodes
+    from jointglasso.kernels.newton_set import active_entries, number_nodes
 
     start, entries = active_entries(mark, point, penalty)
     row, column = system.entry_members(entries)
@@ -213,14 +213,14 @@ class HessianProduct:
             pack_tiles, balanced_bounds(size[component].astype(float), workers.n_threads), self._packed, working.slot,
             working.system.offset[block], working.system.size[block], self._scale, W,
         )  # fmt: skip
-        self._use(working.pattern, working.upper_pattern)
+        self._use(working.sparsity, working.upper_sparsity)
 
     def restrict(self, free: BoolArray) -> None:
         """Restrict the product to the unknowns marked in `free`, until the next call."""
-        from jointglasso.kernels.working_set import restrict_pattern
+        from jointglasso.kernels.newton_set import restrict_sparsity
 
-        full, upper = self.working.pattern, self.working.upper_pattern
-        self._use(restrict_pattern(*full, free[full[2]]), restrict_pattern(*upper, free[upper[2]]))
+        full, upper = self.working.sparsity, self.working.upper_sparsity
+        self._use(restrict_sparsity(*full, free[full[2]]), restrict_sparsity(*upper, free[upper[2]]))
 
     def _use(self, pattern: CsrStructure, upper: CsrStructure) -> None:
         self._pattern, self._upper = pattern, upper

@@ -2,7 +2,7 @@
 
 from jointglasso.errors import InputError, InputTypeError
 from jointglasso.validation.covariances import FULL_CHECK_SIZE, check_covariances, join_matrices, semidefinite
-from jointglasso.validation.errors import (
+from jointglasso.validation.messages import (
     impossible_pair,
     indefinite_start,
     no_minimum,
@@ -36,5 +36,5 @@ from jointglasso.validation.options import (
     check_weights,
     renamed,
 )
-from jointglasso.validation.samples import label_rows, labelled, require_finite
-from jointglasso.validation.tables import SampleRows, deferred, read_matrix, readable_table, with_rows
+from jointglasso.validation.sample_checks import label_rows, labelled, require_finite
+from jointglasso.validation.table_checks import SampleRows, deferred, read_matrix, readable_table, with_rows

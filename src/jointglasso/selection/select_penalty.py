@@ -13,18 +13,18 @@ from jointglasso.covariance.prepare import Preparation
 from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
-from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
+from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampled import CrossValidated, Instability, UnstableBeyond, choose, monotone
 from jointglasso.selection.resampling import SelectionData, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
-from jointglasso.selection.search import Found, Kept, Patience, Zoom, walk_grid
+from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Found, Patience, walk_grid
 from jointglasso.selection.solves import (
-    Crew,
     ProgressCallback,
     Tracker,
+    WorkerPool,
     quiet_solves,
     solve_options,
     warn_not_converged,
@@ -219,7 +219,7 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
     with quiet_solves(), scanned_once(data.source, settings.solve):
         result = (_by_stars if settings.criterion == "stars" else _by_score)(data, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
-    if settings.criterion in LENIENT and settings.relaxed:
+    if settings.criterion in ANTI_CONSERVATIVE and settings.relaxed:
         warnings.warn(
             f"{argument('criterion', settings.criterion)} at the maximum likelihood chooses hundreds of false edges "
             "on pure noise, because it does not pay for the search among all pairs: use 'jbic' or 'ebic'.",
@@ -240,15 +240,15 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
         gamma = GAMMA.get(settings.criterion, 0.0) if settings.gamma is None else settings.gamma
         evaluate = Information(data.source, settings.criterion, gamma, settings.relaxed, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    workers = Crew.of(settings.n_jobs, settings.executor, settings.solve)
+    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve)
     search_converged = None
-    interim = Kept()
+    interim = EvaluatedPoints()
     if settings.grid is None:
-        search = Zoom(evaluate, budget, *_region(data, settings), data.source.n_classes)
+        search = CoarseToFineSearch(evaluate, budget, *_region(data, settings), data.source.n_classes)
         tracker = Tracker(settings.callback, 40 * evaluate.solves, interim)
         outcome = _run_or_interim(lambda: search.run(tracker, workers, settings.patience or 2), interim, settings)
         grid = LambdaGrid.from_points([*outcome.done, *outcome.left_out])
-        search_converged = search.settled
+        search_converged = search.finished
     else:
         grid = as_grid(settings.grid)
         tracker = Tracker(settings.callback, len(grid) * evaluate.solves, interim)
@@ -267,7 +267,7 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     solution = _solution(data, outcome.done[grid[best]], settings)
     result = _result(data, grid, outcome.done, best, solution, settings.criterion, evaluate)
     left_out = describe_left_out(outcome.left_out)
-    return replace(result, settled=search_converged, left_out=left_out, interrupted=outcome.interrupted)
+    return replace(result, finished=search_converged, left_out=left_out, interrupted=outcome.interrupted)
 
 
 def _region(data: SelectionData, settings: SelectionSettings) -> tuple[dict[float, float], float]:
@@ -287,9 +287,9 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     grid = as_grid(settings.grid, data.source, settings.solve)
     evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    interim = Kept()
+    interim = EvaluatedPoints()
     tracker = Tracker(settings.callback, len(grid) * evaluate.solves, interim)
-    workers = Crew.of(settings.n_jobs, settings.executor, settings.solve)
+    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve)
     stop = UnstableBeyond(settings.beta)
     outcome = _run_or_interim(lambda: walk_grid(evaluate, grid, stop, budget, tracker, workers), interim, settings)
     measured = _column(grid, outcome.done, "score")
@@ -308,7 +308,7 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     )
 
 
-def _run_or_interim(search: Callable[[], Found], interim: Kept, settings: SelectionSettings) -> Found:
+def _run_or_interim(search: Callable[[], Found], interim: EvaluatedPoints, settings: SelectionSettings) -> Found:
     """Outcome of a search; after an interrupt with ``on_interrupt="return"``, the points evaluated so far."""
     try:
         return search()

@@ -7,9 +7,9 @@ import pytest
 
 from jointglasso import JointNetworks, load, plots, solve
 from jointglasso.anndata import fit, networks as stored
-from jointglasso.networks.same import summary_of_sameness
+from jointglasso.networks.clusters import summary_of_edge_clusters
 from jointglasso.report.payload import make_payload
-from jointglasso.solution import Sameness
+from jointglasso.solution import EdgeClusters
 
 CHAIN = np.array([[0, 1], [1, 2]])
 NAMES = ("t0", "t1", "t2")
@@ -29,18 +29,18 @@ PRECISION = matrices({(0, 1): (0.5, 0.5, 0.5), (0, 2): (0.3, 0.3, 0.0), (1, 3): 
 
 @pytest.fixture
 def same():
-    return Sameness.of(PRECISION, CHAIN)
+    return EdgeClusters.of(PRECISION, CHAIN)
 
 
 def test_values_are_compared_between_neighbours(same):
     assert list(zip(same.rows, same.columns, strict=True)) == [(0, 1), (0, 2), (1, 3)]
-    assert same.same.tolist() == [[True, True], [True, False], [False, False]]
+    assert same.equal.tolist() == [[True, True], [True, False], [False, False]]
     assert not same.proved.any()
 
 
 def test_clusters_are_joined_through_neighbours_only(same):
     assert same.clusters.tolist() == [[0, 0, 0], [0, 0, 2], [0, 1, 2]]
-    complete = Sameness.of(PRECISION, np.array([[0, 1], [0, 2], [1, 2]]))
+    complete = EdgeClusters.of(PRECISION, np.array([[0, 1], [0, 2], [1, 2]]))
     assert complete.clusters.tolist() == [[0, 0, 0], [0, 0, 2], [0, 1, 0]]
 
 
@@ -50,7 +50,7 @@ def test_a_cluster_is_proved_when_proved_ties_hold_it_together(same):
     assert some.proved.tolist() == [[True, False], [True, True], [False, False]]
     assert some.proved_clusters.tolist() == [[False] * 3, [True] * 3, [True] * 3]
     # Around a triangle two proved equalities suffice.
-    triangle = Sameness.of(PRECISION, np.array([[0, 1], [0, 2], [1, 2]]))
+    triangle = EdgeClusters.of(PRECISION, np.array([[0, 1], [0, 2], [1, 2]]))
     around = triangle.with_proofs(np.array([0]), np.array([1]), np.array([[True, False, True]]))
     assert around.proved_clusters[0].tolist() == [True] * 3
     assert some.count() == {"same": 3, "same_proved": 2, "different": 3, "different_proved": 1}
@@ -58,7 +58,7 @@ def test_a_cluster_is_proved_when_proved_ties_hold_it_together(same):
 
 def test_the_edge_table_tells_where_an_edge_is_the_same(same):
     proved = same.with_proofs(np.array([0]), np.array([1]), np.array([[True, True]]))
-    networks = JointNetworks(PRECISION, NAMES, list("abcd"), sameness=proved)
+    networks = JointNetworks(PRECISION, NAMES, list("abcd"), edge_clusters=proved)
     table = networks.edges()
     assert table["same_in"].tolist() == ["t0, t1, t2"] * 3 + ["t0, t1"] * 2 + ["t0", "t1", "t2"]
     assert table["same_certified"].tolist() == [True] * 3 + [False] * 2 + [True] * 3
@@ -69,26 +69,26 @@ def test_the_edge_table_tells_where_an_edge_is_the_same(same):
 
 
 def test_subnetworks_keep_what_is_the_same(same):
-    networks = JointNetworks(PRECISION, NAMES, list("abcd"), sameness=same).subnetwork(["c", "a"])
+    networks = JointNetworks(PRECISION, NAMES, list("abcd"), edge_clusters=same).subnetwork(["c", "a"])
     assert networks.edges()["same_in"].tolist() == ["t0, t1", "t0, t1"]
 
 
 def test_no_edges():
-    networks = JointNetworks([np.eye(2)] * 3, NAMES, list("ab"), sameness=Sameness.of([np.eye(2)] * 3, CHAIN))
+    networks = JointNetworks([np.eye(2)] * 3, NAMES, list("ab"), edge_clusters=EdgeClusters.of([np.eye(2)] * 3, CHAIN))
     assert len(networks.edges()) == 0 and networks.compare()["same"].tolist() == [0, 0, 0]
 
 
 def solution_with(same):
     solution = solve([np.array(Theta) for Theta in np.linalg.inv(PRECISION)], 1e-3, 0.0, tol=1e-3)
-    return replace(solution, sameness=same)
+    return replace(solution, edge_clusters=same)
 
 
 def test_files_keep_it(same, tmp_path):
     proved = same.with_proofs(np.array([0]), np.array([1]), np.array([[True, False]]))
-    found = load(solution_with(proved).save(tmp_path / "solution.jgl")).sameness
-    for name in ("rows", "columns", "neighbours", "same", "proved", "n_classes"):
+    found = load(solution_with(proved).save(tmp_path / "solution.jgl")).edge_clusters
+    for name in ("rows", "columns", "neighbours", "equal", "proved", "n_classes"):
         assert np.array_equal(getattr(found, name), getattr(proved, name)), name
-    assert load(solution_with(None).save(tmp_path / "without.jgl")).sameness is None
+    assert load(solution_with(None).save(tmp_path / "without.jgl")).edge_clusters is None
 
 
 @pytest.mark.parametrize("wrong", [{"neighbours": np.array([[0, 1], [0, 3]])}, {"rows": np.array([3, 0, 1])}])
@@ -99,7 +99,7 @@ def test_a_file_that_does_not_fit_is_refused(same, tmp_path, wrong):
 
 
 def test_tables_in_files_have_the_columns(same, tmp_path):
-    networks = JointNetworks(PRECISION, NAMES, list("abcd"), sameness=same)
+    networks = JointNetworks(PRECISION, NAMES, list("abcd"), edge_clusters=same)
     text = networks.export(tmp_path / "edges.csv").read_text()
     assert "same_in,same_certified" in text and '"t0, t1, t2"' in text
     assert "same_in" in networks.export(tmp_path / "edges.graphml").read_text()
@@ -113,7 +113,7 @@ def test_tables_in_files_have_the_columns(same, tmp_path):
 def shown(same):
     """Pair (0, 1) stays, proved; (0, 2) changes, proved; (1, 3) changes, not proved."""
     proved = same.with_proofs(np.array([0, 0]), np.array([1, 2]), np.array([[True, True], [True, True]]))
-    return JointNetworks(PRECISION, NAMES, list("abcd"), sameness=proved)
+    return JointNetworks(PRECISION, NAMES, list("abcd"), edge_clusters=proved)
 
 
 def test_patterns_tell_what_stays_and_what_changes(shown):
@@ -121,7 +121,7 @@ def test_patterns_tell_what_stays_and_what_changes(shown):
     assert table["pattern"].tolist() == ["all classes", "t0, t1 | no edge: t2", "t0 | t1 | t2"]
     assert table["changes"].tolist() == [False, True, True]
     assert table["certified"].tolist() == [True, True, False]
-    assert summary_of_sameness(shown).startswith(
+    assert summary_of_edge_clusters(shown).startswith(
         "1 of 3 joined pairs have one value in all classes (1 certified), 2 change (1 certified); most often:"
     )
 
@@ -148,7 +148,7 @@ def test_many_classes_in_a_row_are_named_by_the_first_and_the_last():
     precision = [np.array([[2.0, v], [v, 2.0]]) for v in values]
     chain = np.column_stack([np.arange(9), np.arange(1, 10)])
     networks = JointNetworks(
-        precision, [f"t{k}" for k in range(10)], ["a", "b"], sameness=Sameness.of(precision, chain)
+        precision, [f"t{k}" for k in range(10)], ["a", "b"], edge_clusters=EdgeClusters.of(precision, chain)
     )
     assert networks.patterns()["pattern"].tolist() == ["t0 … t3 | t4 … t8 | no edge: t9"]
 
@@ -159,14 +159,14 @@ def test_without_a_fused_penalty_there_are_no_patterns():
 
 
 def test_the_figure_has_a_row_for_each_pattern(shown, tmp_path):
-    figure = plots.plot_sameness(shown, path=tmp_path / "same.svg")
+    figure = plots.plot_edge_clusters(shown, path=tmp_path / "same.svg")
     left, right = figure.axes
     assert len(left.collections) == 9  # three patterns of three classes
     assert [text.get_text() for text in right.texts] == ["1", "1", "1"]
     assert "3 joined pairs, 2 of them change" in figure.get_suptitle()
-    assert "1 rarer" not in figure.get_suptitle() and "1 rarer" in plots.plot_sameness(shown, top=2).get_suptitle()
-    empty = JointNetworks([np.eye(2)] * 3, NAMES, list("ab"), sameness=Sameness.of([np.eye(2)] * 3, CHAIN))
-    assert plots.plot_sameness(empty).axes[0].texts[0].get_text() == "no edges"
+    assert "1 rarer" not in figure.get_suptitle() and "1 rarer" in plots.plot_edge_clusters(shown, top=2).get_suptitle()
+    empty = JointNetworks([np.eye(2)] * 3, NAMES, list("ab"), edge_clusters=EdgeClusters.of([np.eye(2)] * 3, CHAIN))
+    assert plots.plot_edge_clusters(empty).axes[0].texts[0].get_text() == "no edges"
 
 
 def test_networks_are_coloured_by_what_changes(shown):
@@ -177,10 +177,10 @@ def test_networks_are_coloured_by_what_changes(shown):
 
 def test_the_report_tells_clusters_and_patterns(shown):
     named = {"class_names": NAMES, "variable_names": tuple("abcd")}
-    payload = make_payload(replace(solution_with(shown.sameness), **named), shown)
+    payload = make_payload(replace(solution_with(shown.edge_clusters), **named), shown)
     assert payload["same"]["changes"] == [0, 1, 1] and payload["same"]["changes_proved"] == [1, 1, 0]
     assert payload["same"]["cluster"] == [0, 0, 0, 0, 0, 0, 1, 2]
-    card = next(card for card in payload["facts"] if card["id"] == "sameness")
+    card = next(card for card in payload["facts"] if card["id"] == "edge_clusters")
     assert ["all classes", "1", "1"] in card["table"]["rows"]
     plain = JointNetworks(PRECISION, NAMES, list("abcd"))
     assert make_payload(replace(solution_with(None), **named), plain)["same"] is None
@@ -206,4 +206,4 @@ def test_anndata_keeps_what_is_the_same_when_genes_go(tmp_path):
 
     assert told(kept) == told(fewer)
     fit(cells, lambda1=0.2, lambda2=0.1)  # a group penalty leaves nothing of it behind
-    assert stored(cells).sameness is None and "jgl_comparison" not in cells.varp
+    assert stored(cells).edge_clusters is None and "jgl_comparison" not in cells.varp

@@ -11,8 +11,8 @@ from jointglasso.covariance.source import CorrelationOf
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
-from jointglasso.selection.front import WEIGHTS
 from jointglasso.selection.relaxed import with_refit
+from jointglasso.selection.select_penalty import WEIGHTS
 from jointglasso.validation import InputError, require_varying
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jointglasso.networks.joint import JointNetworks
-    from jointglasso.solution import Sameness
+    from jointglasso.solution import EdgeClusters
 
 #: Codes of a pattern: absent edge, or variable absent from the class.
 NO_EDGE, LACKS = -1, -2
@@ -28,7 +28,7 @@ ALL_NAMED = 6
 
 def same_columns(networks: JointNetworks) -> dict[str, Any]:
     """Columns `same_in`, the classes of equal value, and `same_certified`; empty without a fused penalty."""
-    if networks.sameness is None:
+    if networks.edge_clusters is None:
         return {}
     members, certified = _cluster_members(networks)
     patterns, which = np.unique(members, axis=0, return_inverse=True)
@@ -38,7 +38,7 @@ def same_columns(networks: JointNetworks) -> dict[str, Any]:
 
 def _cluster_members(networks: JointNetworks) -> tuple[BoolArray, BoolArray]:
     """Mask (edges, K) of the classes in the cluster of each edge, and whether the cluster is certified."""
-    edges, edge_clusters = networks.edge_list, networks.sameness
+    edges, edge_clusters = networks.edge_list, networks.edge_clusters
     members = np.zeros((len(edges), networks.n_classes), dtype=bool)
     members[np.arange(len(edges)), edges.class_index] = True
     certified = np.zeros(len(edges), dtype=bool)
@@ -53,7 +53,7 @@ def _cluster_members(networks: JointNetworks) -> tuple[BoolArray, BoolArray]:
 
 def same_counts(networks: JointNetworks, one: IntArray, two: IntArray) -> dict[str, Any]:
     """Numbers of edges equal in two classes, and different, and of the certified ones among both."""
-    if networks.sameness is None:
+    if networks.edge_clusters is None:
         return {}
     edge_clusters, edges = compared_pairs(networks), networks.edge_list
     label, certified, joined = edge_clusters.clusters, edge_clusters.proved_clusters, edges.signs != 0
@@ -67,15 +67,15 @@ def same_counts(networks: JointNetworks, one: IntArray, two: IntArray) -> dict[s
     return dict(zip(("same", "same_certified", "different", "different_certified"), counts, strict=True))
 
 
-def compared_pairs(networks: JointNetworks) -> Sameness:
+def compared_pairs(networks: JointNetworks) -> EdgeClusters:
     """Clusters of equal values for the pairs of the edge list in order; unknown pairs are not certified."""
-    edge_clusters, edges = networks.sameness, networks.edge_list
+    edge_clusters, edges = networks.edge_clusters, networks.edge_list
     if edge_clusters is None:
         raise InputError(
             "These networks have no clusters of equal values: solve with penalty='fused', 'chain' or 'graph'.",
             "penalty",
         )
-    return edge_clusters.at(edges.first[edges.starts], edges.second[edges.starts])
+    return edge_clusters.lookup(edges.first[edges.starts], edges.second[edges.starts])
 
 
 def pattern_table(networks: JointNetworks) -> pd.DataFrame:
@@ -135,7 +135,7 @@ def _listed(classes: IntArray, names: Sequence[str]) -> str:
     return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]} … {names[run[-1]]}" for run in runs)
 
 
-def summary_of_sameness(networks: JointNetworks) -> str:
+def summary_of_edge_clusters(networks: JointNetworks) -> str:
     """Sentence on the numbers of pairs with equal values in all classes, and of pairs that change."""
     edge_clusters = compared_pairs(networks)
     if len(edge_clusters.rows) == 0:

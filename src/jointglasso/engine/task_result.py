@@ -16,12 +16,12 @@ from scipy import sparse
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import factorize
-from jointglasso.certificate import Bounds
 from jointglasso.covariance import absent_of
-from jointglasso.engine.recheck import Cuts, Violated
-from jointglasso.engine.sameness import TieProofs
+from jointglasso.duality import DualityGap
+from jointglasso.engine.equalities import EqualityProofs
+from jointglasso.engine.recheck import KKTViolations, ScreeningCheck
 from jointglasso.problem import JointProblem
-from jointglasso.screening.groups import places_in_blocks
+from jointglasso.screening.groups import block_index
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,19 @@ class Nonzeros:
 
 
 @dataclass(frozen=True)
-class Opened:
+class CachedBlocks:
     """A solved task with its blocks in memory."""
 
     system: BlockSystem
     theta: FloatArray
-    bounds: Bounds
+    bounds: DualityGap
     """Bounds that include the rounding error."""
-    cuts: Cuts | None
+    screening_check: ScreeningCheck | None
     """Check of the entries that dynamic screening removed; None for static screening."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskResult:
     """Result of one task, converged or not."""
 
     number: int
@@ -99,17 +99,17 @@ class Outcome:
     n_present: int
     n_absent: int
     """Entries certified to be non-zero, and zero, provided that the screening of all tasks is certified."""
-    ties: TieProofs
+    certified_equal: EqualityProofs
     """Certified equalities and differences between the values of an edge in two classes."""
-    violated: Violated
+    violated: KKTViolations
     """KKT violations at screened-out entries: pairs to merge, and in which classes."""
     proved: bool
     """Whether the gap certifies that no screened-out entry of the task is non-zero."""
     build_seconds: float
     """Part of `seconds` for reading the covariances and building the blocks."""
     seconds: float
-    opened: Any = None
-    """The blocks, `Opened` or `OpenedBig`, if they are kept in memory."""
+    cached_blocks: Any = None
+    """The blocks, `CachedBlocks` or `CachedBigBlocks`, if they are kept in memory."""
     is_big: bool = False
     """Whether it was solved out of core."""
 
@@ -161,7 +161,7 @@ def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variab
     """Entries of K matrices inside the blocks, in flat storage; principal submatrices stay positive definite."""
     flat = np.zeros(system.S.shape)
     shape = system.n_classes, n_variables
-    block_of, slot_of = places_in_blocks(system.block_class, system.size, system.members, shape)
+    block_of, slot_of = block_index(system.block_class, system.size, system.members, shape)
     for k, matrix in enumerate(precision):
         Theta = sparse.coo_array(matrix)
         block = block_of[k, Theta.row]

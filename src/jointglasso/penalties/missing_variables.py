@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties.base import UNIFORM, PairPenalty
-from jointglasso.penalties.tied import TiedPenalty
+from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 
 _Array = TypeVar("_Array", bound=NDArray[Any])
 
 #: One set of classes: its penalty, the indices of its pairs, the indices of their entries, and these as `Entries`.
-_Part = tuple[TiedPenalty, IntArray, IntArray, Entries]
+_Part = tuple[ClassGraphPenalty, IntArray, IntArray, Entries]
 
 
 @dataclass(frozen=True, eq=False)
-class Panels:
+class MissingVariables:
     """Mask (K, p) of variables missing from a class, and the distinct sets of classes that have a pair."""
 
     absent: BoolArray
@@ -68,16 +68,16 @@ class Panels:
 
 
 @dataclass(frozen=True, eq=False)
-class PanelPenalty(PairPenalty):
+class PartialClassPenalty(PairPenalty):
     """A penalty over a class graph, restricted for each pair to the classes that have both variables."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"prox"})
-    lacking: ClassVar[bool] = True
+    supports: ClassVar[frozenset[str]] = frozenset({"prox"})
+    has_missing_variables: ClassVar[bool] = True
 
-    full: TiedPenalty
+    full: ClassGraphPenalty
     """The penalty of a pair that is present in all classes."""
-    panels: Panels
-    _restricted: dict[int, TiedPenalty] = field(default_factory=dict, repr=False)
+    missing_variables: MissingVariables
+    _restricted: dict[int, ClassGraphPenalty] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -100,26 +100,26 @@ class PanelPenalty(PairPenalty):
         return self.full.scale
 
     @property
-    def ties(self) -> BoolArray:
-        return self.full.ties
+    def class_graph(self) -> BoolArray:
+        return self.full.class_graph
 
     @property
-    def tied_classes(self) -> IntArray:
-        return self.full.tied_classes
+    def fused_class_pairs(self) -> IntArray:
+        return self.full.fused_class_pairs
 
     @property
-    def of_diagonal(self) -> PanelPenalty | None:
-        full = self.full.of_diagonal
-        return None if full is None else PanelPenalty(full, self.panels)
+    def fused_diagonal_penalty(self) -> PartialClassPenalty | None:
+        full = self.full.fused_diagonal_penalty
+        return None if full is None else PartialClassPenalty(full, self.missing_variables)
 
     def threshold(self, k: int) -> float:
         return self.full.threshold(k)
 
-    def reach(self, n_classes: int) -> float:
-        return self.full.reach(n_classes)
+    def box_radius(self, n_classes: int) -> float:
+        return self.full.box_radius(n_classes)
 
-    def times(self, factor: float) -> PanelPenalty:
-        return PanelPenalty(self.full.times(factor), self.panels)
+    def scaled(self, factor: float) -> PartialClassPenalty:
+        return PartialClassPenalty(self.full.scaled(factor), self.missing_variables)
 
     def parameters(self) -> dict[str, Any]:
         return self.full.parameters()
@@ -127,21 +127,21 @@ class PanelPenalty(PairPenalty):
     # Classes that have a pair
 
     def labels(self, cls: IntArray, i: IntArray, j: IntArray) -> IntArray:
-        return self.panels.set_of(i, j) * self.full.n_classes + cls
+        return self.missing_variables.set_of(i, j) * self.full.n_classes + cls
 
-    def marked(self, rows: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
-        return np.where(self.panels.sets[self.panels.set_of(i, j)], rows, np.nan)
+    def mask_missing(self, rows: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
+        return np.where(self.missing_variables.sets[self.missing_variables.set_of(i, j)], rows, np.nan)
 
-    def among(self, number: int) -> TiedPenalty:
+    def restricted_to(self, number: int) -> ClassGraphPenalty:
         """The penalty of the pairs that are present in the classes of set `number`."""
         if number not in self._restricted:
-            self._restricted[number] = self.full.among(np.flatnonzero(self.panels.sets[number]))
+            self._restricted[number] = self.full.restricted_to(np.flatnonzero(self.missing_variables.sets[number]))
         return self._restricted[number]
 
     def as_entries(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> tuple[FloatArray, Entries]:
         values, entries = super().as_entries(rows, factor)
         present = ~np.isnan(rows)
-        number = np.repeat(self.panels.number(present), rows.shape[1])
+        number = np.repeat(self.missing_variables.number(present), rows.shape[1])
         cls = np.where(present.ravel(), number * rows.shape[1] + entries.cls, -1)
         return np.where(present.ravel(), values, 0.0), entries._replace(cls=cls)
 
@@ -155,22 +155,24 @@ class PanelPenalty(PairPenalty):
         for which in np.unique(number[number >= 0]):
             selected = number == which
             pairs, chosen = np.flatnonzero(selected), np.flatnonzero(present & selected[pair])
-            place = np.cumsum(self.panels.sets[which]) - 1
+            place = np.cumsum(self.missing_variables.sets[which]) - 1
             start = np.concatenate([[0], np.cumsum(np.bincount(pair[chosen], minlength=len(size))[pairs])])
             factor = entries.factor[pairs] if len(entries.factor) else UNIFORM
-            penalty = self.among(int(which))
+            penalty = self.restricted_to(int(which))
             part = Entries(start, place[entries.cls[chosen] - which * K], factor, penalty.n_classes)
             yield penalty, pairs, chosen, part
 
     # Entries
 
-    def _of_pairs(self, what: Callable[[TiedPenalty, IntArray, Entries], Any], entries: Entries, out: _Array) -> _Array:
+    def _of_pairs(
+        self, what: Callable[[ClassGraphPenalty, IntArray, Entries], Any], entries: Entries, out: _Array
+    ) -> _Array:
         for penalty, pairs, chosen, part in self._parts(entries):
             out[pairs] = what(penalty, chosen, part)
         return out
 
     def _of_entries(
-        self, what: Callable[[TiedPenalty, IntArray, Entries], Any], entries: Entries, out: _Array
+        self, what: Callable[[ClassGraphPenalty, IntArray, Entries], Any], entries: Entries, out: _Array
     ) -> _Array:
         for penalty, _, chosen, part in self._parts(entries):
             out[chosen] = what(penalty, chosen, part)
@@ -180,9 +182,9 @@ class PanelPenalty(PairPenalty):
         out = np.zeros(len(entries.start) - 1)
         return self._of_pairs(lambda penalty, chosen, part: penalty.value(theta[chosen], part), entries, out)
 
-    def inside(self, u: FloatArray, entries: Entries) -> BoolArray:
+    def is_dual_feasible(self, u: FloatArray, entries: Entries) -> BoolArray:
         out = np.ones(len(entries.start) - 1, dtype=bool)
-        return self._of_pairs(lambda penalty, chosen, part: penalty.inside(u[chosen], part), entries, out)
+        return self._of_pairs(lambda penalty, chosen, part: penalty.is_dual_feasible(u[chosen], part), entries, out)
 
     def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
         out = np.zeros(len(entries.start) - 1)
@@ -208,62 +210,69 @@ class PanelPenalty(PairPenalty):
             np.zeros_like(wanted),
         )
 
-    def certain_zeros(
+    def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
-        return self.proves(theta, u, u_radius, theta_radius, entries)[0]
+        return self.certified_zeros_and_equal(theta, u, u_radius, theta_radius, entries)[0]
 
-    def proves(
+    def certified_zeros_and_equal(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> tuple[BoolArray, BoolArray]:
-        class_pairs = self.tied_classes
+        class_pairs = self.fused_class_pairs
         zero, equal = np.zeros(len(theta), dtype=bool), np.zeros((len(entries.start) - 1, len(class_pairs)), dtype=bool)
         for penalty, pairs, index, part in self._parts(entries):
-            zero[index], certified = penalty.proves(theta[index], u[index], u_radius[index], theta_radius[index], part)
+            zero[index], certified = penalty.certified_zeros_and_equal(
+                theta[index], u[index], u_radius[index], theta_radius[index], part
+            )
             number = entries.cls[index[0]] // self.full.n_classes
-            present = self.panels.sets[number][class_pairs].all(axis=1) if len(class_pairs) else np.empty(0, dtype=bool)
+            present = (
+                self.missing_variables.sets[number][class_pairs].all(axis=1)
+                if len(class_pairs)
+                else np.empty(0, dtype=bool)
+            )
             equal[np.ix_(pairs, np.flatnonzero(present))] = certified
         return zero, equal
 
     # Rows
 
     def _rows(
-        self, what: Callable[[TiedPenalty, IntArray, IntArray, FloatArray], Any], rows: FloatArray, factor: FloatArray,
+        self, what: Callable[[ClassGraphPenalty, IntArray, IntArray, FloatArray], Any],
+        rows: FloatArray, factor: FloatArray,
         out: _Array,
     ) -> _Array:  # fmt: skip
         """Apply a function of penalty, rows, their classes and weights to the rows of each set of classes."""
-        number = self.panels.number(~np.isnan(rows)) if len(rows) else np.empty(0, dtype=np.int64)
+        number = self.missing_variables.number(~np.isnan(rows)) if len(rows) else np.empty(0, dtype=np.int64)
         for which in np.unique(number):
-            pairs, classes = np.flatnonzero(number == which), np.flatnonzero(self.panels.sets[which])
+            pairs, classes = np.flatnonzero(number == which), np.flatnonzero(self.missing_variables.sets[which])
             if len(classes):
                 weight = factor[pairs] if len(factor) else UNIFORM
                 index = np.ix_(pairs, classes) if out.ndim == 2 else pairs
-                out[index] = what(self.among(int(which)), pairs, classes, weight)
+                out[index] = what(self.restricted_to(int(which)), pairs, classes, weight)
         return out
 
-    def strong(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+    def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         out = np.zeros(len(rows), dtype=bool)
-        return self._rows(lambda p, m, c, v: p.strong(rows[np.ix_(m, c)], v), rows, factor, out)
+        return self._rows(lambda p, m, c, v: p.violates_global_condition(rows[np.ix_(m, c)], v), rows, factor, out)
 
-    def pattern(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
+    def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         out = np.zeros(rows.shape, dtype=np.int64)
-        return self._rows(lambda p, m, c, v: p.pattern(rows[np.ix_(m, c)], v), rows, factor, out)
+        return self._rows(lambda p, m, c, v: p.signs(rows[np.ix_(m, c)], v), rows, factor, out)
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        def part(penalty: TiedPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
+        def part(penalty: ClassGraphPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
             index = np.ix_(pairs, classes)
             return penalty.closure(rows[index], joined[index], weight)
 
         return self._rows(part, rows, factor, np.zeros(rows.shape, dtype=bool))
 
-    def wants(self, theta: FloatArray, u: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        def part(penalty: TiedPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
+    def kkt_violated(self, theta: FloatArray, u: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        def part(penalty: ClassGraphPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
             index = np.ix_(pairs, classes)
-            return penalty.wants(theta[index], u[index], weight)
+            return penalty.kkt_violated(theta[index], u[index], weight)
 
         return self._rows(part, u, factor, np.zeros(u.shape, dtype=bool))
 
-    def cuts_hold(
+    def screening_certified(
         self,
         theta: FloatArray,
         u: FloatArray,
@@ -272,9 +281,9 @@ class PanelPenalty(PairPenalty):
         in_block: BoolArray,
         factor: FloatArray = UNIFORM,
     ) -> BoolArray:
-        def part(penalty: TiedPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
+        def part(penalty: ClassGraphPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
             index = np.ix_(pairs, classes)
-            return penalty.cuts_hold(
+            return penalty.screening_certified(
                 theta[index], u[index], u_radius[index], theta_radius[index], in_block[index], weight
             )
 

@@ -51,7 +51,7 @@ class Data:
         more = f" and {len(named) - NAMED + 1} more" if len(named) > NAMED else ""
         classes = ", ".join(named[: NAMED - 1] if more else named) + more
         total = count(
-            round(self.samples.share * sum(sizes.values())), "sample"
+            round(self.samples.sample_fraction * sum(sizes.values())), "sample"
         )  # each sample once; windows may overlap
         unlabelled = self.samples.class_names == (ONE_CLASS,)
         class_text = ", one class (no label)." if unlabelled else f" in {count(len(sizes), 'class')}: {classes}."
@@ -93,7 +93,7 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     table = shape(table, options, covariate_columns)
     constant = "refuse" if options["constant"] == "drop" else options["constant"]
     chosen = {name: options[name] for name in ("scale", "association", "weights")}
-    return table, {**chosen, "constant": constant, "missing": missing, "variables": panels, "share": share}
+    return table, {**chosen, "constant": constant, "missing": missing, "variables": panels, "sample_fraction": share}
 
 
 def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
@@ -162,8 +162,8 @@ def prepare(
     from jointglasso.selection.em import prepared
 
     preparation = dict(preparation)
-    share = preparation.pop("share", 1.0)
-    samples = replace(Samples.from_labels(table.X, table.y, table.variable_names).loaded(), share=share)
+    share = preparation.pop("sample_fraction", 1.0)
+    samples = replace(Samples.from_labels(table.X, table.y, table.variable_names).loaded(), sample_fraction=share)
     if order is not None:
         samples = samples.in_order(order)
     how = {name: value for name, value in preparation.items() if name != "weights"}

@@ -40,7 +40,7 @@ def infer(
     missing: str = "refuse",
     weights: Any = None,
     support: Any = None,
-    strength: float | None = None,
+    penalty_multiplier: float | None = None,
     keep: str | float = "auto",
     **options: Any,
 ) -> Inference:
@@ -76,7 +76,7 @@ def infer(
     support : Solution or sequence of K matrices, optional
         Non-zero entries to use as the support instead of the support step. Intervals on a support that is too sparse
         lose coverage.
-    strength : float, optional
+    penalty_multiplier : float, optional
         Factor c of the penalty ``c sqrt(max(log p, 2 log(p / 5)) / mean n)`` of the support step: 1, or larger
         where a component would exceed 1,000 variables.
     keep : {"auto", "all"} or float
@@ -119,13 +119,13 @@ def infer(
     data = read_inference_data(
         X, y, association=association, missing=missing, groups=groups, covariates=covariates, em=True
     )
-    if (data.gain is not None or data.changes is not None) and isinstance(limit, float):
-        why = argument("missing", "em") if data.changes is None else argument("association", "mixed")
+    if (data.dilution is not None or data.bootstrap_deviations is not None) and isinstance(limit, float):
+        why = argument("missing", "em") if data.bootstrap_deviations is None else argument("association", "mixed")
         raise InputError(f"keep: with {why} the tables hold all pairs; leave it out.", "keep")
     if data.n_variables < 2:
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
-        c = None if strength is None else check_positive("strength", strength)
+        c = None if penalty_multiplier is None else check_positive("penalty_multiplier", penalty_multiplier)
         support_fit = _find_support(data, c, weights, solve_options(options))
     else:
         support_fit = refitted(data.source, support)
@@ -148,29 +148,35 @@ def infer(
             *support_fit.notes,
             *_floored(data, residuals),
             *(_heavy_tails(data) if association == "pearson" else ()),
-            *([] if data.gain is None else [_MISSING]),
-            *(() if data.changes is None else _low_information(data)),
+            *([] if data.dilution is None else [_MISSING]),
+            *(() if data.bootstrap_deviations is None else _low_information(data)),
         ),
         covariates=data.covariates,
     )
 
 
-def _find_support(data: InferenceData, strength: float | None, weights: Any, options: dict[str, Any]) -> Support:
+def _find_support(
+    data: InferenceData, penalty_multiplier: float | None, weights: Any, options: dict[str, Any]
+) -> Support:
     """Support step; with subjects it is repeated with the effective sample sizes of the dependent samples."""
-    first_fit = find_support(data.source, data.worth, strength=strength, weights=weights, options=options)
-    if data.subjects is None or data.changes is not None:
+    first_fit = find_support(
+        data.source, data.effective_sample_size, penalty_multiplier=penalty_multiplier, weights=weights, options=options
+    )
+    if data.subjects is None or data.bootstrap_deviations is not None:
         return first_fit
     inflation = [
         mean_factor(part, subjects) for part, subjects in zip(_residuals(data, first_fit), data.subjects, strict=True)
     ]
-    effective_sizes = data.worth / np.maximum(1.0, inflation)
-    return find_support(data.source, effective_sizes, strength=strength, weights=weights, options=options)
+    effective_sizes = data.effective_sample_size / np.maximum(1.0, inflation)
+    return find_support(
+        data.source, effective_sizes, penalty_multiplier=penalty_multiplier, weights=weights, options=options
+    )
 
 
 def _residuals(data: InferenceData, support: Support) -> list[Residuals]:
-    if data.gain is None:
+    if data.dilution is None:
         return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, support.precision, strict=True)]
-    parts = zip(data.scores, support.precision, data.gain, strict=True)
+    parts = zip(data.scores, support.precision, data.dilution, strict=True)
     return [Residuals(Z, Theta, gain, COPIES) for Z, Theta, gain in parts]
 
 
@@ -202,7 +208,7 @@ def _low_information(data: InferenceData) -> list[str]:
     return [
         f"Class {name!r}: {size:g} samples of answers in so few categories are worth {n_eff:.0f} of numbers: intervals "
         f"hold, but tests find little below {ENOUGH} (two categories, worth 75: an eighth of the edges)."
-        for name, size, n_eff in zip(data.class_names, data.sizes, data.worth, strict=True)
+        for name, size, n_eff in zip(data.class_names, data.sizes, data.effective_sample_size, strict=True)
         if n_eff < min(ENOUGH, 0.5 * size)
     ]
 

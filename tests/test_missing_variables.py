@@ -116,14 +116,14 @@ def test_an_absent_class_does_not_pull_as_one_that_is_cut_does(penalty):
 
 def test_what_two_classes_cannot_be_compared_in_is_neither_the_same_nor_different(tmp_path):
     solution = jgl.solve(jgl.DenseCovariance(covariances(4), variables="union"), 0.15, 0.1, penalty="fused", tol=1e-9)
-    same, absent = solution.sameness, solution.absent
+    same, absent = solution.edge_clusters, solution.absent
     lacks = (absent[:, same.rows] | absent[:, same.columns]).T
     apart = lacks[:, same.neighbours[:, 0]] | lacks[:, same.neighbours[:, 1]]
-    assert apart.any() and not (same.same | same.different | same.proved)[apart].any()
+    assert apart.any() and not (same.equal | same.different | same.proved)[apart].any()
     assert same.proved[~apart].mean() > 0.9
     back = jgl.load(solution.save(tmp_path / "solution.jgl"))
     assert np.array_equal(back.absent, absent)
-    assert np.array_equal(back.sameness.compared, same.compared) and back.sameness.count() == same.count()
+    assert np.array_equal(back.edge_clusters.compared, same.compared) and back.edge_clusters.count() == same.count()
 
 
 def test_samples_and_their_covariances_give_the_same(tmp_path):
@@ -179,10 +179,10 @@ def networks():
         if k < 2:
             Theta[0, 2] = Theta[2, 0] = 0.4
     chain = np.array([[0, 1], [1, 2], [2, 3]])
-    from jointglasso.solution import Sameness
+    from jointglasso.solution import EdgeClusters
 
     return jgl.JointNetworks(
-        precision, list(HELD), names, absent=absent, sameness=Sameness.of(precision, chain, absent)
+        precision, list(HELD), names, absent=absent, edge_clusters=EdgeClusters.of(precision, chain, absent)
     )
 
 
@@ -223,7 +223,7 @@ def test_pictures_leave_out_what_is_not_measured(networks):
         sum(len(part.get_offsets()) for part in ax.collections if part.get_zorder() in (0.5, 3.0)) for ax in figure.axes
     ]
     assert counts == [len(held) for held in HELD.values()]
-    jgl.plots.plot_sameness(networks)
+    jgl.plots.plot_edge_clusters(networks)
     jgl.plots.plot_differences(networks, "A", "D")
 
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import build_system
-from jointglasso.certificate import Bounds, bound_groups, certain_edges, gap_radii
 from jointglasso.covariance import absent_of
-from jointglasso.engine.big_work import AnyOpened, OpenedBig
-from jointglasso.engine.outcome import Outcome, flat_from_precisions, sparse_matrices
-from jointglasso.engine.recheck import NO_LEAKS, Leaks
+from jointglasso.duality import DualityGap, bound_groups, certified_edges, gap_radii
+from jointglasso.engine.equalities import certified_equalities
+from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility
 from jointglasso.engine.runner import GroupRunner
-from jointglasso.engine.sameness import certain_ties
-from jointglasso.engine.screen import Screen
+from jointglasso.engine.screening import Screen
+from jointglasso.engine.solve_big_task import AnyCachedBlocks, CachedBigBlocks
+from jointglasso.engine.task_result import TaskResult, flat_from_precisions, sparse_matrices
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solution import Certificate
@@ -27,18 +27,18 @@ _SUMS = 32 * float(np.finfo(np.float64).eps)
 
 
 def certify(
-    problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome], screen: Screen
-) -> tuple[list[Outcome], Certificate]:
+    problem: JointProblem, runner: GroupRunner, outcomes: list[TaskResult], screen: Screen
+) -> tuple[list[TaskResult], Certificate]:
     """Sum the gaps of the groups; entries outside the blocks are certified zeros if the screening is certified.
 
     Also returns the outcomes, updated with the edges that the certificate proves.
     """
-    n_uncertified = screen.ties()
+    n_uncertified = screen.n_borderline()
     if not all(outcome.proved for outcome in outcomes):
         outcomes = _bound_full_problem(problem, runner, outcomes)
         if not np.isfinite([o.gap.sum() for o in outcomes]).all():
             outcomes = _bound_on_safe_partition(problem, outcomes, screen)
-        n_uncertified += screen.doubtful_cuts()
+        n_uncertified += screen.n_unverified()
     inside = sum(o.n_entries for o in outcomes)
     present, absent = sum(o.n_present for o in outcomes), sum(o.n_absent for o in outcomes)
     cut = _n_possible_edges(problem) - inside
@@ -47,7 +47,7 @@ def certify(
     for outcome in outcomes:
         # The objective may be too small by its rounding error, and the dual value too large by as much.
         group_gaps[runner.groups[outcome.number]] = outcome.gap + 2.0 * outcome.rounding
-    objective = runner.settled + math.fsum(float(o.objective.sum()) for o in outcomes)
+    objective = runner.isolated_objective + math.fsum(float(o.objective.sum()) for o in outcomes)
     rounding = math.fsum(float(o.rounding.sum()) for o in outcomes) + _rounding_of_sums(problem, outcomes)
     certificate = Certificate(
         objective=objective + rounding,
@@ -69,7 +69,7 @@ def _n_possible_edges(problem: JointProblem) -> int:
     return sum((source.n_variables - n) * (source.n_variables - n - 1) // 2 for n in lacking)
 
 
-def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:
+def _rounding_of_sums(problem: JointProblem, outcomes: list[TaskResult]) -> float:
     """Bound on the rounding error of the objective of the singletons, and of the sum over the groups."""
     terms = sum(float(np.abs(o.objective).sum()) for o in outcomes)
     for k, weight in enumerate(problem.weights):
@@ -77,18 +77,20 @@ def _rounding_of_sums(problem: JointProblem, outcomes: list[Outcome]) -> float:
     return _SUMS * float(terms)
 
 
-def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: list[Outcome]) -> list[Outcome]:
+def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: list[TaskResult]) -> list[TaskResult]:
     """Bounds of the full problem from a dual point over all classes, without certified screening.
 
     A non-zero dual entry at a screened-out position is infeasible. It is charged to the gap to second order and couples
     the groups: only the total gap then bounds single entries.
     """
     gaps: list[FloatArray] = []
-    infeasible: list[Leaks] = []
-    cached: list[tuple[AnyOpened, Bounds] | None] = []  # None if the blocks are not in memory: not all would fit
-    for outcome, opened in zip(outcomes, runner.reopen(outcomes), strict=True):
-        bounds, infeasibility = _bounds_with_cuts(problem, opened)
-        cached.append(None if outcome.opened is None else (opened, bounds))
+    infeasible: list[DualInfeasibility] = []
+    cached: list[
+        tuple[AnyCachedBlocks, DualityGap] | None
+    ] = []  # None if the blocks are not in memory: not all would fit
+    for outcome, cached_blocks in zip(outcomes, runner.rebuild(outcomes), strict=True):
+        bounds, infeasibility = _bounds_with_cuts(problem, cached_blocks)
+        cached.append(None if outcome.cached_blocks is None else (cached_blocks, bounds))
         gaps.append(bounds.gap)
         infeasible.append(infeasibility)
     gaps = _with_leaks(problem, outcomes, gaps, infeasible)
@@ -96,19 +98,19 @@ def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: li
     updated = []
     for outcome, gap, blocks_and_bounds in zip(outcomes, gaps, cached, strict=True):
         if blocks_and_bounds is None:
-            opened = next(runner.reopen([outcome]))
-            blocks_and_bounds = opened, _bounds_with_cuts(problem, opened)[0]
+            cached_blocks = next(runner.rebuild([outcome]))
+            blocks_and_bounds = cached_blocks, _bounds_with_cuts(problem, cached_blocks)[0]
         updated.append(_with_radius(problem, outcome, blocks_and_bounds[0], gap, blocks_and_bounds[1].dual, total))
     return updated
 
 
-def _bound_on_safe_partition(problem: JointProblem, outcomes: list[Outcome], screen: Screen) -> list[Outcome]:
+def _bound_on_safe_partition(problem: JointProblem, outcomes: list[TaskResult], screen: Screen) -> list[TaskResult]:
     """Bounds for iterates far from the optimum, on a statically screened partition, which has a feasible dual point.
 
     Its total gap is divided equally among the groups. Skipped if its blocks are large.
     """
     blocks = screen.safe_partition().class_blocks
-    if float((blocks.sizes.astype(float) ** 2).sum()) > tuning.SAFE_ENTRIES:
+    if float((blocks.sizes.astype(float) ** 2).sum()) > config.SAFE_ENTRIES:
         return outcomes
     system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
     theta = np.zeros(system.S.shape)
@@ -117,14 +119,14 @@ def _bound_on_safe_partition(problem: JointProblem, outcomes: list[Outcome], scr
     precision = sparse_matrices(problem, [o.nonzeros for o in outcomes], no_singletons)[0]
     inside = flat_from_precisions(system, precision, problem.source.n_variables)
     theta = np.where(inside != 0.0, inside, theta)
-    bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
+    bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
     bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
     n_groups = sum(len(o.gap) for o in outcomes)
     return [replace(o, gap=np.full(len(o.gap), bounds.total_gap / n_groups)) for o in outcomes]
 
 
 def _with_leaks(
-    problem: JointProblem, outcomes: list[Outcome], gaps: list[FloatArray], infeasible: list[Leaks]
+    problem: JointProblem, outcomes: list[TaskResult], gaps: list[FloatArray], infeasible: list[DualInfeasibility]
 ) -> list[FloatArray]:
     """Gaps of the groups, increased by the dual infeasibility between the blocks of each class.
 
@@ -157,18 +159,18 @@ def _with_leaks(
 
 def _with_radius(
     problem: JointProblem,
-    outcome: Outcome,
-    opened: AnyOpened,
+    outcome: TaskResult,
+    cached_blocks: AnyCachedBlocks,
     gap: FloatArray,
     dual: FloatArray,
     radius: float,
-) -> Outcome:
+) -> TaskResult:
     """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
-    if isinstance(opened, OpenedBig):
-        return opened.with_radius(outcome, gap, radius)
-    system, theta = opened.system, opened.theta
+    if isinstance(cached_blocks, CachedBigBlocks):
+        return cached_blocks.with_radius(outcome, gap, radius)
+    system, theta = cached_blocks.system, cached_blocks.theta
     radii = np.full_like(gap, radius)
-    edges = certain_edges(system, theta, dual, radii, problem.penalty, cuts_proved=False)
+    edges = certified_edges(system, theta, dual, radii, problem.penalty, screening_proved=False)
     entries = np.flatnonzero(system.gather(theta))
     proved = np.concatenate([edges.present[entries], np.zeros(len(system.members), dtype=bool)])
     return replace(
@@ -177,21 +179,26 @@ def _with_radius(
         nonzeros=replace(outcome.nonzeros, proved=proved),
         n_present=int(edges.present.sum()),
         n_absent=int(edges.absent.sum()),
-        ties=certain_ties(system, theta, edges, problem.penalty, cuts_proved=False),
+        certified_equal=certified_equalities(system, theta, edges, problem.penalty, screening_proved=False),
     )
 
 
-def _bounds_with_cuts(problem: JointProblem, opened: AnyOpened) -> tuple[Bounds, Leaks]:
+def _bounds_with_cuts(problem: JointProblem, cached_blocks: AnyCachedBlocks) -> tuple[DualityGap, DualInfeasibility]:
     """Bounds of the groups from a dual point over all classes, and its infeasibility at screened-out entries."""
-    if isinstance(opened, OpenedBig):
-        return opened.with_cuts()
-    system, theta, bounds = opened.system, opened.theta, opened.bounds
-    if opened.cuts is None:
-        return bounds, NO_LEAKS
-    entries, values, infeasible = opened.cuts.subgradient(theta, bounds)
-    if not len(infeasible.value) and opened.cuts.holds_already(bounds, entries, values):
+    if isinstance(cached_blocks, CachedBigBlocks):
+        return cached_blocks.with_cuts()
+    system, theta, bounds = cached_blocks.system, cached_blocks.theta, cached_blocks.bounds
+    if cached_blocks.screening_check is None:
+        return bounds, NO_INFEASIBILITY
+    entries, values, infeasible = cached_blocks.screening_check.subgradient(theta, bounds)
+    if not len(infeasible.value) and cached_blocks.screening_check.holds_already(bounds, entries, values):
         return bounds, infeasible
     bounds = bound_groups(
-        system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor, instead=(entries, values)
+        system,
+        theta,
+        problem.penalty,
+        problem.diagonal_penalty,
+        factor=bounds.factor,
+        subgradient_override=(entries, values),
     )
     return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), infeasible

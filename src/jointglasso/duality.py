@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize, log_determinants
@@ -34,7 +34,7 @@ from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
 
 #: Largest norm of R Theta at which the quadratic bound on the gap is used, over all block sizes.
-LARGEST_NEAR = max(tuning.NEAR, tuning.NEAR_IF_BIG)
+LARGEST_NEAR = max(config.NEAR, config.NEAR_IF_BIG)
 
 #: Relative rounding error of a subgradient, in units of the numbers it is the difference of.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -45,7 +45,7 @@ _ANYWHERE = 1e50
 
 
 @dataclass(frozen=True)
-class Bounds:
+class DualityGap:
     """Objective (G,) and duality gap (G,) of each group at a primal point, with the dual point W."""
 
     objective: FloatArray
@@ -62,22 +62,22 @@ class Bounds:
         """Inverse of Theta in flat storage."""
         return self.factor.inverse
 
-    def of_group(self, group: int, blocks: BoolArray, positions: IntArray | slice) -> Bounds:
+    def of_group(self, group: int, blocks: BoolArray, positions: IntArray | slice) -> DualityGap:
         """Bounds of one group; `blocks` (B,) marks its blocks and `positions` gives their positions in flat storage."""
         factor = self.factor
         group_factor = Factorization(factor.inverse[positions], factor.logdet[blocks], factor.definite[blocks])
-        return Bounds(self.objective[[group]], self.gap[[group]], self.dual[positions], group_factor)
+        return DualityGap(self.objective[[group]], self.gap[[group]], self.dual[positions], group_factor)
 
-    def with_group(self, group: int, blocks: BoolArray, positions: IntArray | slice, other: Bounds) -> Bounds:
+    def with_group(self, group: int, blocks: BoolArray, positions: IntArray | slice, other: DualityGap) -> DualityGap:
         """Copy with the bounds of one group replaced by `other`; `blocks` and `positions` as in `of_group`."""
         if len(self.gap) == 1:
             return replace(other, rounding=self.rounding)
         factor = Factorization(self.inverse.copy(), self.factor.logdet.copy(), self.factor.definite.copy())
-        merged = Bounds(self.objective.copy(), self.gap.copy(), self.dual.copy(), factor)
-        merged.take_over(group, blocks, positions, other)
+        merged = DualityGap(self.objective.copy(), self.gap.copy(), self.dual.copy(), factor)
+        merged.update_group(group, blocks, positions, other)
         return merged
 
-    def take_over(self, group: int, blocks: BoolArray, positions: IntArray | slice, other: Bounds) -> None:
+    def update_group(self, group: int, blocks: BoolArray, positions: IntArray | slice, other: DualityGap) -> None:
         """As `with_group`, in place; the caller must be the only user of these bounds."""
         self.objective[group], self.gap[group], self.dual[positions] = other.objective[0], other.gap[0], other.dual
         self.inverse[positions] = other.inverse
@@ -93,7 +93,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class CertainEdges:
+class CertifiedEdges:
     """Entries i < j inside the blocks that the duality gap proves zero, non-zero or equal."""
 
     present: BoolArray
@@ -102,7 +102,7 @@ class CertainEdges:
     """(E,): proved zero in the exact solution."""
     equal: BoolArray
     """(P, T): for each pair and each edge of the class graph, values proved equal in the two classes."""
-    reach: FloatArray
+    gap_radius: FloatArray
     """(E,): bound on |Theta - Theta*| of each entry."""
 
 
@@ -113,16 +113,16 @@ def bound_groups(
     diagonal_penalty: float,
     *,
     factor: Factorization | None = None,
-    instead: tuple[IntArray, FloatArray] | None = None,
-    rescue: bool = False,
-) -> Bounds:
+    subgradient_override: tuple[IntArray, FloatArray] | None = None,
+    scale_to_feasible: bool = False,
+) -> DualityGap:
     """Objective and gap of each group at `theta`; infinite where Theta or the dual point is not definite.
 
     `factor` is the factorization of `theta`, if available. The bounds are those of the problem restricted to the
-    blocks, which is the full problem where the screening is exact. `instead` (entries, values) overrides the nearest
-    subgradient where a pair is coupled to classes in which it was screened out. With `rescue`, an indefinite dual point
-    is replaced by a convex combination with a feasible interior point; useful only far from the optimum, where a finite
-    bound is needed.
+    blocks, which is the full problem where the screening is exact. `subgradient_override` (entries, values) overrides
+    the nearest subgradient where a pair is coupled to classes in which it was screened out. With `scale_to_feasible`,
+    an indefinite dual point is replaced by a convex combination with a feasible interior point; useful only far from
+    the optimum, where a finite bound is needed.
     """
     factor = factorize(system, theta) if factor is None else factor
     entries = system.gather(theta)
@@ -134,8 +134,8 @@ def bound_groups(
     if weight is not None:
         negative_gradient *= weight
     subgradient = penalty.nearest_subgradient(entries, negative_gradient, system.entries(penalty))
-    if instead is not None:
-        subgradient[instead[0]] = instead[1]
+    if subgradient_override is not None:
+        subgradient[subgradient_override[0]] = subgradient_override[1]
     # As a difference of subgradients, R is exactly zero wherever the negative gradient is a subgradient.
     residual = np.subtract(subgradient, negative_gradient, out=negative_gradient)
     if weight is not None:
@@ -145,13 +145,15 @@ def bound_groups(
     dual = _dual_point(system, subgradient, factor.inverse[system.forbidden], variance)
     del subgradient
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
-    bounds = Bounds(objective, gap, dual, factor)
-    if rescue and np.isinf(gap[np.isfinite(objective)]).any():
+    bounds = DualityGap(objective, gap, dual, factor)
+    if scale_to_feasible and np.isinf(gap[np.isfinite(objective)]).any():
         return _mix_with_safe_point(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
     return bounds
 
 
-def diagonal_bounds(system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float) -> Bounds:
+def diagonal_bounds(
+    system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float
+) -> DualityGap:
     """Objective of each group at a diagonal `theta`; the gap is not computed and set to infinity."""
     diagonal, block, fused = theta[system.diagonal], system.diagonal_block, FusedDiagonal.of(system, penalty)
     logdet = bincount(block, np.log(diagonal), system.n_blocks)
@@ -160,7 +162,7 @@ def diagonal_bounds(system: BlockSystem, theta: FloatArray, penalty: PairPenalty
     penalties = diagonal_penalty * bincount(block, diagonal, system.n_blocks)
     objective = system.sum_per_group(system.block_weight * likelihood + penalties)
     objective = objective if fused is None else objective + fused.value(diagonal)
-    return Bounds(objective, np.full(system.n_groups, np.inf), np.empty(0), factor)
+    return DualityGap(objective, np.full(system.n_groups, np.inf), np.empty(0), factor)
 
 
 def gap_of_squares(squares: FloatArray) -> FloatArray:
@@ -205,19 +207,19 @@ def _newton_from_the_right(root: FloatArray, x: FloatArray, sign: float) -> Floa
     return np.minimum(start, root * (1.0 + 1e-6))
 
 
-def certain_edges(
+def certified_edges(
     system: BlockSystem,
     theta: FloatArray,
     dual: FloatArray,
     gap: FloatArray,
     penalty: PairPenalty,
     *,
-    cuts_proved: bool = True,
-) -> CertainEdges:
+    screening_proved: bool = True,
+) -> CertifiedEdges:
     """Entries that the duality gap (G,) of their group proves non-zero, or zero, in the exact solution.
 
-    Unless the zeros of a dynamic screen are certified (`cuts_proved`), a pair may be non-zero in classes outside its
-    blocks: then only pairs inside a block in every class are proved zero.
+    Unless the zeros of a dynamic screen are certified (`screening_proved`), a pair may be non-zero in classes outside
+    its blocks: then only pairs inside a block in every class are proved zero.
 
     ``|Theta - Theta*|_ij <= max(r, s) / (1 - s) sqrt(theta_ii theta_jj)`` proves entries non-zero. They are proved zero
     where the neighbourhood of the subgradient that the gap allows lies inside the dual ball.
@@ -228,12 +230,12 @@ def certain_edges(
     entries = system.gather(theta)
     present = np.abs(entries) > (1.0 + ROUNDING) * radius
     u, u_radius = subgradient_within(system, dual, gap, penalty)
-    absent, equal = penalty.proves(entries, u, u_radius, radius, system.entries(penalty))
-    if not cuts_proved:
+    absent, equal = penalty.certified_zeros_and_equal(entries, u, u_radius, radius, system.entries(penalty))
+    if not screening_proved:
         absent &= system.of_entries(np.diff(system.pair_start) == system.n_classes)
     # The subgradient of an edge lies on the boundary of the dual ball, where rounding must not decide.
     absent &= entries == 0.0
-    return CertainEdges(present, absent, equal, radius)
+    return CertifiedEdges(present, absent, equal, radius)
 
 
 def subgradient_within(
@@ -250,7 +252,7 @@ def subgradient_within(
     """
     r, s = gap_radii(gap[system.block_group], system.block_weight)
     variance = dual[system.diagonal]
-    if penalty.of_diagonal is not None:
+    if penalty.fused_diagonal_penalty is not None:
         r, variance = r / np.maximum(1.0 - s, 1.0 / _ANYWHERE), np.abs(variance)  # an indefinite W has an infinite gap
     radius = system.products_of_members(np.sqrt(variance), np.minimum(r, _ANYWHERE), entries)
     positions = system.upper[entries]
@@ -324,7 +326,7 @@ def _block_gaps(
     if is_large.any():
         exact = trace - log_determinants(system, dual, is_large) - factor.logdet
         usable = np.isfinite(exact)
-        root = np.maximum(np.sqrt(squares[usable]), tuning.NEAR)
+        root = np.maximum(np.sqrt(squares[usable]), config.NEAR)
         # The gap is smallest with a single non-zero eigenvalue of R Theta; lower values are rounding.
         gaps[usable] = np.maximum(exact[usable], root - np.log1p(root))
     return gaps
@@ -332,12 +334,12 @@ def _block_gaps(
 
 def _quadratic_norm(system: BlockSystem) -> FloatArray:
     """(B,): norm of R Theta below which `gap_of_squares` bounds the gap of a block."""
-    return np.where(system.size > tuning.NEAR_BIG, tuning.NEAR_IF_BIG, tuning.NEAR)
+    return np.where(system.size > config.NEAR_BIG, config.NEAR_IF_BIG, config.NEAR)
 
 
-def surely_near(system: BlockSystem) -> FloatArray:
+def small_gap_threshold(system: BlockSystem) -> FloatArray:
     """(B,): gap of a block over its weight below which it is certainly the bound of `gap_of_squares`."""
-    norm = np.full(system.n_blocks, tuning.NEAR) if len(system.forbidden) else _quadratic_norm(system)
+    norm = np.full(system.n_blocks, config.NEAR) if len(system.forbidden) else _quadratic_norm(system)
     return norm - np.log1p(norm)
 
 
@@ -358,8 +360,8 @@ def _trace_and_squares(
     n_members = max(1, len(system.members))
     sparse_work = (n_members + 2.0 * np.count_nonzero(residual)) * (1.0 + 2.0 * np.count_nonzero(entries) / n_members)
     trace, squares = np.empty(system.n_blocks), np.empty(system.n_blocks)
-    sparse_is_cheaper = sparse_work < tuning.DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
-    if system.n_blocks and system.size[-1] <= (tuning.MEDIUM_PRODUCT if sparse_is_cheaper else tuning.SMALL_PRODUCT):
+    sparse_is_cheaper = sparse_work < config.DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
+    if system.n_blocks and system.size[-1] <= (config.MEDIUM_PRODUCT if sparse_is_cheaper else config.SMALL_PRODUCT):
         trace_and_squares(system.scatter(residual, diagonal), theta, system.offset, system.size, trace, squares)
         return trace, np.maximum(squares, 0.0)
     if sparse_is_cheaper:
@@ -391,8 +393,8 @@ def _mix_with_safe_point(
     factor: Factorization,
     penalty: PairPenalty,
     diagonal_penalty: float,
-    bounds: Bounds,
-) -> Bounds:
+    bounds: DualityGap,
+) -> DualityGap:
     """Replace dual points without a finite gap by convex combinations with an interior point (B is convex)."""
     S = system.gather(system.S)
     weight = system.block_weight[system.entry_block]
@@ -418,7 +420,7 @@ def _mix_with_safe_point(
         gap[better] = group_gap[better]
         positions = np.repeat(better[system.block_group], system.size**2)
         dual[positions] = W[positions]
-    return Bounds(bounds.objective, gap, dual, bounds.factor)
+    return DualityGap(bounds.objective, gap, dual, bounds.factor)
 
 
 def _safe_point(

@@ -34,7 +34,7 @@ def edges_found(networks: JointNetworks) -> str:
 
 def in_common(networks: JointNetworks) -> str:
     """Number of edges in common to the classes, and of equal value where the penalty is of the fused kind."""
-    from jointglasso.networks.same import summary_of_sameness
+    from jointglasso.networks.clusters import summary_of_edge_clusters
 
     kinds = kinds_of_pairs(networks)
     pairs = count(sum(kinds.values()), "pair")
@@ -44,7 +44,7 @@ def in_common(networks: JointNetworks) -> str:
         return f"{pairs} of {networks.n_variables:,} variables are joined."
     partly = f", {kinds['partly shared']:,} in several" if networks.n_classes > 2 else ""
     are = "is" if kinds["shared"] == 1 else "are"
-    cluster_text = "" if networks.sameness is None else f"\n{summary_of_sameness(networks)}"
+    cluster_text = "" if networks.edge_clusters is None else f"\n{summary_of_edge_clusters(networks)}"
     return (
         f"Of {pairs} of variables joined in any class, {kinds['shared']:,} {are} joined in all classes{partly}, "
         f"{kinds['specific']:,} in one class only.{cluster_text}"
@@ -81,7 +81,7 @@ def facts_of(solution: Solution) -> dict[str, Any]:
         "edges_proved_present": certificate.edges_present,
         "edges_proved_absent": certificate.edges_absent,
         "edges_undecided": certificate.edges_undetermined,
-        **({} if solution.sameness is None else {"comparisons": solution.sameness.count()}),
+        **({} if solution.edge_clusters is None else {"comparisons": solution.edge_clusters.count()}),
         "largest_block": solution.partition.largest,
         "seconds": solution.timings["total"],
     }

@@ -49,10 +49,10 @@ def njit(function: Callable[..., Any]) -> Any:
         numba.config.CACHE_DIR = usual
 
 
-def helper(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def njit_internal(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function that only kernels call: Python cannot."""
     if function is None:
-        return lambda function: helper(function, **options)
+        return lambda function: njit_internal(function, **options)
     compiled = numba.njit(**HELPER, **{"forceinline": False, **options})(function)  # or it would have its caller's
     if HELPER is _OPTIONS:
         return compiled
@@ -66,14 +66,14 @@ def helper(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return compiled
 
 
-def leaf(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def njit_no_refcount(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a helper that makes no arrays, and hands on parts of those it is given to other leaves alone.
 
     It borrows the arrays of its caller: references to them are not counted. Counting is an atomic instruction for each
     slice and each array that a function is given, and was half the time of sweeps with a fused penalty. It must not
     return an array, nor call a function that does: nobody would count that one.
     """
-    return helper(function, _nrt=False, **options)
+    return njit_internal(function, _nrt=False, **options)
 
 
 #: The same for all, as far as possible: numba compiles its own functions anew for each set of options. The door to C

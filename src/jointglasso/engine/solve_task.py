@@ -1,7 +1,7 @@
 """Solution of one task: some independent groups, built, validated, solved and rechecked by a top-level function.
 
-`solve_item` depends on its arguments only, and its result is small. Both can be pickled, so that a thread, another
-process or another machine can run it; `narrow.py` reduces the shared data to what one task needs.
+`solve_task` depends on its arguments only, and its result is small. Both can be pickled, so that a thread, another
+process or another machine can run it; `subset.py` reduces the shared data to what one task needs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.linalg import factorize
-from jointglasso.certificate import bound_groups, certain_edges, unpenalised_entries
-from jointglasso.engine.big_work import AnyOpened, is_big, reopen_big, solve_big_item
+from jointglasso.duality import bound_groups, certified_edges, unpenalised_entries
 from jointglasso.engine.checkpoint import Saved
-from jointglasso.engine.executors import Tell, unheard
-from jointglasso.engine.outcome import Nonzeros, Opened, Outcome, flat_from_precisions, without_forbidden
-from jointglasso.engine.pieces import Item, Shared, waiting_among
-from jointglasso.engine.recheck import Cuts, prove_cuts
-from jointglasso.engine.sameness import NO_PROOFS, certain_ties
+from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
+from jointglasso.engine.executors import TaskProgress, no_progress
+from jointglasso.engine.recheck import ScreeningCheck, certify_screening
+from jointglasso.engine.solve_big_task import AnyCachedBlocks, is_big, rebuild_big, solve_big_task
+from jointglasso.engine.task_result import CachedBlocks, Nonzeros, TaskResult, flat_from_precisions, without_forbidden
+from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import SolverResult, SolverTask
@@ -31,7 +31,7 @@ from jointglasso.solvers.base import diagonal_start
 from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
 
 
-def solve_item(item: Item, shared: Shared, progress: Tell = unheard) -> Outcome:
+def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_progress) -> TaskResult:
     """Build the blocks of a task, solve them, certify the result, and free the blocks.
 
     `progress(objective, gap)` is called after every iteration, and `progress()` at other times; if it returns True, the
@@ -39,8 +39,8 @@ def solve_item(item: Item, shared: Shared, progress: Tell = unheard) -> Outcome:
     """
     began = time.perf_counter()
     if is_big(item, shared):
-        outcome = solve_big_item(item, shared, progress)
-        if outcome.stopped_by != "rounding" or not shared.room_for_blocks:
+        outcome = solve_big_task(item, shared, progress)
+        if outcome.stopped_by != "rounding" or not shared.memory_for_blocks:
             return outcome
         item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, item.max_iter - outcome.n_iter))
     system, check = build(item, shared)
@@ -49,14 +49,14 @@ def solve_item(item: Item, shared: Shared, progress: Tell = unheard) -> Outcome:
     task, result = _resumed(_task(item, shared, system, progress), item.saved)
     if result is None:
         result = _unsolved(task) if progress() else shared.method.solve(task)
-    result, bounds, violated, proved = prove_cuts(task, shared.method, result, check, progress)
+    result, bounds, violated, proved = certify_screening(task, shared.method, result, check, progress)
     present = absent = np.zeros(len(system.upper), dtype=bool)
     equalities = NO_PROOFS
     if proved:  # otherwise single entries can be certified only by the total gap
-        edges = certain_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
+        edges = certified_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
         present, absent = edges.present, edges.absent
-        equalities = certain_ties(system, result.theta, edges, shared.problem.penalty)
-    return Outcome(
+        equalities = certified_equalities(system, result.theta, edges, shared.problem.penalty)
+    return TaskResult(
         number=item.number,
         objective=bounds.objective,
         gap=bounds.gap,
@@ -69,47 +69,47 @@ def solve_item(item: Item, shared: Shared, progress: Tell = unheard) -> Outcome:
         n_entries=len(system.upper),
         n_present=int(present.sum()),
         n_absent=int(absent.sum()),
-        ties=equalities,
+        certified_equal=equalities,
         violated=violated,
         proved=proved,
-        opened=Opened(system, result.theta, bounds, check) if item.stays_open else None,
+        cached_blocks=CachedBlocks(system, result.theta, bounds, check) if item.keep_blocks else None,
         build_seconds=built - began,
         seconds=time.perf_counter() - began,
     )
 
 
-def reopen(outcome: Outcome, item: Item, shared: Shared) -> AnyOpened:
+def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> AnyCachedBlocks:
     """The blocks of a solved task, rebuilt if they were freed."""
-    if outcome.opened is not None:
-        return outcome.opened
+    if outcome.cached_blocks is not None:
+        return outcome.cached_blocks
     if outcome.is_big:
-        return reopen_big(outcome, item, shared)
+        return rebuild_big(outcome, item, shared)
     problem, (system, check) = shared.problem, build(item, shared)
     theta = outcome.nonzeros.flat(len(system.S))
-    bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, rescue=True)
+    bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
     bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
-    return Opened(system, theta, bounds, check)
+    return CachedBlocks(system, theta, bounds, check)
 
 
-def build(item: Item, shared: Shared) -> tuple[BlockSystem, Cuts | None]:
+def build(item: Task, shared: TaskContext) -> tuple[BlockSystem, ScreeningCheck | None]:
     """Blocks of a task, and the check of their screened-out entries (None for static screening)."""
-    problem, deferred = shared.problem, shared.waiting
+    problem, deferred = shared.problem, shared.deferred
     system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, cores_here())
     if deferred is None:
         return system, None
-    if problem.penalty.by_class:  # the classes of a pair may belong to several groups
+    if problem.penalty.class_dependent:  # the classes of a pair may belong to several groups
         i, j = system.pair_variables
         p = problem.source.n_variables
         keys, wanted = i * p + j, deferred.rows.astype(np.int64) * p + deferred.columns
         first, last = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
         marks = np.bincount(first, minlength=len(keys) + 1) - np.bincount(last, minlength=len(keys) + 1)
-        return system, Cuts(problem, system, np.flatnonzero(np.cumsum(marks)))
-    candidates = waiting_among(deferred, system.members, problem.source.n_variables)
+        return system, ScreeningCheck(problem, system, np.flatnonzero(np.cumsum(marks)))
+    candidates = deferred_within(deferred, system.members, problem.source.n_variables)
     pair = system.find_pairs(deferred.rows[candidates], deferred.columns[candidates])
-    return system, Cuts(problem, system, np.unique(pair[pair >= 0]))
+    return system, ScreeningCheck(problem, system, np.unique(pair[pair >= 0]))
 
 
-def _task(item: Item, shared: Shared, system: BlockSystem, progress: Tell) -> SolverTask:
+def _task(item: Task, shared: TaskContext, system: BlockSystem, progress: TaskProgress) -> SolverTask:
     problem, warm_start = shared.problem, shared.warm_start
     if item.start is not None:
         theta = item.start.flat(len(system.S))
@@ -124,7 +124,7 @@ def _task(item: Item, shared: Shared, system: BlockSystem, progress: Tell) -> So
         system=system,
         penalty=problem.penalty,
         diagonal_penalty=problem.diagonal_penalty,
-        share=item.share,
+        gap_budget=item.gap_budget,
         tol=shared.tol,
         rest=item.rest,
         unit=problem.unit,
@@ -133,7 +133,7 @@ def _task(item: Item, shared: Shared, system: BlockSystem, progress: Tell) -> So
         warm=item.start is not None or warm_start is not None,
         n_threads=cores_here(),
         report=progress,
-        room_for_admm=shared.room_for_admm,
+        memory_for_admm=shared.memory_for_admm,
     )
     if shared.checkpoint is None:
         return task
@@ -160,7 +160,7 @@ def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverR
 
 def _unsolved(task: SolverTask) -> SolverResult:
     """Result of a task that is not started because of a stop request: its start, with its duality gap."""
-    bounds = bound_groups(task.system, task.start, task.penalty, task.diagonal_penalty, rescue=True)
+    bounds = bound_groups(task.system, task.start, task.penalty, task.diagonal_penalty, scale_to_feasible=True)
     return SolverResult(task.start, bounds, 0, "interrupt", ["unsolved"] * task.system.n_groups)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from jointglasso.covariance import absent_of
-from jointglasso.engine.executors import Executor, Work, map_work
-from jointglasso.engine.recheck import Violated
+from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
+from jointglasso.engine.recheck import KKTViolations
 from jointglasso.penalties import PairPenalty, PairWeights
 from jointglasso.problem import JointProblem
 from jointglasso.screening import Partition
-from jointglasso.screening.dynamic import DynamicScreen, WaitingPairs
+from jointglasso.screening.dynamic import DeferredPairs, DynamicScreen
 from jointglasso.screening.hybrid import weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.rules import partition_of_pairs
@@ -29,11 +29,13 @@ def scan_on(
 ) -> PairTable:
     """Scan the covariances of a problem in this process, or on remote workers to which the samples are broadcast."""
 
-    def share(function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
-        return map_work(Work(function, items, shared), executor)
+    def map_tiles(function: Callable[..., Any], items: Sequence[Any], shared: Any) -> list[Any]:
+        return run_tasks(TaskBatch(function, items, shared), executor)
 
     arguments = problem.source, penalty, problem.weights, problem.pair_weights
-    return scan_pairs(*arguments, strong_only=strong_only, share=share if hasattr(executor, "hold") else None)
+    return scan_pairs(
+        *arguments, strong_only=strong_only, map_tiles=map_tiles if hasattr(executor, "broadcast") else None
+    )
 
 
 class Screen:
@@ -49,7 +51,7 @@ class Screen:
         source, penalty = problem.source, problem.penalty
         if rule == "none":
             labels = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
-            self._partition = Partition(labels, penalty.coupling).isolating(self.absent)
+            self._partition = Partition(labels, penalty.coupling).with_isolated(self.absent)
             return
         if self.pairs is None:
             self.pairs = scan_on(executor, problem, penalty, strong_only=rule == "global")
@@ -57,18 +59,18 @@ class Screen:
             self.dynamic = DynamicScreen(self.pairs, penalty, self.absent)
         else:
             covariances = weighted_covariances(source, problem.weights, problem.pair_weights, penalty)
-            self._partition = partition_of_pairs(rule, self.pairs, penalty, covariances).isolating(self.absent)
+            self._partition = partition_of_pairs(rule, self.pairs, penalty, covariances).with_isolated(self.absent)
 
     @property
     def partition(self) -> Partition:
         return self._partition if self.dynamic is None else self.dynamic.partition
 
     @property
-    def waiting(self) -> WaitingPairs | None:
+    def deferred(self) -> DeferredPairs | None:
         """Deferred pairs: above the threshold of a class in which they are screened out; None if static."""
-        return None if self.dynamic is None else self.dynamic.waiting
+        return None if self.dynamic is None else self.dynamic.deferred
 
-    def merge(self, violated: Sequence[Violated]) -> bool:
+    def merge(self, violated: Sequence[KKTViolations]) -> bool:
         """Merge pairs that violate the optimality conditions, each in its classes; returns whether there were any."""
         if self.dynamic is None or not violated:
             return False
@@ -77,7 +79,7 @@ class Screen:
             self.dynamic.merge(i, j, classes)
         return bool(len(i))
 
-    def doubtful_cuts(self) -> int:
+    def n_unverified(self) -> int:
         """Number of entries that dynamic screening removed, but a static rule would not."""
         if self.dynamic is None:
             return 0
@@ -87,10 +89,10 @@ class Screen:
         """Partition of a static rule, which needs no recheck."""
         if self.dynamic is None:
             return self.partition
-        rule = "global" if self.penalty.by_class else "hybrid"
-        return partition_of_pairs(rule, self.dynamic.pairs, self.penalty).isolating(self.absent)
+        rule = "global" if self.penalty.class_dependent else "hybrid"
+        return partition_of_pairs(rule, self.dynamic.pairs, self.penalty).with_isolated(self.absent)
 
-    def ties(self) -> int:
+    def n_borderline(self) -> int:
         """Number of borderline entries: screened out, but within a rounding error of the boundary of the dual ball.
 
         They are not certified to be zero. Scaling the covariances by a few units in the last place bounds the rounding
@@ -99,20 +101,20 @@ class Screen:
         pairs, penalty = self.pairs, self.penalty
         if pairs is None:
             return 0
-        weak = np.flatnonzero(~pairs.strong)
+        weak = np.flatnonzero(~pairs.violates_global_condition)
         raised = pairs.weighted[weak] * (1.0 + (8.0 + self.partition.n_classes) * _EPS)
         factor = pairs.factor[weak] if len(pairs.factor) else pairs.factor
-        borderline = penalty.strong(raised, factor)
+        borderline = penalty.violates_global_condition(raised, factor)
         factor = factor[borderline] if len(factor) else factor
         i, j, labels = pairs.rows[weak[borderline]], pairs.columns[weak[borderline]], self.partition.labels
-        return int((penalty.above(raised[borderline], factor) & (labels[:, i] != labels[:, j]).T).sum())
+        return int((penalty.exceeds_lambda1(raised[borderline], factor) & (labels[:, i] != labels[:, j]).T).sum())
 
     def first_partition_at(self, penalty: PairPenalty) -> Partition | None:
         """First partition of a solve at a larger penalty; None without screening."""
         if self.pairs is None:
             return None
         rule = "strong" if self.rule == "dynamic" else self.rule
-        return partition_of_pairs(rule, self.pairs.at(penalty), penalty)
+        return partition_of_pairs(rule, self.pairs.for_penalty(penalty), penalty)
 
 
 def _n_inside(partition: Partition, pair_weights: PairWeights | None) -> int:

@@ -15,30 +15,30 @@ from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks.system import read_blocks
 from jointglasso.covariance import CovarianceSource
-from jointglasso.engine.pieces import Item, Shared, waiting_among
-from jointglasso.screening.dynamic import WaitingPairs
-from jointglasso.screening.groups import ClassBlocks, places_in_blocks
+from jointglasso.engine.tasks import Task, TaskContext, deferred_within
+from jointglasso.screening.dynamic import DeferredPairs
+from jointglasso.screening.groups import ClassBlocks, block_index
 
 _NONE = np.empty(0, dtype=np.int64)
 
 
-def narrowed(item: Item, shared: Shared) -> Shared:
-    """The part of the shared data that `solve_item` reads for this task; the outcome is bit-identical."""
+def subset_for(item: Task, shared: TaskContext) -> TaskContext:
+    """The part of the shared data that `solve_task` reads for this task; the outcome is bit-identical."""
     problem, p = shared.problem, shared.problem.source.n_variables
-    deferred = shared.waiting
+    deferred = shared.deferred
     pairs: tuple[IntArray, IntArray] = _NONE, _NONE
     if deferred is not None:
-        candidates = waiting_among(deferred, item.blocks.members, p)
-        deferred = WaitingPairs(deferred.rows[candidates], deferred.columns[candidates])
+        candidates = deferred_within(deferred, item.blocks.members, p)
+        deferred = DeferredPairs(deferred.rows[candidates], deferred.columns[candidates])
         # The check of the screened-out entries also needs the covariances of these pairs outside the blocks.
-        pairs = _pairs_of(item.blocks, p) if problem.penalty.by_class else (deferred.rows, deferred.columns)
-    weights = None if problem.pair_weights is None else problem.pair_weights.among(item.blocks.members)
+        pairs = _pairs_of(item.blocks, p) if problem.penalty.class_dependent else (deferred.rows, deferred.columns)
+    weights = None if problem.pair_weights is None else problem.pair_weights.restricted_to(item.blocks.members)
     start = shared.warm_start if item.start is None else None
     if start is not None:
         start = replace(start, precision=_inside(start.precision, item.blocks))
     source = BlockCovariance(problem.source, item.blocks, *pairs)
     return replace(
-        shared, problem=replace(problem, source=source, pair_weights=weights), waiting=deferred, warm_start=start
+        shared, problem=replace(problem, source=source, pair_weights=weights), deferred=deferred, warm_start=start
     )
 
 
@@ -96,7 +96,7 @@ class BlockCovariance:
         """Two arrays (K, p): block of each variable in each class, and its position in the block; -1 if in none."""
         blocks = self._blocks
         shape = self.n_classes, self.n_variables
-        return places_in_blocks(blocks.block_class, blocks.sizes, blocks.members, shape)
+        return block_index(blocks.block_class, blocks.sizes, blocks.members, shape)
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         """``S_k[rows[e], columns[e]]`` for every e; an error for entries that were not copied."""

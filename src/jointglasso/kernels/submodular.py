@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import leaf
-from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, Held, Work
+from jointglasso.kernels.jit import njit_no_refcount
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, FusedPair, PairClasses, PenaltyWorkspace
 
 
 class Graph(NamedTuple):
@@ -29,7 +29,7 @@ class Graph(NamedTuple):
     """Number of classes that contain the pair."""
     l1: FloatArray
     """(n,): weight of |t_i|, including the edges to the classes in which the pair is screened out."""
-    ties: FloatArray
+    class_graph: FloatArray
     """(n, n): edge weights g_ij; filled for GENERAL."""
     mass: FloatArray
     """(n,): COMPLETE: g_ij = mass_i mass_j; FOREST: weight of the edge to the parent."""
@@ -55,10 +55,10 @@ class Graph(NamedTuple):
     """(n,): 1 in the maximising set Q, 0 outside."""
 
 
-@leaf
-def graph_of(penalty: FusedPair, pair: Held, work: Work) -> Graph:
+@njit_no_refcount
+def graph_of(penalty: FusedPair, pair: PairClasses, work: PenaltyWorkspace) -> Graph:
     """Class graph of one pair, in the arrays of `work`."""
-    n, reals, integers = pair.n, work.real, work.whole
+    n, reals, integers = pair.n, work.real, work.integer
     K = penalty.l1.shape[0]
     full = K * K
     graph = Graph(
@@ -83,8 +83,8 @@ def graph_of(penalty: FusedPair, pair: Held, work: Work) -> Graph:
     return graph
 
 
-@leaf
-def _restrict_to_pair(penalty: FusedPair, pair: Held, graph: Graph, position: IntArray) -> None:
+@njit_no_refcount
+def _restrict_to_pair(penalty: FusedPair, pair: PairClasses, graph: Graph, position: IntArray) -> None:
     """Fill weights and edges of the classes that contain the pair; `position` (K,) is scratch: their inverse index."""
     cls, n, v = pair
     K = penalty.l1.shape[0]
@@ -93,11 +93,11 @@ def _restrict_to_pair(penalty: FusedPair, pair: Held, graph: Graph, position: In
     for i in range(n):
         position[cls[i]] = i
     for i in range(n):
-        graph.l1[i] = v * held_l1(penalty, cls, n, i)
+        graph.l1[i] = v * class_l1(penalty, cls, n, i)
     if penalty.shape == GENERAL:
         for i in range(n):
             for j in range(n):
-                graph.ties[i, j] = v * penalty.ties[cls[i], cls[j]]
+                graph.class_graph[i, j] = v * penalty.class_graph[cls[i], cls[j]]
     elif penalty.shape == COMPLETE:
         for i in range(n):
             graph.mass[i] = np.sqrt(v) * penalty.mass[cls[i]]
@@ -111,11 +111,11 @@ def _restrict_to_pair(penalty: FusedPair, pair: Held, graph: Graph, position: In
                 parent = penalty.parent[cls[i]]
                 graph.parent[i] = position[parent] if parent >= 0 else -1
                 # `mass` holds the weight of the edge to the parent.
-                graph.mass[i] = v * penalty.ties[cls[i], parent] if parent >= 0 else 0.0
+                graph.mass[i] = v * penalty.class_graph[cls[i], parent] if parent >= 0 else 0.0
 
 
-@leaf
-def held_l1(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
+@njit_no_refcount
+def class_l1(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
     """Weight of |t| in class ``cls[i]``: its l1 weight plus its edges to classes in which the pair is screened out."""
     k = cls[i]
     total = penalty.l1[k]
@@ -125,12 +125,12 @@ def held_l1(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
             if following < n and cls[following] == j:
                 following += 1
             else:
-                total += penalty.ties[k, j]
+                total += penalty.class_graph[k, j]
     return total
 
 
-@leaf
-def best(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
+@njit_no_refcount
+def max_cut_set(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
     """Value of ``max_Q gain(Q) - cut(Q)`` over the classes with this label; the smallest maximiser is ``graph.chosen``.
 
     Sets with a value of at most `slack` count as empty.
@@ -144,7 +144,7 @@ def best(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
     return _max_cut_set_general(graph, gain, label, slack)
 
 
-@leaf
+@njit_no_refcount
 def _max_cut_set_complete(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
     """Complete graph with product weights: Q is a prefix of the classes in decreasing order of gain per mass."""
     count = 0
@@ -180,7 +180,7 @@ def _max_cut_set_complete(graph: Graph, gain: FloatArray, label: int, slack: flo
     return highest
 
 
-@leaf
+@njit_no_refcount
 def _max_cut_set_forest(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
     """Forest: dynamic programming over the best value of each subtree without and with its root; then backtracking."""
     without_root = graph.first
@@ -209,7 +209,7 @@ def _max_cut_set_forest(graph: Graph, gain: FloatArray, label: int, slack: float
     return value
 
 
-@leaf
+@njit_no_refcount
 def _max_cut_set_general(graph: Graph, gain: FloatArray, label: int, slack: float) -> float:
     """General graph: Q is the source side of a minimum cut, from positive gains (sources) to negative ones (sinks)."""
     supply = graph.first
@@ -219,7 +219,7 @@ def _max_cut_set_general(graph: Graph, gain: FloatArray, label: int, slack: floa
         supply[i] = max(gain[i], 0.0)
         demand[i] = max(-gain[i], 0.0)
         for j in range(graph.n):
-            graph.flow[i, j] = graph.ties[i, j]
+            graph.flow[i, j] = graph.class_graph[i, j]
     while True:
         end = _augmenting_path(graph, label, tiny)
         if end < 0:
@@ -233,7 +233,7 @@ def _max_cut_set_general(graph: Graph, gain: FloatArray, label: int, slack: floa
             value += gain[i]
             for j in range(graph.n):
                 if graph.chosen[j] == 0 and graph.label[j] == label:
-                    value -= graph.ties[i, j]
+                    value -= graph.class_graph[i, j]
     if value <= slack:
         for i in range(graph.n):
             graph.chosen[i] = 0
@@ -241,7 +241,7 @@ def _max_cut_set_general(graph: Graph, gain: FloatArray, label: int, slack: floa
     return value
 
 
-@leaf
+@njit_no_refcount
 def _augmenting_path(graph: Graph, label: int, tiny: float) -> int:
     """Sink at the end of a shortest augmenting path, or -1. Writes ``previous``: -1 at sources, -2 if not reachable."""
     head = 0
@@ -265,7 +265,7 @@ def _augmenting_path(graph: Graph, label: int, tiny: float) -> int:
     return -1
 
 
-@leaf
+@njit_no_refcount
 def _augment(graph: Graph, end: int) -> None:
     """Push the bottleneck capacity along the augmenting path to `end`."""
     amount = graph.second[end]
@@ -283,8 +283,8 @@ def _augment(graph: Graph, end: int) -> None:
         i = graph.previous[i]
 
 
-@leaf
-def part(graph: Graph, label: int, values: FloatArray) -> None:
+@njit_no_refcount
+def split_at_cut(graph: Graph, label: int, values: FloatArray) -> None:
     """Subtract from `values` the derivative of the cut between the chosen classes, the higher level, and the others.
 
     Only classes with this label count.
@@ -312,4 +312,4 @@ def part(graph: Graph, label: int, values: FloatArray) -> None:
         for i in range(graph.n):
             for j in range(graph.n):
                 if graph.label[i] == label and graph.label[j] == label:
-                    values[i] -= (graph.chosen[i] - graph.chosen[j]) * graph.ties[i, j]
+                    values[i] -= (graph.chosen[i] - graph.chosen[j]) * graph.class_graph[i, j]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.engine.checkpoint import Checkpoint, Saved
-from jointglasso.engine.outcome import Nonzeros
+from jointglasso.engine.task_result import Nonzeros
 from jointglasso.problem import JointProblem
-from jointglasso.screening.dynamic import WaitingPairs
+from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers import GroupSolver
 
@@ -30,30 +30,30 @@ class WarmStart:
 
 
 @dataclass(frozen=True)
-class Shared:
+class TaskContext:
     """Inputs that all tasks of one round share."""
 
     problem: JointProblem
     method: GroupSolver
     tol: float
-    waiting: WaitingPairs | None
+    deferred: DeferredPairs | None
     """Deferred pairs of dynamic screening, to be rechecked; None for the other rules, which need no check."""
     warm_start: WarmStart | None = None
     checkpoint: Checkpoint | None = None
     """Destination of snapshots of long solves."""
-    room_for_admm: bool = True
+    memory_for_admm: bool = True
     """Whether large groups may be solved by ADMM, which takes twice the memory."""
-    room_for_blocks: bool = True
+    memory_for_blocks: bool = True
     """Whether the blocks of every group fit into memory in double precision."""
 
 
 @dataclass(frozen=True)
-class Item:
+class Task:
     """A task: independent groups solved together, each to its share of the gap allowed to the full problem."""
 
     number: int
     blocks: ClassBlocks
-    share: FloatArray
+    gap_budget: FloatArray
     rest: float
     """Current estimate of the objective of all other tasks; the tolerance is relative to the total."""
     max_iter: int
@@ -61,33 +61,35 @@ class Item:
     """Result of an earlier attempt with a larger gap."""
     saved: Saved | None = None
     """State from a checkpoint."""
-    stays_open: bool = False
+    keep_blocks: bool = False
     """Whether its blocks are kept in memory after the solve."""
 
 
-def waiting_among(deferred: WaitingPairs, members: IntArray, n_variables: int) -> IntArray:
+def deferred_within(deferred: DeferredPairs, members: IntArray, n_variables: int) -> IntArray:
     """Indices of the deferred pairs with both variables in `members`."""
     selected = np.zeros(n_variables, dtype=bool)
     selected[members] = True
     return np.flatnonzero(selected[deferred.rows] & selected[deferred.columns])
 
 
-def work_items(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
+def task_groups(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
     """Groups of each task: one task per large group, largest first, then batches of small ones.
 
-    Groups that are checked together (`ClassBlocks.bundle`) are in one task. The assignment does not depend on the
-    executor: neither does the solution, and checkpoints are found again.
+    Groups that are checked together (`ClassBlocks.recheck_group`) are in one task. The assignment does not depend on
+    the executor: neither does the solution, and checkpoints are found again.
     """
     if together or blocks.n_groups == 0:
         return [np.arange(blocks.n_groups)]
-    if blocks.bundle is not None:
-        bundles = replace(blocks, group=blocks.bundle[blocks.group], bundle=None)
-        return [np.flatnonzero(np.isin(blocks.bundle, item)) for item in work_items(bundles, together=False)]
-    area, cost, is_large = blocks.group_area, blocks.group_cost, blocks.group_largest > tuning.BATCHED_BLOCK
+    if blocks.recheck_group is not None:
+        recheck_groups = replace(blocks, group=blocks.recheck_group[blocks.group], recheck_group=None)
+        return [
+            np.flatnonzero(np.isin(blocks.recheck_group, item)) for item in task_groups(recheck_groups, together=False)
+        ]
+    area, cost, is_large = blocks.group_area, blocks.group_cost, blocks.group_largest > config.BATCHED_BLOCK
     big, small = np.flatnonzero(is_large), np.flatnonzero(~is_large)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
     by_cost = small[np.argsort(-cost[small], kind="stable")]
-    batch = np.maximum(_batch(area[by_cost], tuning.BATCH_ENTRIES), _batch(cost[by_cost], tuning.BATCH_COST))
+    batch = np.maximum(_batch(area[by_cost], config.BATCH_ENTRIES), _batch(cost[by_cost], config.BATCH_COST))
     pieces = np.split(by_cost, np.flatnonzero(np.diff(batch)) + 1)
     return items + [np.sort(piece) for piece in pieces if len(piece)]
 
@@ -98,7 +100,7 @@ def _batch(amounts: FloatArray, limit: float) -> FloatArray:
     return filled
 
 
-def gap_shares(blocks: ClassBlocks) -> FloatArray:
+def gap_fractions(blocks: ClassBlocks) -> FloatArray:
     """(G,): share of each group in the gap allowed to the full problem, proportional to its size; the sum is 1."""
     members = blocks.group_members
     return members / max(1, int(members.sum()))

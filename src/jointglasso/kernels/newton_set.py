@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.cache import njit
 from jointglasso.kernels.components import _find
 from jointglasso.kernels.group_pair import of_pair
 from jointglasso.kernels.group_state import cholesky, invert
+from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import GroupPair
 
 
@@ -164,7 +164,7 @@ def symmetric_pattern(
 
 
 @njit
-def restrict_pattern(
+def restrict_sparsity(
     start: IntArray, column: IntArray, unknown: IntArray, keep: BoolArray
 ) -> tuple[IntArray, IntArray, IntArray]:
     """The positions of a CSR sparsity marked in `keep`."""

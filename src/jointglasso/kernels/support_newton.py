@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.cache import helper, njit
+from jointglasso.kernels.jit import njit, njit_internal
 
 
 @njit
@@ -78,7 +78,7 @@ def sweep_support(
     return False
 
 
-@helper
+@njit_internal
 def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor: FloatArray, x: FloatArray) -> bool:
     """Solve ``W x = covariance`` on the neighbours by Cholesky; False if that part of W is not positive definite."""
     n = neighbours.shape[0]
@@ -142,7 +142,7 @@ def newton_direction(
     return D
 
 
-@helper
+@njit_internal
 def _inner(rows: IntArray, columns: IntArray, first: FloatArray, second: FloatArray) -> float:
     """Inner product of two symmetric matrices on the support."""
     total = 0.0
@@ -151,7 +151,7 @@ def _inner(rows: IntArray, columns: IntArray, first: FloatArray, second: FloatAr
     return total
 
 
-@helper
+@njit_internal
 def _on_support(
     rows: IntArray, columns: IntArray, W: FloatArray, entries: FloatArray, half: FloatArray, product: FloatArray
 ) -> None:
@@ -176,7 +176,7 @@ def _on_support(
         product[e] = np.dot(W[rows[e]], transposed[columns[e]])
 
 
-@helper
+@njit_internal
 def _add(row: FloatArray, factor: float, other: FloatArray) -> None:
     """``row += factor * other``."""
     for i in range(len(row)):

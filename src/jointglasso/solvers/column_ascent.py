@@ -19,20 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.linalg import log_determinants
 from jointglasso.blocks.system import bincount
-from jointglasso.kernels.pair_types import Ascent, SparseColumns, Stack
+from jointglasso.kernels.pair_types import DualState, PermutedBlocks, SparseColumns
 from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
-from jointglasso.solvers.column_order import ClassBlocksInStorage, Order, as_columns
+from jointglasso.solvers.column_order import ClassBlocksInStorage, Permutation, as_columns
 
 
-def next_look(rough_gap: float, limit: float, gap: float) -> float:
+def next_gap_check(gap_estimate: float, limit: float, gap: float) -> float:
     """Gap estimate at which to make the next gap check, from estimate and gap of the last check."""
-    return tuning.NEXT_LOOK * rough_gap * (limit / max(gap, limit) if np.isfinite(gap) else 1.0)
+    return config.NEXT_GAP_CHECK * gap_estimate * (limit / max(gap, limit) if np.isfinite(gap) else 1.0)
 
 
 def suits_columns(task: SolverTask) -> bool:
@@ -41,9 +41,9 @@ def suits_columns(task: SolverTask) -> bool:
     For penalties that support Newton's method, systems with weighted or forbidden pairs are solved by it.
     """
     system = task.system
-    if task.penalty.scale == 0.0 or "columns" not in task.penalty.offers:
+    if task.penalty.scale == 0.0 or "columns" not in task.penalty.supports:
         return False
-    if "newton" in task.penalty.offers:
+    if "newton" in task.penalty.supports:
         return not (len(system.pair_factor) or len(system.forbidden))
     return bool((system.pair_factor > 0.0).all())
 
@@ -60,14 +60,14 @@ class ColumnAscent:
     workers: Workers
     order: IntArray
     """(U,): variable (index within the group) at each position of the sweep order."""
-    arranged: Order
-    stack: Stack
-    ascent: Ascent
-    cuts: IntArray
+    permuted: Permutation
+    stack: PermutedBlocks
+    ascent: DualState
+    batch_bounds: IntArray
     """Boundaries of the batches of the next sweep if the variables have just been coloured, else empty."""
     change: float = 1.0
     """Relative change of W in the last sweep; not finite after a breakdown."""
-    rough_gap: float = np.inf
+    gap_estimate: float = np.inf
     """Estimate of the gap from this change, up to a problem-dependent factor."""
     n_batches: int = 0
     """Number of batches after the last colouring by non-zero pairs."""
@@ -78,11 +78,15 @@ class ColumnAscent:
 
     @classmethod
     def begin(
-        cls, task: SolverTask, start: FloatArray, inverse: FloatArray | None = None, strong: BoolArray | None = None
+        cls,
+        task: SolverTask,
+        start: FloatArray,
+        inverse: FloatArray | None = None,
+        violates_global: BoolArray | None = None,
     ) -> ColumnAscent:
         """Columns of `start`, and W near `inverse` if given, else near S.
 
-        `strong` (P,) marks the pairs outside the dual ball, if known.
+        `violates_global` (P,) marks the pairs outside the dual ball, if known.
         """
         system = task.system
         _, local = np.unique(system.members, return_inverse=True)
@@ -93,9 +97,11 @@ class ColumnAscent:
         value[inverse_index, system.entry_class[entries]] = start[system.upper[entries]]
         conflicts = pairs
         if inverse is None:
-            if strong is None:
-                strong = ~task.penalty.inside(system.weigh(system.gather(system.S)), system.entries(task.penalty))
-            in_conflict = strong.copy()
+            if violates_global is None:
+                violates_global = ~task.penalty.is_dual_feasible(
+                    system.weigh(system.gather(system.S)), system.entries(task.penalty)
+                )
+            in_conflict = violates_global.copy()
             in_conflict[pairs] = True
             conflicts = np.flatnonzero(in_conflict)
         (i, j), (r, s) = (
@@ -105,12 +111,12 @@ class ColumnAscent:
         columns = as_columns(
             int(local.max()) + 1, np.concatenate([i, j]), np.concatenate([j, i]), np.concatenate([value, value])
         )
-        ascent = Ascent(W, start[system.diagonal], columns)
+        ascent = DualState(W, start[system.diagonal], columns)
         blocks = system.compiled
         return cls.over(
             system, task.penalty, local, ascent, (blocks.S.astype(np.float32), blocks.factor), (r, s),
-            1.0 if inverse is None else tuning.WARM_CHANGE,
-            task.n_threads if len(system.S) >= tuning.WORTH_SHARING else 1,
+            1.0 if inverse is None else config.WARM_CHANGE,
+            task.n_threads if len(system.S) >= config.MIN_ENTRIES_FOR_THREADS else 1,
         )  # fmt: skip
 
     @classmethod
@@ -119,7 +125,7 @@ class ColumnAscent:
         blocks: ClassBlocksInStorage,
         penalty: PairPenalty,
         local: IntArray,
-        ascent: Ascent,
+        ascent: DualState,
         covariances_and_weights: tuple[NDArray[np.float32], FloatArray],
         conflicts: tuple[IntArray, IntArray],
         change: float,
@@ -131,11 +137,11 @@ class ColumnAscent:
         each member's variable, and `conflicts` pairs of such indices that must not share a batch of the first sweep.
         """
         n_variables = int(local.max()) + 1
-        arranged = Order.by(blocks, local)
-        stack = arranged.stack(*covariances_and_weights)
+        permuted = Permutation.by(blocks, local)
+        stack = permuted.stack(*covariances_and_weights)
         empty = np.empty(0, dtype=np.int64)
         ascent_state = cls(
-            blocks, penalty, Workers(n_threads), np.arange(n_variables), arranged, stack, ascent, empty, change
+            blocks, penalty, Workers(n_threads), np.arange(n_variables), permuted, stack, ascent, empty, change
         )
         ascent_state._reorder(
             sparse.coo_array((np.ones(len(conflicts[0]), dtype=bool), conflicts), shape=(n_variables, n_variables))
@@ -149,20 +155,20 @@ class ColumnAscent:
     @property
     def _max_batch(self) -> int:
         """Maximal number of columns of a batch."""
-        return min(max(self.n_variables // tuning.BATCH_PART, tuning.BATCH_FEWEST), tuning.BATCH_MOST)
+        return min(max(self.n_variables // config.BATCH_PART, config.BATCH_FEWEST), config.BATCH_MOST)
 
     @property
     def W(self) -> NDArray[np.float32]:
         """W in the storage order of the blocks."""
         W = self.ascent.W.copy()
-        self._permute([W], [np.argsort(slots) for slots in self.arranged.slots])
+        self._permute([W], [np.argsort(slots) for slots in self.permuted.slots])
         return W
 
     @property
     def precision(self) -> FloatArray:
         """(M,): diagonal of Theta in the order of the members of the blocks."""
         precision = np.empty_like(self.ascent.precision)
-        precision[self.arranged.member] = self.ascent.precision
+        precision[self.permuted.member] = self.ascent.precision
         return precision
 
     def sweep(self) -> float:
@@ -173,22 +179,22 @@ class ColumnAscent:
 
         self._arrange_batches()
         unit = self.penalty.scale / float(self.blocks.block_weight.max())
-        roughest, precision = tuning.COLUMN_PRECISION
+        roughest, precision = config.COLUMN_PRECISION
         tolerance = min(roughest, precision * self.change) * unit
         n_blocks, sums = len(self.blocks.size), np.zeros(3)
         team = Team(*(np.zeros(n, dtype=np.int64) for n in (64, 4, n_blocks, n_blocks)))
         sweep = Sweep(self.stack, self.ascent, tolerance, self._visited(), sums)
         # Longest columns of a batch first; the result of a column does not depend on the thread.
-        m = np.diff(self.cuts)
+        m = np.diff(self.batch_bounds)
         schedule = np.lexsort((-np.diff(self.ascent.columns.start), np.repeat(np.arange(len(m)), m)))
-        schedule -= np.repeat(self.cuts[:-1], m)
+        schedule -= np.repeat(self.batch_bounds[:-1], m)
         n_threads = 1 if self.stalled else self.workers.n_threads
         workspaces = [self._column_workspace(number) for number in range(n_threads)]
 
         def run_thread(number: int) -> SparseColumns:
             try:
                 new_columns: SparseColumns = sweep_columns(
-                    self.penalty.pair, number == 0, self.cuts, schedule, workspaces[number], sweep, team
+                    self.penalty.pair, number == 0, self.batch_bounds, schedule, workspaces[number], sweep, team
                 )
                 return new_columns
             finally:
@@ -197,10 +203,10 @@ class ColumnAscent:
         new, *_ = self.workers.map(run_thread, range(n_threads))
         n = new.start[-1]
         columns = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
-        self.ascent = Ascent(self.ascent.W, self.ascent.precision, columns)
-        before = self.rough_gap
-        self.change, self.rough_gap = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
-        little_gain = self.change < tuning.NEAR_CHANGE and self.rough_gap > tuning.STALLED * before
+        self.ascent = DualState(self.ascent.W, self.ascent.precision, columns)
+        before = self.gap_estimate
+        self.change, self.gap_estimate = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
+        little_gain = self.change < config.NEAR_CHANGE and self.gap_estimate > config.STALLED * before
         self.stalled = not self.stalled and little_gain
         return self.change
 
@@ -231,12 +237,12 @@ class ColumnAscent:
     def cost(self) -> float:
         """Approximate number of multiplications of a sweep."""
         size = self.blocks.size.astype(float)
-        return float(np.count_nonzero(self.ascent.columns.value) * size.max() + tuning.SWEEP_WORK * (size**2).sum())
+        return float(np.count_nonzero(self.ascent.columns.value) * size.max() + config.SWEEP_WORK * (size**2).sum())
 
     @property
-    def look_cost(self) -> float:
+    def gap_check_cost(self) -> float:
         """Approximate cost of a gap check, in multiplications of a sweep."""
-        return float((self.blocks.size.astype(float) ** 3).sum() / tuning.FACTOR_WORK)
+        return float((self.blocks.size.astype(float) ** 3).sum() / config.FACTOR_WORK)
 
     def class_theta(self, k: int) -> Any:
         """(U, U): off-diagonal part of Theta of a class as a sparse matrix over the variables of the group."""
@@ -250,7 +256,7 @@ class ColumnAscent:
         """(K, U): member of each variable of the group in each class; -1 if none."""
         member = np.full((self.blocks.n_classes, self.n_variables), -1, dtype=np.int64)
         block = np.repeat(np.arange(len(self.blocks.size)), self.blocks.size)
-        member[self.blocks.block_class[block], self.order[self.arranged.variable]] = self.arranged.member
+        member[self.blocks.block_class[block], self.order[self.permuted.variable]] = self.permuted.member
         return member
 
     def _arrange_batches(self) -> None:
@@ -258,17 +264,17 @@ class ColumnAscent:
         from jointglasso.kernels.column_batches import cut_batches
 
         if self.stalled:
-            self.cuts = np.arange(self.n_variables + 1)
+            self.batch_bounds = np.arange(self.n_variables + 1)
             return
-        if len(self.cuts) and self.n_batches == 0:  # just coloured by strong pairs, many of which will be zero
+        if len(self.batch_bounds) and self.n_batches == 0:  # just coloured by strong pairs, many of which will be zero
             self.n_batches = 1
             return
         start, other, _ = self.ascent.columns
-        self.cuts = cut_batches(start, other, self._max_batch)
-        if len(self.cuts) > tuning.RECOLOUR * self.n_batches + 1:
+        self.batch_bounds = cut_batches(start, other, self._max_batch)
+        if len(self.batch_bounds) > config.RECOLOUR * self.n_batches + 1:
             shape = self.n_variables, self.n_variables
             self._reorder(sparse.csr_array((np.ones(len(other), dtype=bool), other, start), shape=shape))
-            self.n_batches = len(self.cuts)
+            self.n_batches = len(self.batch_bounds)
 
     def _reorder(self, conflicts: Any) -> None:
         """Colour the graph of `conflicts`, permute the variables by colour, and make a batch of each colour."""
@@ -280,19 +286,19 @@ class ColumnAscent:
         # Hubs, which are coloured first, are updated last: their columns then agree with W at the end of the sweep, and
         # Theta is definite a sweep or two earlier.
         colour = colour.max(initial=0) - colour
-        self.cuts = np.concatenate([[0], np.cumsum(np.bincount(colour))])
+        self.batch_bounds = np.concatenate([[0], np.cumsum(np.bincount(colour))])
         order = np.argsort(colour, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        permutation = Order.by(self.blocks, rank[self.arranged.variable])
+        permutation = Permutation.by(self.blocks, rank[self.permuted.variable])
         self._permute([self.ascent.W, self.stack.S, self.stack.factor], permutation.slots)
         start, other, value = self.ascent.columns
         columns = as_columns(len(rank), rank[np.repeat(np.arange(len(rank)), np.diff(start))], rank[other], value)
-        self.ascent = Ascent(self.ascent.W, self.ascent.precision[permutation.member], columns)
+        self.ascent = DualState(self.ascent.W, self.ascent.precision[permutation.member], columns)
         self.order = self.order[order]
-        self.arranged = Order(self.blocks, permutation.variable, self.arranged.member[permutation.member])
-        block_of, slot_of = self.arranged.places()
-        self.stack = self.stack._replace(block_of=block_of, slot_of=slot_of, variable=self.arranged.variable)
+        self.permuted = Permutation(self.blocks, permutation.variable, self.permuted.member[permutation.member])
+        block_of, slot_of = self.permuted.places()
+        self.stack = self.stack._replace(block_of=block_of, slot_of=slot_of, variable=self.permuted.variable)
 
     def _permute(self, flats: list[Any], slots: list[IntArray]) -> None:
         """Permute rows and columns of each block of several flat arrays, in place."""
@@ -305,30 +311,30 @@ class ColumnAscent:
         from jointglasso.kernels.column_batches import reorder_rows
 
         old = np.empty_like(matrix)
-        row_slices = [slice(first, first + tuning.ROWS_AT_ONCE) for first in range(0, len(order), tuning.ROWS_AT_ONCE)]
+        row_slices = [slice(first, first + config.ROWS_AT_ONCE) for first in range(0, len(order), config.ROWS_AT_ONCE)]
         self.workers.map(lambda rows: np.copyto(old[rows], matrix[rows]), row_slices)
         self.workers.map(lambda rows: reorder_rows(old, order[rows], order, matrix[rows]), row_slices)
 
     def _visited(self) -> Any:
         """Arrays for the updates of the columns of a batch."""
-        from jointglasso.kernels.columns import Visited
+        from jointglasso.kernels.columns import ColumnUpdates
 
         n_classes, max_batch, n = self.blocks.n_classes, self._max_batch, self.n_variables
         pairs = np.empty((max_batch, n), dtype=np.int64), np.empty((max_batch, n, n_classes))
         shift = np.zeros((n_classes, max_batch, max_batch))
-        return Visited(
+        return ColumnUpdates(
             np.zeros(max_batch, dtype=np.int64), *pairs, np.ones((max_batch, n_classes)), np.zeros((max_batch, 3)),
             shift, np.zeros(max_batch, dtype=bool),
         )  # fmt: skip
 
     def _column_workspace(self, number: int) -> Any:
         """Workspace of a thread, allocated once."""
-        from jointglasso.kernels.columns import make_hands
+        from jointglasso.kernels.columns import allocate_column_workspace
 
         n_classes = self.blocks.n_classes
         while len(self._workspaces) <= number:
-            widest, workspace_size = int(self.blocks.size.max()), self.penalty.room(n_classes)
-            self._workspaces.append(make_hands(n_classes, self.n_variables, widest, workspace_size))
+            widest, workspace_size = int(self.blocks.size.max()), self.penalty.workspace_size(n_classes)
+            self._workspaces.append(allocate_column_workspace(n_classes, self.n_variables, widest, workspace_size))
         return self._workspaces[number]
 
 
@@ -338,7 +344,7 @@ def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
 
     system, penalty = task.system, task.penalty
     W = system.S.astype(np.float32)
-    box_radius = penalty.reach(system.n_classes)
+    box_radius = penalty.box_radius(system.n_classes)
     if task.diagonal_penalty < NEGLIGIBLE * box_radius:
         W[system.diagonal] = 0.0
         largest = float(system.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
@@ -357,7 +363,7 @@ def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.flo
     scale = np.sqrt(variance / inverse[system.diagonal])
     covariance, weight = system.gather(system.S), system.block_weight[system.entry_block]
     shift = system.gather(inverse) * system.products_of_members(scale, np.ones(system.n_blocks)) - covariance
-    pairs = np.flatnonzero(~penalty.inside(weight * shift, system.entries(penalty)))
+    pairs = np.flatnonzero(~penalty.is_dual_feasible(weight * shift, system.entries(penalty)))
     (chosen, _), entries = system.entries_of(pairs), system.entries(penalty, pairs)
     outside = (weight * shift)[chosen]
     feasible_shift = shift.copy()

@@ -14,16 +14,16 @@ from jointglasso.penalties.class_graph import edges_of
 
 
 @dataclass(frozen=True, eq=False)
-class TiedPenalty(PairPenalty):
+class ClassGraphPenalty(PairPenalty):
     """``lambda1 |t|_1 + lambda2 sum_{k<l} b_kl psi(t_k - t_l)`` over a class graph b, for a convex function psi."""
 
-    offers: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
+    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
 
     lambda1: float
     lambda2: float
     graph: FloatArray
     """(K, K) symmetric weights b >= 0 of the class graph; zero where classes are not neighbours."""
-    word: str = ""
+    alias: str = ""
     """Value of the `penalty` argument if it differs from `name`: "chain", "graph"."""
     fuse_diagonal: bool = False
     """Whether diagonal entries of neighbours are coupled as well."""
@@ -39,7 +39,7 @@ class TiedPenalty(PairPenalty):
         return np.full(self.n_classes, float(self.lambda1))
 
     @cached_property
-    def ties(self) -> BoolArray:
+    def class_graph(self) -> BoolArray:
         compared: BoolArray = self.lambda2 * self.graph > 0
         return compared
 
@@ -48,8 +48,8 @@ class TiedPenalty(PairPenalty):
         return cast(Coupling, super().coupling)
 
     @cached_property
-    def of_diagonal(self) -> Self | None:
-        compared = self.fuse_diagonal and bool(self.ties.any())
+    def fused_diagonal_penalty(self) -> Self | None:
+        compared = self.fuse_diagonal and bool(self.class_graph.any())
         return replace(self, lambda1=0.0, fuse_diagonal=False) if compared else None
 
     @property
@@ -59,22 +59,22 @@ class TiedPenalty(PairPenalty):
     def threshold(self, k: int) -> float:
         return self.lambda1
 
-    def reach(self, n_classes: int) -> float:
+    def box_radius(self, n_classes: int) -> float:
         return self.lambda1
 
-    def times(self, factor: float) -> Self:
+    def scaled(self, factor: float) -> Self:
         return replace(self, lambda1=factor * self.lambda1, lambda2=factor * self.lambda2)
 
-    def among(self, classes: IntArray) -> Self:
+    def restricted_to(self, classes: IntArray) -> Self:
         """The penalty on the subgraph induced by `classes`, for pairs that are missing in all others."""
         return replace(self, graph=self.graph[np.ix_(classes, classes)])
 
     def parameters(self) -> dict[str, Any]:
         graph = [list(edge) for edge in edges_of(self.graph)]
         fused = {"fuse_diagonal": True} if self.fuse_diagonal else {}
-        return {**super().parameters(), "penalty": self.word or self.name, "class_graph": graph, **fused}
+        return {**super().parameters(), "penalty": self.alias or self.name, "class_graph": graph, **fused}
 
-    def cuts_hold(
+    def screening_certified(
         self,
         theta: FloatArray,
         u: FloatArray,
@@ -87,5 +87,5 @@ class TiedPenalty(PairPenalty):
         (t, entries), (dual, _), (u_bound, _), (theta_bound, _) = (
             self.as_entries(part, factor) for part in (theta, u, u_radius, theta_radius)
         )
-        zero = self.certain_zeros(t, dual, u_bound, theta_bound, entries).reshape(theta.shape)
+        zero = self.certified_zeros(t, dual, u_bound, theta_bound, entries).reshape(theta.shape)
         return np.asarray((zero | in_block).all(axis=1))

@@ -2,7 +2,7 @@
 
 They affect running time, not results: convergence is decided by the duality gap alone. They were chosen by timing on
 the data of docs/performance.md; `benchmarks/tuning.py` halves and doubles each of them and reports the cost. Modules
-read them as ``tuning.NAME`` at run time, so that one assignment changes a constant everywhere. The constants of
+read them as ``config.NAME`` at run time, so that one assignment changes a constant everywhere. The constants of
 compiled code are in `kernels/`, because the cache of compiled code is keyed by those files.
 """
 
@@ -10,14 +10,14 @@ compiled code are in `kernels/`, because the cache of compiled code is keyed by 
 
 #: Block size below which multi-threaded BLAS is slower than one thread per block, because of synchronisation, above
 #: all on a shared machine.
-WORTH_BLAS_THREADS = 1500
+MIN_BLOCK_FOR_BLAS_THREADS = 1500
 
 #: Array elements above which a second thread pays: waking it takes as long as processing a hundred thousand.
-WORTH_SHARING = 1e5
+MIN_ENTRIES_FOR_THREADS = 1e5
 
 #: Thresholds above which a second thread pays: sum of fourth powers of block sizes over small groups; pairs in closed
 #: form; size of a connected component of a working set; block size in ADMM.
-WORTH_THREADS_OF_GROUPS, WORTH_THREADS_OF_PAIRS, WORTH_A_THREAD, ADMM_THREADED = 1e6, 1000, 64, 100
+MIN_COST_FOR_THREADS, MIN_PAIRS_FOR_THREADS, MIN_COMPONENT_FOR_THREAD, ADMM_THREADED = 1e6, 1000, 64, 100
 
 # --- Screening ---
 
@@ -29,7 +29,7 @@ CANDIDATES = 20_000
 
 #: Multiplications above which a scan is distributed to remote workers, which must receive the samples first; and
 #: multiplications per task, about a second on one core.
-WORTH_SENDING, PIECE_ELSEWHERE = 2e11, 4e10
+MIN_SCAN_FOR_REMOTE, REMOTE_SCAN_COST = 2e11, 4e10
 
 # --- Tasks ---
 
@@ -48,10 +48,10 @@ BIG_BLOCK, BIG_BYTES = 1500, 16.0
 
 #: Solved blocks are cached up to this total number of entries, at this many bytes per entry; an entry of a group
 #: without stored blocks counts as this fraction of one.
-KEPT_ENTRIES, KEPT_BYTES, KEPT_OF_BIG = 2e7, 50.0, 0.05
+CACHED_ENTRIES, CACHED_BYTES, CACHED_FRACTION_BIG = 2e7, 50.0, 0.05
 
 #: Bytes below which the memory check is skipped; it costs as much as a small solve.
-NO_QUESTION = 2.0**26
+MEMORY_CHECK_BYTES = 2.0**26
 
 #: Time to solve a group, in factorizations with inversion of its blocks (docs/performance.md); and that of a densely
 #: correlated group on one core, in factorizations of its blocks over their sizes: the columns of its solution have
@@ -60,7 +60,7 @@ FACTORIZATIONS, DENSE_FACTORIZATIONS = 60.0, 8e4
 
 #: Bytes of tasks in transit to workers, beyond the first two tasks; seconds between two checks for a stop request;
 #: seconds between two checkpoints of a long task.
-ON_THE_WAY, LOOK_SECONDS, SNAPSHOT_SECONDS = 2**30, 0.2, 30.0
+MAX_BYTES_IN_FLIGHT, POLL_SECONDS, SNAPSHOT_SECONDS = 2**30, 0.2, 30.0
 
 #: Seconds between two checks that some worker of the cluster accepts or executes tasks.
 IDLE_SECONDS = 10.0
@@ -77,18 +77,18 @@ SWEPT_BLOCK = 256
 
 #: Sweeps over small groups per call; the same for fusion penalties, which cost more per pair; maximal sweeps over a
 #: large group for these; consecutive gap checks without improvement after which they end.
-FEW_SWEEPS, COMPARING_SWEEPS, COMPARING_MOST, IDLE_LOOKS = 25, 40, 80, 4
+FEW_SWEEPS, COMPARING_SWEEPS, COMPARING_MOST, IDLE_GAP_CHECKS = 25, 40, 80, 4
 
 #: Target gaps of successive rounds of sweeps over small groups, in units of the gap limit.
-CLOSER = (1.0, 1e-2, 1e-5)
+REFINE_FACTORS = (1.0, 1e-2, 1e-5)
 
 #: Target gap of the first round for fusion penalties, in units of the gap limit, and the smallest relative target: a
 #: few more sweeps cost less than the Newton step that certifies a dynamic screen (300 connected variables in three
 #: classes: 0.75 of the time).
-AHEAD, AHEAD_GAP = 1e-2, 1e-8
+FIRST_REFINE_FACTOR, FIRST_REFINE_GAP = 1e-2, 1e-8
 
 #: Relative change of W in a sweep at the level of single precision rounding: the sweeps have converged.
-SETTLED = 2e-6
+ROUNDING_CHANGE = 2e-6
 
 #: Gap after a full round of sweeps, in units of the gap limit, above which a group is not swept again.
 FAR_GAP = 100.0
@@ -100,16 +100,16 @@ TINY_BLOCK, TINY_STEPS = 8, 6
 DIAGONALS = 8
 
 #: A group is dense if its largest block has at least this size and this fraction of its pairs is strong.
-DENSE_BLOCK, DENSE_SHARE = 24, 0.8
+DENSE_BLOCK, DENSE_FRACTION = 24, 0.8
 
 #: Work of Hessian-vector products, in cubed block sizes, at which Newton's method is replaced by ADMM (about half of
 #: ADMM's work); maximal rounds of ADMM, more than one only where the gap limits decreased with the objective.
 ADMM_WORK, ADMM_ROUNDS = 1200.0, 5
 
 #: Relative gap above which a failure of Newton's method is not attributed to rounding.
-HOPE = 1e-10
+ROUNDING_GAP = 1e-10
 
-# --- Column sweeps over large groups (solvers/columns.py, solvers/big_sweeps.py) ---
+# --- Column sweeps over large groups (solvers/column_ascent.py, solvers/big_sweeps.py) ---
 
 #: Tolerance of a column subproblem, relative to the penalties: upper bound, and factor of the change of the last sweep.
 #: With tolerances ten times as large, three times as many sweeps are needed.
@@ -133,7 +133,7 @@ SWEEP_WORK, FACTOR_WORK = 10.0, 15.0
 
 #: Fraction of the gap estimate at the last gap check at which the next one is made; fraction of the gap limit at which
 #: the first one is made for fusion penalties.
-NEXT_LOOK, FIRST_LOOK = 0.7, 0.5
+NEXT_GAP_CHECK, FIRST_GAP_CHECK = 0.7, 0.5
 
 #: Rows of covariances per read; entries of a class per row block of the dual point, and the smallest number of row
 #: blocks.
@@ -168,9 +168,9 @@ HALVINGS = 60
 
 #: ADMM with latent variables: iterations between two gap checks, over-relaxation, and the ratio of the residuals above
 #: which rho is adapted.
-LATENT_LOOK, LATENT_RELAXATION, LATENT_BALANCE = 10, 1.6, 3.0
+LATENT_GAP_CHECK, LATENT_RELAXATION, LATENT_BALANCE = 10, 1.6, 3.0
 
-# --- Gaps and proofs (certificate.py, engine/prove.py, engine/recheck.py) ---
+# --- Gaps and proofs (duality.py, engine/certify.py, engine/recheck.py) ---
 
 #: Norm of R Theta below which its square bounds the gap to within a percent; above it a second factorisation is used.
 #: Blocks above the third value, where that is expensive, use the second value, with a bound to within a sixth.
@@ -187,4 +187,4 @@ SAFE_ENTRIES = 2e6
 
 #: Attempts to certify a dynamic screen with a more accurate solution, as (iterations, factor of the gap); one nearly
 #: always suffices. Up to this many groups, with less than this fraction of all entries, are refined one by one.
-SHARPENINGS, FEW_GROUPS, SMALL_SHARE = ((1, 1e-4), (100, 1e-7), (100, 1e-7)), 4, 0.25
+REFINEMENTS, MAX_GROUPS_ONE_BY_ONE, SMALL_FRACTION = ((1, 1e-4), (100, 1e-7), (100, 1e-7)), 4, 0.25

@@ -14,7 +14,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Sameness:
+class EdgeClusters:
     """Comparison of the values of each pair of variables between neighbouring classes.
 
     Attributes
@@ -37,13 +37,13 @@ class Sameness:
     rows: IntArray
     columns: IntArray
     neighbours: IntArray
-    same: BoolArray
+    equal: BoolArray
     proved: BoolArray
     n_classes: int
     compared: BoolArray | None = None
 
     @classmethod
-    def of(cls, precision: Sequence[Any], neighbours: IntArray, absent: BoolArray | None = None) -> Sameness:
+    def of(cls, precision: Sequence[Any], neighbours: IntArray, absent: BoolArray | None = None) -> EdgeClusters:
         """Compare K precision matrices, without the missing variables `absent` (K, p); nothing is certified yet."""
         p = precision[0].shape[0]
         uppers = [_upper(sparse.csc_array(Theta), p) for Theta in precision]
@@ -56,25 +56,25 @@ class Sameness:
         clusters = cls(rows, columns, neighbours, equal, np.zeros_like(equal), len(uppers))
         return clusters if absent is None else clusters.without(absent)
 
-    def without(self, absent: BoolArray) -> Sameness:
+    def without(self, absent: BoolArray) -> EdgeClusters:
         """Exclude comparisons in which a class does not have the pair; `absent` (K, p) are the missing variables."""
         present = ~(absent[:, self.rows] | absent[:, self.columns]).T
         compared = present[:, self.neighbours[:, 0]] & present[:, self.neighbours[:, 1]]
-        return replace(self, same=self.same & compared, proved=self.proved & compared, compared=compared)
+        return replace(self, equal=self.equal & compared, proved=self.proved & compared, compared=compared)
 
     @property
     def different(self) -> BoolArray:
         """(m, T): whether the values of the pair differ between the two classes."""
-        return ~self.same if self.compared is None else self.compared & ~self.same
+        return ~self.equal if self.compared is None else self.compared & ~self.equal
 
-    def _take(self, which: IntArray, rows: IntArray, columns: IntArray) -> Sameness:
+    def _take(self, which: IntArray, rows: IntArray, columns: IntArray) -> EdgeClusters:
         """The pairs selected by an index array, with new variable indices."""
         compared = None if self.compared is None else self.compared[which]
         return replace(
-            self, rows=rows, columns=columns, same=self.same[which], proved=self.proved[which], compared=compared
+            self, rows=rows, columns=columns, equal=self.equal[which], proved=self.proved[which], compared=compared
         )
 
-    def with_proofs(self, rows: IntArray, columns: IntArray, proved: BoolArray) -> Sameness:
+    def with_proofs(self, rows: IntArray, columns: IntArray, proved: BoolArray) -> EdgeClusters:
         """Add certified comparisons (m, T) of pairs; pairs that are not in the list are ignored."""
         index, known = self.find(rows, columns)
         out = self.proved.copy()
@@ -88,7 +88,7 @@ class Sameness:
         position = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
         return position, keys[position] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
 
-    def among(self, variables: IntArray) -> Sameness:
+    def restricted_to(self, variables: IntArray) -> EdgeClusters:
         """The pairs of `variables`, with indices into `variables`."""
         new_index = np.full(1 + int(max(self.columns.max(initial=0), variables.max(initial=0))), -1, dtype=np.int64)
         new_index[variables] = np.arange(len(variables))
@@ -98,18 +98,18 @@ class Sameness:
         inside = inside[np.lexsort((columns[inside], rows[inside]))]
         return self._take(inside, rows[inside], columns[inside])
 
-    def at(self, rows: IntArray, columns: IntArray) -> Sameness:
+    def lookup(self, rows: IntArray, columns: IntArray) -> EdgeClusters:
         """The comparisons of given pairs i < j, in their order; pairs that are not in the list are not compared."""
         position, known = self.find(rows, columns)
         if not len(self.rows):
             none = np.zeros((len(rows), len(self.neighbours)), dtype=bool)
-            return replace(self, rows=rows, columns=columns, same=none, proved=none, compared=none)
+            return replace(self, rows=rows, columns=columns, equal=none, proved=none, compared=none)
         taken = self._take(position, rows, columns)
         if known.all():
             return taken
         compared = np.repeat(known[:, None], len(self.neighbours), axis=1)
         compared = compared if taken.compared is None else compared & taken.compared
-        return replace(taken, same=taken.same & compared, proved=taken.proved & compared, compared=compared)
+        return replace(taken, equal=taken.equal & compared, proved=taken.proved & compared, compared=compared)
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -119,7 +119,7 @@ class Sameness:
         while changed:
             before = label.copy()
             for t, (one, two) in enumerate(self.neighbours):
-                alike = self.same[:, t]
+                alike = self.equal[:, t]
                 lowest = np.minimum(label[alike, one], label[alike, two])
                 label[alike, one] = lowest
                 label[alike, two] = lowest
@@ -140,7 +140,7 @@ class Sameness:
     @cached_property
     def _proved_parts(self) -> IntArray:
         """(m, K): `clusters` by the certified equalities."""
-        return replace(self, same=self.same & self.proved, proved=self.proved).clusters
+        return replace(self, equal=self.equal & self.proved, proved=self.proved).clusters
 
     @cached_property
     def changes(self) -> BoolArray:
@@ -181,8 +181,8 @@ class Sameness:
     def count(self) -> dict[str, int]:
         """Numbers of equal and different comparisons, in total and certified."""
         return {
-            "same": int(self.same.sum()),
-            "same_proved": int((self.same & self.proved).sum()),
+            "same": int(self.equal.sum()),
+            "same_proved": int((self.equal & self.proved).sum()),
             "different": int(self.different.sum()),
             "different_proved": int((self.different & self.proved).sum()),
         }
@@ -190,7 +190,7 @@ class Sameness:
     def __repr__(self) -> str:
         n = self.count()
         return (
-            f"Sameness({len(self.rows)} edges, {len(self.neighbours)} pairs of classes; same: {n['same']} "
+            f"EdgeClusters({len(self.rows)} edges, {len(self.neighbours)} pairs of classes; same: {n['same']} "
             f"({n['same_proved']} proved), different: {n['different']} ({n['different_proved']} proved))"
         )
 

@@ -1,6 +1,6 @@
 """The task of one large group, solved out of core: no block of it is stored in double precision.
 
-Its result is an `Outcome` as for any other task. The check of the entries that dynamic screening removed needs single
+Its result is a `TaskResult` as for any other task. The check of the entries that dynamic screening removed needs single
 pairs only: a `SomePairs` system holds the diagonal and the pairs to check.
 """
 
@@ -14,30 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from jointglasso import tuning
+from jointglasso import config
 from jointglasso._threads import cores_here
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends.matrices import matrices_on
-from jointglasso.blocks.big_group import BigGroup, SomePairs, Support
+from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.certificate import Bounds
 from jointglasso.covariance import CovarianceSource
+from jointglasso.duality import DualityGap
 from jointglasso.engine.checkpoint import Saved
-from jointglasso.engine.executors import Tell
-from jointglasso.engine.outcome import Nonzeros, Opened, Outcome
-from jointglasso.engine.pieces import Item, Shared, WarmStart, waiting_among
-from jointglasso.engine.recheck import NO_LEAKS, Cuts, Leaks, Violated
-from jointglasso.engine.sameness import NO_PROOFS
+from jointglasso.engine.equalities import NO_PROOFS
+from jointglasso.engine.executors import TaskProgress
+from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility, KKTViolations, ScreeningCheck
+from jointglasso.engine.task_result import CachedBlocks, Nonzeros, TaskResult
+from jointglasso.engine.tasks import Task, TaskContext, WarmStart, deferred_within
 from jointglasso.problem import JointProblem
 from jointglasso.solvers.big_sweeps import BigTask, at_inverse, solve_big
 from jointglasso.solvers.dual_point import DualPoint
 from jointglasso.validation import indefinite_start, not_semidefinite, semidefinite
 
 
-def is_big(item: Item, shared: Shared) -> bool:
+def is_big(item: Task, shared: TaskContext) -> bool:
     """Whether a task is a single group to be solved out of core."""
     largest = int(item.blocks.sizes.max(initial=0))
-    wanted = largest >= tuning.BIG_BLOCK or (not shared.room_for_blocks and largest > tuning.BATCHED_BLOCK)
+    wanted = largest >= config.BIG_BLOCK or (not shared.memory_for_blocks and largest > config.BATCHED_BLOCK)
     return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
 
 
@@ -47,50 +47,52 @@ def may_be_big(problem: JointProblem, method: str) -> bool:
     They require the default solver and the group penalty with equal pair weights and no missing variables.
     """
     penalty = problem.penalty
-    plain = "newton" in penalty.offers and not penalty.lacking and problem.pair_weights is None
+    plain = "newton" in penalty.supports and not penalty.has_missing_variables and problem.pair_weights is None
     return method == "auto" and plain and penalty.scale > 0.0
 
 
 @dataclass
-class OpenedBig:
+class CachedBigBlocks:
     """A solved large group with its W (estimate of the inverse of Theta, float32) in memory."""
 
     point: DualPoint
-    cuts: Cuts | None
+    screening_check: ScreeningCheck | None
     theta: FloatArray
-    bounds: Bounds
+    bounds: DualityGap
     """Bounds at the pairs to check, with W in place of the inverse of `theta`."""
 
     @classmethod
-    def of(cls, point: DualPoint, item: Item, shared: Shared) -> OpenedBig:
+    def of(cls, point: DualPoint, item: Task, shared: TaskContext) -> CachedBigBlocks:
         """From a dual point; the bounds include the rounding error."""
         objective, rounding, gap = point.with_rounding()
         group, pairs = point.group, _deferred_pairs(point.group, item, shared)
         system = SomePairs.of(group, *pairs)
-        W, dual = point.at(system.row, system.column)
+        W, dual = point.entries_at(system.row, system.column)
         variance = group.optimal_variance(point.diagonal_penalty)
         inverse, dual_entries = np.concatenate([variance, W]), np.concatenate([variance, dual])
         factor = Factorization(inverse, point.logdets[0], np.isfinite(point.logdets[0]))
-        bounds = Bounds(np.array([objective]), np.array([gap]), dual_entries, factor, np.array([rounding]))
-        theta = np.concatenate([point.found.diagonal, _values(point.found, group, system)])
-        cuts = None if shared.waiting is None else Cuts(shared.problem, system, np.arange(system.n_pairs))
-        return cls(point, cuts, theta, bounds)
+        bounds = DualityGap(np.array([objective]), np.array([gap]), dual_entries, factor, np.array([rounding]))
+        theta = np.concatenate([point.theta_support.diagonal, _values(point.theta_support, group, system)])
+        screening_check = (
+            None if shared.deferred is None else ScreeningCheck(shared.problem, system, np.arange(system.n_pairs))
+        )
+        return cls(point, screening_check, theta, bounds)
 
-    def checked(self) -> tuple[Violated, bool]:
+    def checked(self) -> tuple[KKTViolations, bool]:
         """KKT violations at screened-out entries, and whether the gap certifies that there are none."""
-        if self.cuts is None:
+        if self.screening_check is None:
             empty = np.empty(0, dtype=np.int64)
             return (empty, empty, np.empty((0, self.point.group.n_classes), dtype=bool)), True
-        violated, unproved = self.cuts.check(self.theta, self.bounds)
+        violated, unproved = self.screening_check.kkt_check(self.theta, self.bounds)
         return violated, not len(unproved)
 
-    def with_cuts(self) -> tuple[Bounds, Leaks]:
+    def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
         """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
-        if self.cuts is None:
-            return self.bounds, NO_LEAKS
-        entries, values, infeasibility = self.cuts.subgradient(self.theta, self.bounds)
-        if len(infeasibility.value) or not self.cuts.holds_already(self.bounds, entries, values):
-            row, column = self.cuts.system.entry_members(entries)
+        if self.screening_check is None:
+            return self.bounds, NO_INFEASIBILITY
+        entries, values, infeasibility = self.screening_check.subgradient(self.theta, self.bounds)
+        if len(infeasibility.value) or not self.screening_check.holds_already(self.bounds, entries, values):
+            row, column = self.screening_check.system.entry_members(entries)
             self.point = self.point.with_subgradients(row, column, values)
             objective, error, gap = self.point.with_rounding()
             self.bounds = replace(
@@ -98,23 +100,23 @@ class OpenedBig:
             )
         return self.bounds, infeasibility
 
-    def with_radius(self, outcome: Outcome, gap: FloatArray, radius: float) -> Outcome:
+    def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
         """An outcome with its gap, and the edges certified by `radius`, the gap of the full problem."""
         present = self.point.present(radius)
         return replace(
             outcome,
             gap=gap,
-            nonzeros=nonzeros_of(self.point.group, self.point.found, present),
+            nonzeros=nonzeros_of(self.point.group, self.point.theta_support, present),
             n_present=int(present.sum()),
-            n_absent=self.point.n_absent(radius, cuts_proved=False),
+            n_absent=self.point.n_absent(radius, screening_proved=False),
         )
 
 
 #: A solved task with its blocks, or the W of a large group, in memory.
-AnyOpened = Opened | OpenedBig
+AnyCachedBlocks = CachedBlocks | CachedBigBlocks
 
 
-def solve_big_item(item: Item, shared: Shared, progress: Tell) -> Outcome:
+def solve_big_task(item: Task, shared: TaskContext, progress: TaskProgress) -> TaskResult:
     """Solve a large group by column sweeps and certify the result."""
     began = time.perf_counter()
     problem = shared.problem
@@ -122,41 +124,41 @@ def solve_big_item(item: Item, shared: Shared, progress: Tell) -> Outcome:
     _require_semidefinite(problem, group)
     task = _task(item, shared, group, progress)
     point, n_iter, stopped_by = solve_big(task)
-    opened = OpenedBig.of(point, item, shared)
-    violated, proved = opened.checked()
-    gap = float(opened.bounds.gap[0])
-    present = point.present(gap) if proved else np.zeros(point.found.value.shape, dtype=bool)
-    return Outcome(
+    cached_blocks = CachedBigBlocks.of(point, item, shared)
+    violated, proved = cached_blocks.checked()
+    gap = float(cached_blocks.bounds.gap[0])
+    present = point.present(gap) if proved else np.zeros(point.theta_support.value.shape, dtype=bool)
+    return TaskResult(
         number=item.number,
-        objective=opened.bounds.objective,
-        gap=opened.bounds.gap,
-        rounding=opened.bounds.rounding,
+        objective=cached_blocks.bounds.objective,
+        gap=cached_blocks.bounds.gap,
+        rounding=cached_blocks.bounds.rounding,
         raised=np.array([gap - point.gap if np.isfinite(point.gap) else 0.0]),
         n_iter=n_iter,
         stopped_by=stopped_by,
         methods=["columns" if n_iter else "warm start"],
-        nonzeros=nonzeros_of(group, point.found, present),
+        nonzeros=nonzeros_of(group, point.theta_support, present),
         n_entries=group.n_entries,
         n_present=int(present.sum()),
         n_absent=point.n_absent(gap) if proved else 0,
-        ties=NO_PROOFS,
+        certified_equal=NO_PROOFS,
         violated=violated,
         proved=proved,
-        opened=opened if item.stays_open else None,
+        cached_blocks=cached_blocks if item.keep_blocks else None,
         is_big=True,
         build_seconds=0.0,
         seconds=time.perf_counter() - began,
     )
 
 
-def reopen_big(outcome: Outcome, item: Item, shared: Shared) -> OpenedBig:
+def rebuild_big(outcome: TaskResult, item: Task, shared: TaskContext) -> CachedBigBlocks:
     """Rebuild a solved large group, with the inverse of its Theta as W."""
     group = BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
     task = _task(item, shared, group, lambda *news: False)
-    return OpenedBig.of(at_inverse(task, support_of(group, outcome.nonzeros)), item, shared)
+    return CachedBigBlocks.of(at_inverse(task, support_of(group, outcome.nonzeros)), item, shared)
 
 
-def _task(item: Item, shared: Shared, group: BigGroup, progress: Tell) -> BigTask:
+def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgress) -> BigTask:
     problem = shared.problem
     start, W = None, None
     if item.saved is not None:
@@ -170,7 +172,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, progress: Tell) -> BigTas
         group=group,
         penalty=problem.penalty,
         diagonal_penalty=problem.diagonal_penalty,
-        limit=lambda objective: float(item.share[0]) * shared.tol * max(problem.unit, abs(item.rest + objective)),
+        limit=lambda objective: float(item.gap_budget[0]) * shared.tol * max(problem.unit, abs(item.rest + objective)),
         max_iter=item.max_iter,
         n_threads=cores_here(),
         start=start,
@@ -181,7 +183,7 @@ def _task(item: Item, shared: Shared, group: BigGroup, progress: Tell) -> BigTas
     if shared.checkpoint is None:
         return task
 
-    def pick(theta: Support) -> Nonzeros:
+    def pick(theta: GroupSupport) -> Nonzeros:
         return nonzeros_of(group, theta, np.zeros(theta.value.shape, dtype=bool))
 
     return replace(task, keep=shared.checkpoint.snapshots(item.blocks, pick))
@@ -205,18 +207,20 @@ def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
             raise not_semidefinite(problem.source.class_names[k], where)
 
 
-def _deferred_pairs(group: BigGroup, item: Item, shared: Shared) -> tuple[IntArray, IntArray]:
+def _deferred_pairs(group: BigGroup, item: Task, shared: TaskContext) -> tuple[IntArray, IntArray]:
     """Deferred pairs with an entry in some block of the group, as indices of variables in the group."""
     empty = np.empty(0, dtype=np.int64)
-    if shared.waiting is None:
+    if shared.deferred is None:
         return empty, empty
-    candidates = waiting_among(shared.waiting, group.members, shared.problem.source.n_variables)
-    i, j = (np.searchsorted(group.variables, end[candidates]) for end in (shared.waiting.rows, shared.waiting.columns))
-    in_block = group.held(i, j).any(axis=1)
+    candidates = deferred_within(shared.deferred, group.members, shared.problem.source.n_variables)
+    i, j = (
+        np.searchsorted(group.variables, end[candidates]) for end in (shared.deferred.rows, shared.deferred.columns)
+    )
+    in_block = group.class_mask(i, j).any(axis=1)
     return i[in_block], j[in_block]
 
 
-def nonzeros_of(group: BigGroup, theta: Support, present: BoolArray) -> Nonzeros:
+def nonzeros_of(group: BigGroup, theta: GroupSupport, present: BoolArray) -> Nonzeros:
     """Diagonal and non-zero entries of `theta`; `present` (P, K) marks those certified to be non-zero."""
     pair, k = np.nonzero(theta.value)
     row, column = group.member_of[k, theta.i[pair]], group.member_of[k, theta.j[pair]]
@@ -233,7 +237,7 @@ def nonzeros_of(group: BigGroup, theta: Support, present: BoolArray) -> Nonzeros
     )
 
 
-def support_of(group: BigGroup, nonzeros: Nonzeros) -> Support:
+def support_of(group: BigGroup, nonzeros: Nonzeros) -> GroupSupport:
     """Inverse of `nonzeros_of`: Theta by pairs of the group."""
     off = nonzeros.row != nonzeros.column
     return _support(
@@ -244,17 +248,17 @@ def support_of(group: BigGroup, nonzeros: Nonzeros) -> Support:
 
 def _support(
     group: BigGroup, cls: IntArray, i: IntArray, j: IntArray, value: FloatArray, diagonal: FloatArray
-) -> Support:
+) -> GroupSupport:
     """Theta from its entries at variables i < j, with their classes `cls`, and its diagonal by block member."""
     n = len(group.variables)
     first, second = (np.searchsorted(group.variables, end) for end in (i, j))
     key, pair = np.unique(first * n + second, return_inverse=True)
     values = np.zeros((len(key), group.n_classes))
     values[pair, cls] = value
-    return Support(key // n, key % n, values, diagonal)
+    return GroupSupport(key // n, key % n, values, diagonal)
 
 
-def _from_checkpoint(group: BigGroup, saved: Saved) -> Support | None:
+def _from_checkpoint(group: BigGroup, saved: Saved) -> GroupSupport | None:
     """Theta from a checkpoint; None if it does not match the blocks."""
     fits = len(saved.position) == len(saved.value) and len(saved.diagonal) == len(group.members)
     if not fits or ((saved.position < 0) | (saved.position >= group.offset[-1])).any():
@@ -268,7 +272,7 @@ def _from_checkpoint(group: BigGroup, saved: Saved) -> Support | None:
     return _support(group, group.block_class[block], i, j, saved.value, saved.diagonal)
 
 
-def _from_matrices(group: BigGroup, start: WarmStart) -> Support:
+def _from_matrices(group: BigGroup, start: WarmStart) -> GroupSupport:
     """Entries of the warm start inside the blocks; an error unless symmetric, finite and positive definite."""
     cls, rows, columns, values = [], [], [], []
     diagonal, p = np.zeros(len(group.members)), group.source.n_variables
@@ -317,7 +321,7 @@ def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: flo
             W = np.zeros(int(group.offset[-1]), dtype=np.float32)
             W[group.positions(diagonal_member, diagonal_member)] = group.optimal_variance(diagonal_penalty)
         for block, b in enumerate(old.size):
-            variables = old.members[point.arranged.member[old.member_start[block] : old.member_start[block + 1]]]
+            variables = old.members[point.permuted.member[old.member_start[block] : old.member_start[block + 1]]]
             member = group.member_of[old.block_class[block], np.searchsorted(group.variables, variables)]
             into = group.member_block[member[0]]
             slot = member - group.member_start[into]
@@ -326,7 +330,7 @@ def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: flo
     return W
 
 
-def _require_definite(group: BigGroup, theta: Support) -> None:
+def _require_definite(group: BigGroup, theta: GroupSupport) -> None:
     """Refuse a warm start that is not positive definite."""
     from jointglasso._lapack import factor_in_place
 
@@ -340,7 +344,7 @@ def _require_definite(group: BigGroup, theta: Support) -> None:
             raise indefinite_start(group.source.class_names[group.block_class[block]], "positive definite")
 
 
-def _values(theta: Support, group: BigGroup, system: SomePairs) -> FloatArray:
+def _values(theta: GroupSupport, group: BigGroup, system: SomePairs) -> FloatArray:
     """Theta at the entries of a system."""
     n = len(group.variables)
     if not len(theta.i):
