@@ -171,11 +171,11 @@ def test_another_penalty_is_another_problem(tmp_path):
         class_graph: object = None
 
     problem = make_problem(source_of(p=24), *LAMBDAS)
-    ties = np.ones((2, 2))
-    checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, ties)))
-    checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, ties.copy())))
-    with pytest.raises(ValueError, match="ties is"):
-        checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, 2 * ties)))
+    graph = np.ones((2, 2))
+    checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, graph)))
+    checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, graph.copy())))
+    with pytest.raises(ValueError, match="class_graph is"):
+        checkpoint_module.Checkpoint(tmp_path, replace(problem, penalty=Tied(*LAMBDAS, 2 * graph)))
     with pytest.raises(ValueError, match="penalty is 'Tied' there and 'GroupPenalty' here"):
         checkpoint_module.Checkpoint(tmp_path, problem)
 

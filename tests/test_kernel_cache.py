@@ -169,8 +169,8 @@ def test_other_types_need_not_wait_and_share_the_index(tmp_path):
 def test_code_of_other_sources_never_passes_for_new(tmp_path):
     """numba names code in the index before it is there: a process killed in between must leave nothing to be taken."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    stop = "from jointglasso.kernels import cache\nimport numba.core.caching as c\n"
-    old = "cache.sources_digest = lambda: 'old'\n"
+    stop = "from jointglasso.kernels import jit\nimport numba.core.caching as c\n"
+    old = "jit.sources_digest = lambda: 'old'\n"
     die = "import os\nc.IndexDataCacheFile._save_data = lambda *given: os._exit(3)\n"
     wrong = ONE_KERNEL.replace("np.array([1])", "np.array([0])")
     for code, returned in ((stop + old + ONE_KERNEL, 0), (stop + die + wrong, 3)):

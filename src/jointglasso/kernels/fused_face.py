@@ -230,10 +230,10 @@ def _is_optimal_general(
             continue
         if penalty.shape != COMPLETE:
             return False
-        signs = 2 if x[first] == 0.0 else 1
-        for side in range(signs):
+        edge_signs = 2 if x[first] == 0.0 else 1
+        for side in range(edge_signs):
             sign = 1.0 - 2.0 * side
-            if not _prefix_sets_feasible(penalty, pair, slack, sign, signs == 2, residual, l1, order[:size]):
+            if not _prefix_sets_feasible(penalty, pair, slack, sign, edge_signs == 2, residual, l1, order[:size]):
                 return False
     return True
 
