@@ -18,7 +18,7 @@ import numpy as np
 from jointglasso import tuning
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.certificate import Bounds, gap_radii, subgradient_within
+from jointglasso.certificate import Bounds, precision_radius, subgradient_within
 from jointglasso.engine.executors import Tell
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
@@ -214,9 +214,9 @@ NO_LEAKS = Leaks(_NOBODY, _NOBODY, _NOBODY, _NOBODY, np.empty(0))
 
 def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray) -> FloatArray:
     """How far some entries of the optimal Theta may be, given the gap (G,) of each group."""
-    r, s = gap_radii(gap[system.block_group], system.block_weight)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s), entries)
+    radius = precision_radius(gap[system.block_group], system.block_weight)
+    with np.errstate(invalid="ignore"):
+        return system.products_of_members(np.sqrt(theta[system.diagonal]), radius, entries)
 
 
 def prove_cuts(

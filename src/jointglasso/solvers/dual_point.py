@@ -28,7 +28,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, Support, entries_held
 from jointglasso.blocks.system import bincount
-from jointglasso.certificate import ROUNDING, gap_radii
+from jointglasso.certificate import ROUNDING, gap_radii, precision_radius
 from jointglasso.kernels.pair_types import Stack
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.rounding import Conditioning, error_of_sums, far_error, near_errors, sum_error
@@ -398,9 +398,7 @@ class DualPoint:
     def present(self, gap: float) -> BoolArray:
         """(P, K): entries of Theta, as it was found, that a gap of the whole proves non-zero."""
         group, found = self.group, self.found
-        r, s = gap_radii(np.full(len(group.size), gap), group.block_weight)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.maximum(r, s) / (1.0 - s)
+        factor = precision_radius(np.full(len(group.size), gap), group.block_weight)
         pair, k = np.nonzero(found.value)
         row, column = group.member_of[k, found.i[pair]], group.member_of[k, found.j[pair]]
         root = np.sqrt(found.diagonal)
