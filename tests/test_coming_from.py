@@ -1,4 +1,4 @@
-"""The rows of docs/coming_from.md: other packages' conventions give the same matrices as the calls named beside them."""
+"""The rows of docs/coming_from.md: what other packages compute is what the calls named beside them compute."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_scikit_learn_has_our_answer():
 
 
 def test_time_graphical_lasso_is_a_chain_with_compared_diagonals():
-    """The objective of TVGL with psi = l1, written out: n_t in front of the likelihood, all entries in both penalties."""
+    """The objective of TVGL with psi = l1, written out: n_t in front of the likelihood, all differences compared."""
     cp = pytest.importorskip("cvxpy")
     S, n, alpha, beta = correlations(), np.array([60.0, 30.0, 40.0]), 9.0, 4.0
     Theta = [cp.Variable((5, 5), PSD=True) for _ in range(3)]
@@ -143,7 +143,7 @@ def test_calls_that_the_page_names_exist():
     text = (ROOT / "docs" / "coming_from.md").read_text("utf-8")
     here = [line.split("|")[3] for line in text.splitlines() if line.startswith("| ") and line.count("|") == 4]
     names = set(re.findall(r"`(?:jgl\.)?([a-zA-Z_]+(?:\.[a-zA-Z_]+)?)\(", " ".join(here)))
-    assert len(names) >= 6
+    assert {"solve", "select", "SampleCovariance"} <= names
     for name in names:
         found = jgl
         for part in name.split("."):
