@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -332,3 +334,49 @@ def test_dimension_of_the_face_is_the_rank_of_the_solution_in_the_data():
     values = base.reshape(2, 3)
     clusters = sum(len({value for value in pair if value != 0.0}) for pair in values.T)
     assert clusters == rank < np.count_nonzero(values)
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def test_what_is_cited_is_in_both_lists_of_references():
+    page = set(re.findall(r"^\((\w+)\)=$", (DOCS / "references.md").read_text("utf-8"), flags=re.M))
+    entries = set(re.findall(r"^@\w+\{(\w+),$", (DOCS / "references.bib").read_text("utf-8"), flags=re.M))
+    assert page == entries
+    cited = {key for path in DOCS.rglob("*.md") for key in re.findall(r"references\.md#(\w+)", path.read_text("utf-8"))}
+    assert len(cited) > 30 and cited <= page
+
+
+def test_results_that_pages_refer_to_are_stated():
+    stated = {
+        name
+        for path in (DOCS / "theory").glob("*.md")
+        for name in re.findall(
+            r"^\*\*(?:Theorem|Lemma|Corollary|Proposition|Definition|Remark) (\w+)", path.read_text("utf-8"), flags=re.M
+        )
+    }
+    assert {"1", "2", "3", "4"} <= stated
+    for path in (*(DOCS / "theory").glob("*.md"), DOCS / "paper.md"):
+        named = re.findall(
+            r"\b(?:Theorems?|Lemma|Corollary|Proposition|Definition|Remark) ([PSDFCM]\d+a?)\b", path.read_text("utf-8")
+        )
+        assert set(named) <= stated, path
+
+
+def test_penalties_of_four_classes_reach_beyond_one():
+    """docs/concepts.md: four classes with a correlation of 0.9 have the edge at lambda1 = 0, lambda2 = 1.7."""
+    S = [pairs_matrix(2, s12=0.9)] * 4
+    assert jgl.solve(S, 0.0, 1.7).n_edges == [1] * 4
+    assert jgl.solve(S, 0.0, 1.81).n_edges == [0] * 4
+
+
+def test_gamma_of_the_joint_criterion_in_units_of_the_other():
+    """docs/selection.md: at as many edges as variables 0.55 prices an edge like 0.29 of Foygel and Drton."""
+    from scipy.special import gammaln
+
+    for p in (50, 100, 1000):
+        P, E = p * (p - 1) / 2, p
+        log_binomial = gammaln(P + 1) - gammaln(E + 1) - gammaln(P - E + 1)
+        assert round(0.55 * log_binomial / (2 * E * np.log(p)), 2) == 0.29
