@@ -44,13 +44,15 @@ def figure_genes(settings: Settings) -> Result:
 
 def _figure(solution: Solution, number: int) -> Any:
     """Networks of the first variables of the first and the last class, the paper's classes one and three."""
-    pair = (0, len(solution.class_names) - 1)
+    pair, n_shown = (0, len(solution.class_names) - 1), min(SHOWN, len(solution.variable_names))
+    # Restricted before it is drawn: `plot_networks` thins out the edges of the whole network first.
     networks = JointNetworks(
-        [solution.precision[k] for k in pair], [solution.class_names[k] for k in pair], solution.variable_names
+        [solution.precision[k][:n_shown, :n_shown] for k in pair],
+        [solution.class_names[k] for k in pair],
+        solution.variable_names[:n_shown],
     )
-    shown = list(range(min(SHOWN, networks.n_variables)))
-    figure = plot_networks(networks, variables=shown)
-    crown(figure, f"Networks of the first {len(shown)} variables of two classes, setting {number + 1}", CLAIM)
+    figure = plot_networks(networks, pairs="all")
+    crown(figure, f"Networks of the first {n_shown} variables of two classes, setting {number + 1}", CLAIM)
     return figure
 
 

@@ -396,6 +396,31 @@ def test_networks_are_most_similar_where_lambda2_is_large():
     assert set(result.figures) == {"", "-setting2", "-setting3", "-setting4", "-setting5"}
 
 
+def test_figure_of_genes_has_all_edges_among_the_variables_shown():
+    """Weak edges among the first hundred must not give way to strong ones elsewhere in a large network."""
+    from types import SimpleNamespace
+
+    from scipy import sparse
+
+    from reproduction.genes import _figure
+
+    p, rng = 300, np.random.default_rng(0)
+    Theta = 50.0 * np.eye(p)
+    rows, columns = np.triu_indices(p - 100, 1)
+    chosen = rng.choice(len(rows), 400, replace=False)
+    Theta[100 + rows[chosen], 100 + columns[chosen]] = -1.0
+    Theta[[0, 2, 4], [1, 3, 5]] = -0.01
+    Theta = np.triu(Theta) + np.triu(Theta, 1).T
+    other = Theta.copy()
+    other[4, 5] = other[5, 4] = 0.0
+    solution = SimpleNamespace(
+        precision=[sparse.csc_array(Theta), sparse.csc_array(np.eye(p)), sparse.csc_array(other)],
+        class_names=("one", "two", "three"), variable_names=tuple(f"g{n}" for n in range(p)),
+    )  # fmt: skip
+    titles = [axes.get_title() for axes in _figure(solution, 0).axes]
+    assert titles[:2] == ["one (3 edges)", "three (2 edges)"]
+
+
 def test_similarity_of_known_patterns():
     from scipy import sparse
 
