@@ -69,12 +69,10 @@ def _times(S: FloatArray, name: str, p: int, budget: float) -> dict[str, object]
     began = time.perf_counter()
     run_default(S, lambda1, lambda2, tol=1e-8)
     found[DEFAULT] = Timing(time.perf_counter() - began, "run")
-    return (
-        {"iterations": n_iter}
-        | {f"{method} seconds": timing.seconds for method, timing in found.items()}
-        | {f"{method} how": timing.how for method, timing in found.items()}
-        | {f"{method} estimate": found[method].estimate for method in METHODS_SHOWN}
-    )
+    row: dict[str, object] = {"iterations": n_iter}
+    row |= {f"{method} seconds": timing.seconds for method, timing in found.items()}
+    row |= {f"{method} how": timing.how for method, timing in found.items()}
+    return row | {f"{method} estimate": found[method].estimate for method in METHODS_SHOWN}
 
 
 def _seconds(rows: list[Row], method: str) -> FloatArray:
