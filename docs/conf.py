@@ -22,7 +22,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["reproduction", "tutorials/README.rst", "tutorials/*.py"]
+exclude_patterns = ["tutorials/README.rst", "tutorials/*.py"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3

@@ -28,9 +28,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--label", multiple=True, help="What tells the classes in each --data, in order; a dash: one class.")
 @click.option("--genes", type=_FILE, help="Keep only the variables named in this text file.")
 @click.option("--covariances", is_flag=True, help="Real data: covariances as they are, as in the paper.")
+@click.option("--halve", multiple=True, help="Real data: divide the covariances of this class by two.")
+@click.option("--without", multiple=True, help="Real data: leave out this class.")
+@click.option("--without-samples", default="", help="Real data: leave out samples whose names match this expression.")
 @click.option(
     "--limit", default=3600.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-    help="Real data: seconds after which the default solve of a setting is stopped.",
+    help="Seconds after which the default solve of a setting of real data, or a run of figure-times, is stopped.",
 )  # fmt: skip
 @click.pass_obj
 def main(
@@ -43,6 +46,9 @@ def main(
     label: tuple[str, ...],
     genes: Path | None,
     covariances: bool,
+    halve: tuple[str, ...],
+    without: tuple[str, ...],
+    without_samples: str,
     limit: float,
 ) -> None:
     """Run an experiment of the paper, or all of them, and say whether its claim holds.
@@ -53,8 +59,9 @@ def main(
     Example: python -m reproduction toy --out results
     """
     settings = Settings(
-        quick=quick, seed=seed, data=data, labels=label, genes=genes, covariances=covariances, limit=limit
-    )
+        quick=quick, seed=seed, data=data, labels=label, genes=genes, covariances=covariances, halved=halve,
+        left_out=without, without_samples=without_samples, limit=limit,
+    )  # fmt: skip
     for name in EXPERIMENTS if what == "all" else (what,):
         _reproduce_one(session, name, out, settings)
 

@@ -9,7 +9,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.plots.canvas import INK, ORANGE, new_figure, tidy
 from jointglasso.screening import screen
-from reproduction.designs import BLOCKS_NOTE, draw, lambdas, scaling_notes
+from reproduction.designs import BLOCKS_NOTE, CHOICES_NOTE, DESIGNS, draw, lambdas, scaling_notes
 from reproduction.drawing import STYLES, caption
 from reproduction.methods import METHODS, PLAIN_NOTE, run_admm, run_default
 from reproduction.result import Result, Row, Settings, judged
@@ -30,7 +30,7 @@ def figure_correctness(settings: Settings) -> Result:
     curves: dict[str, dict[str, FloatArray]] = {}
     biggest: dict[str, int] = {}
     optimum: dict[str, float] = {}
-    for design in ("A", "B40", "C40"):
+    for design in ("A", "B40", "C40") if settings.quick else DESIGNS:
         S = draw(design, p, n_classes, settings.seed)
         curves[design] = {
             method: run_admm(S, lambda1, lambda2, METHODS[method], n_iter).history.objective
@@ -56,6 +56,7 @@ def figure_correctness(settings: Settings) -> Result:
         "The iterations end before the last one if the paper's stopping rule holds.",
         PLAIN_NOTE,
         BLOCKS_NOTE,
+        CHOICES_NOTE,
         *scaling_notes(p),
     ]
     return Result(CLAIM, verdict, judged(sum(same), len(same)), ends, {"": figure}, notes)
@@ -75,7 +76,7 @@ def _end(curves: dict[str, FloatArray], optimum: float) -> dict[str, object]:
 
 
 def _figure(curves: dict[str, dict[str, FloatArray]], optimum: dict[str, float], n_classes: int, p: int) -> Figure:
-    figure = new_figure(10.0, 5.4)
+    figure = new_figure(3.4 * len(curves), 5.4)
     panels = figure.subplots(2, len(curves), sharex=True, sharey="row", squeeze=False)
     for column, (design, found) in enumerate(curves.items()):
         top, bottom = panels[:, column]

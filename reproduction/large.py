@@ -8,8 +8,8 @@ from jointglasso._typing import FloatArray
 from reproduction.complexity import complexity_cells
 from reproduction.designs import (
     BLOCKS_NOTE,
-    ONE_OF_EACH,
-    ONE_OF_EACH_NOTE,
+    CHOICES_NOTE,
+    DESIGNS,
     PAPER_LAMBDAS,
     case,
     draw,
@@ -18,7 +18,7 @@ from reproduction.designs import (
 )
 from reproduction.drawing import Curve, curve_grid
 from reproduction.methods import PLAIN_NOTE, time_iteration
-from reproduction.result import Result, Row, Settings, judged
+from reproduction.result import Holds, Result, Row, Settings, judged
 
 CLAIM = (
     "at p=10,000 the average time of one iteration of HADMM is far below that of LADMM and GADMM, and its advantage "
@@ -32,7 +32,7 @@ def p10000(settings: Settings) -> Result:
     p, classes, n_iter, budget = (400, (2, 3), 3, 0.5) if settings.quick else (10_000, range(2, 11), 50, 4.0)
     names = ("P3",) if settings.quick else tuple(PAPER_LAMBDAS)
     rows: list[Row] = []
-    for design in ("A", "C40") if settings.quick else ONE_OF_EACH:
+    for design in ("A", "C40") if settings.quick else tuple(DESIGNS):
         S = draw(design, p, max(classes), settings.seed)
         for name in names:
             rows += [_row(S[:K], design, name, n_iter, budget) for K in classes]
@@ -49,15 +49,14 @@ def p10000(settings: Settings) -> Result:
     notes = [
         PLAIN_NOTE,
         BLOCKS_NOTE,
-        ONE_OF_EACH_NOTE,
+        CHOICES_NOTE,
         *scaling_notes(p),
         f'Median of up to {n_iter} iterations. Times are "scaled" if {budget:g} s were over before, and "estimated" '
         "from block "
         "sizes and the measured speed of one eigendecomposition if three iterations would take longer than that, or "
         "the iterates would not fit into memory (open markers).",
     ]
-    ratios = np.array([row["hybrid / best other"] for row in rows])
-    return Result(CLAIM, _verdict(rows), judged(int((ratios <= 0.1).sum()), len(rows)), rows, figures, notes)
+    return Result(CLAIM, _verdict(rows), _judge(rows), rows, figures, notes)
 
 
 def _row(S: FloatArray, design: str, name: str, n_iter: int, budget: float) -> Row:
@@ -72,17 +71,38 @@ def _row(S: FloatArray, design: str, name: str, n_iter: int, budget: float) -> R
     return row | {"hybrid / best other": cost["hybrid"] / min(cost["class"], cost["global"])}
 
 
+def _timed(row: Row) -> bool:
+    """Whether the iterations of all three methods were run, not estimated."""
+    return all(row[f"{method} how"] != "estimated" for method in RULE_OF)
+
+
+def _judge(rows: list[Row]) -> Holds:
+    """The claim is about times and complexity: where no time of a rival was measured it holds in part at best."""
+    cheaper = judged(sum(row["hybrid / best other"] <= 0.1 for row in rows), len(rows))
+    return "holds in part" if cheaper == "holds" and not all(map(_timed, rows)) else cheaper
+
+
 def _verdict(rows: list[Row]) -> str:
-    gain = np.array([min(row["LADMM seconds"], row["GADMM seconds"]) / row["HADMM seconds"] for row in rows])
-    ratio = np.array([row["hybrid / best other"] for row in rows])
-    measured = sum(row[f"{method} how"] != "estimated" for row in rows for method in RULE_OF)
+    parts = []
+    for design in dict.fromkeys(str(row["design"]) for row in rows):
+        ratio = np.array([row["hybrid / best other"] for row in rows if row["design"] == design])
+        parts.append(
+            f"type {design}: at most 1/10 of the complexity of the better other rule in {int((ratio <= 0.1).sum())} of "
+            f"{len(ratio)} cases (median {np.median(ratio):.1e}, {ratio.min():.1e} to {ratio.max():.1e})"
+        )
+    own = np.array([row["HADMM seconds"] for row in rows])
+    estimated = sum(row[f"{method} how"] == "estimated" for row in rows for method in RULE_OF)
+    timed = [row for row in rows if _timed(row)]
+    gain = np.array([min(row["LADMM seconds"], row["GADMM seconds"]) / row["HADMM seconds"] for row in timed])
+    times = (
+        f"Where all three were run ({len(timed)} cases) it is {np.median(gain):.3g} times faster than one of the "
+        f"better other method in the median ({gain.min():.2g} to {gain.max():.2g})."
+        if timed
+        else "No iteration of LADMM and GADMM was run, so that times are not compared."
+    )
     return (
-        f"an iteration of HADMM is {np.median(gain):.3g} times faster than one of the better other method in the "
-        f"median ({gain.min():.2g} to {gain.max():.2g} times over {len(gain)} cases); its complexity is "
-        f"{np.median(ratio):.1e} of the "
-        f"better other rule in the median ({ratio.min():.1e} to {ratio.max():.1e}), at most 1/10 in "
-        f"{int((ratio <= 0.1).sum())} "
-        f"cases. Of the {3 * len(rows)} times {measured} are measured and {3 * len(rows) - measured} estimated."
+        f"{'; '.join(parts)}. An iteration of HADMM takes {own.min():.2g} to {own.max():.2g} s. {times} "
+        f"{estimated} of {3 * len(rows)} times are estimated."
     )
 
 

@@ -42,6 +42,8 @@ class Timing:
 
     seconds: float
     how: str
+    estimate: float = math.nan
+    """What the block sizes and the speed of one eigendecomposition make of it, whether measured or not."""
 
 
 def run_admm(
@@ -93,13 +95,14 @@ def time_to_stop(S: Any, lambda1: float, lambda2: float, method: str, *, n_iter:
     """Seconds, screening included, to the paper's stopping rule, which is met after about `n_iter` iterations."""
     partition = screen(S, lambda1, lambda2, rule=METHODS[method])
     estimate = estimated_seconds(partition)
+    expected = n_iter * estimate
     if 3.0 * estimate > budget or not _has_room(partition):
-        return Timing(n_iter * estimate, "estimated")
+        return Timing(expected, "estimated", expected)
     solution = run_admm(S, lambda1, lambda2, METHODS[method], 4 * n_iter, seconds=budget)
     taken = solution.history[-1].seconds
     if taken < budget:
-        return Timing(taken, "run")
-    return Timing(taken + max(0, n_iter - solution.n_iter) * _median_step(solution), "scaled")
+        return Timing(taken, "run", expected)
+    return Timing(taken + max(0, n_iter - solution.n_iter) * _median_step(solution), "scaled", expected)
 
 
 def estimated_seconds(partition: Partition) -> float:

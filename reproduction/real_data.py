@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +45,10 @@ class RealData:
 def load_real_data(settings: Settings) -> RealData:
     """Read the files of the settings, or take three cancers of the package's own protein data.
 
-    Classes of several files are put together on the variables whose names they share, upper and lower case alike; a
-    file without labels is one class. Variables with missing values, or constant in a class, are left out.
+    Classes of several files are put together on the genes whose symbols they share, upper and lower case alike; a file
+    without labels is one class. Of several probes of one gene ("symbol|probe", as GEO files are read) the one with the
+    largest variance over all samples of its file is taken, the first of equals. Variables with missing values, or
+    constant in a class, are left out.
     """
     if not settings.data:
         return _embedded(settings)
@@ -57,7 +59,7 @@ def load_real_data(settings: Settings) -> RealData:
         )
     labels = settings.labels or (None,) * len(settings.data)
     tables = [
-        read_table(path, label=None if label == NO_LABEL else label).drop_missing("variables")
+        one_probe_a_gene(_without(read_table(path, label=None if label == NO_LABEL else label), settings))
         for path, label in zip(settings.data, labels, strict=True)
     ]
     names = _common_names(tables, settings)
@@ -67,15 +69,62 @@ def load_real_data(settings: Settings) -> RealData:
             if name in by_class:
                 raise ValueError(f"Class {name!r} is in two of the data files: rename it in {path}.")
             by_class[name] = X
+    _require_known(settings, set(by_class))
+    by_class = {name: X for name, X in by_class.items() if name not in settings.left_out}
     varying = np.logical_and.reduce([np.ptp(X, axis=0) > 0 for X in by_class.values()])
     kept = [name for name, keep in zip(names, varying, strict=True) if keep]
+    # Samples divided by the root of two have half the covariances.
     source = SampleCovariance(
-        {name: X[:, varying] for name, X in by_class.items()},
+        {name: X[:, varying] / (np.sqrt(2.0) if name in settings.halved else 1.0) for name, X in by_class.items()},
         scale="covariance" if settings.covariances else "correlation",
         variable_names=kept,
     )
     where = ", ".join(path.name for path in settings.data)
-    return RealData(source, _origin(source, where), _SCALE_NOTES[settings.covariances])
+    return RealData(source, _origin(source, where) + _choices(settings), _scale_note(settings))
+
+
+def one_probe_a_gene(table: LabelledTable) -> LabelledTable:
+    """Keep, of the probes of one gene, the one with the largest variance, under the symbol of the gene."""
+    complete = table.drop_missing("variables")
+    symbols = [name.split("|")[0].upper() for name in complete.variable_names]
+    variance = complete.X.var(axis=0)
+    best: dict[str, int] = {}
+    for n, symbol in enumerate(symbols):
+        if symbol not in best or variance[n] > variance[best[symbol]]:
+            best[symbol] = n
+    kept = sorted(best.values())
+    names = tuple(complete.variable_names[n].split("|")[0] for n in kept)
+    return replace(complete, X=complete.X[:, kept], variable_names=names)
+
+
+def _without(table: LabelledTable, settings: Settings) -> LabelledTable:
+    """The table less the samples whose names match `without_samples`."""
+    if not settings.without_samples:
+        return table
+    keep = np.array([re.match(settings.without_samples, name) is None for name in table.sample_names])
+    names = tuple(name for name, kept in zip(table.sample_names, keep, strict=True) if kept)
+    return replace(table, X=table.X[keep], y=None if table.y is None else table.y[keep], sample_names=names)
+
+
+def _require_known(settings: Settings, classes: set[str]) -> None:
+    for option, names in (("--halve", settings.halved), ("--without", settings.left_out)):
+        for name in names:
+            if name not in classes:
+                raise ValueError(f"{option} {name}: the classes are {', '.join(sorted(classes))}.")
+
+
+def _choices(settings: Settings) -> str:
+    parts = [f"covariances of {name} divided by two" for name in settings.halved]
+    parts += [f"without {name}" for name in settings.left_out]
+    parts += [f"without samples named {settings.without_samples!r}"] if settings.without_samples else []
+    return "".join(f"; {part}" for part in parts)
+
+
+def _scale_note(settings: Settings) -> str:
+    if settings.covariances and settings.halved:
+        halved = ", ".join(settings.halved)
+        return f"Covariances, those of {halved} divided by two, as the paper does with its first class."
+    return _SCALE_NOTES[settings.covariances]
 
 
 def read_names(path: Path) -> set[str]:

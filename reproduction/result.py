@@ -31,8 +31,14 @@ class Settings:
         dash for a file that is one class), and a file with the names of the variables to keep.
     covariances : bool
         For real data: covariances as they are, as in the paper, instead of correlations.
+    halved, left_out : tuple of str
+        For real data: classes whose covariances are divided by two, as the paper does with its first, and classes
+        that are not used.
+    without_samples : str
+        For real data: regular expression; samples whose names it matches from the beginning are not used.
     limit : float
-        For real data: seconds after which the default solve of one setting is stopped, with the gap that it has.
+        Seconds after which the default solve of one setting of real data is stopped, with the gap that it has, and
+        after which a run of figure-times is stopped and its time scaled.
     """
 
     quick: bool = False
@@ -41,6 +47,9 @@ class Settings:
     labels: tuple[str, ...] = ()
     genes: Path | None = None
     covariances: bool = False
+    halved: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    without_samples: str = ""
     limit: float = 3600.0
 
 

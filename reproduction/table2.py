@@ -10,7 +10,9 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.covariance import SampleCovariance
 from jointglasso.plots.canvas import new_figure, tidy
+from jointglasso.solution import Solution
 from jointglasso.warm import warm_kernels
+from reproduction.designs import MUCH
 from reproduction.drawing import STYLES, caption
 from reproduction.methods import PLAIN_NOTE, run_default, time_iteration
 from reproduction.real_data import SETTINGS, load_real_data
@@ -52,6 +54,8 @@ def table2(settings: Settings) -> Result:
         "big for the "
         'memory, are "estimated" from the block sizes and the measured speed of one eigendecomposition. The default '
         f"of this package runs to a certified relative gap of {TOLERANCE:g}, for at most {longest:g} s.",
+        "An entry is proved non-zero if |theta_ij| > s / (1 - s) sqrt(theta_ii theta_jj), -s - log(1 - s) being the "
+        "absolute gap (theory, theorem C3): from a gap of 0.19 on no edge can be.",
     ]
     return Result(CLAIM, _verdict(rows), _judge(rows), rows, {"": _figure(rows)}, notes)
 
@@ -66,7 +70,8 @@ def _setting(
         rows.append(
             head
             | {"method": method, "seconds": 10 * timing.seconds, "how": timing.how, "biggest block": partition.largest}
-            | {"sum of cubes": partition.cost, "relative gap": "", "paper, hours": hours[number]}
+            | {"sum of cubes": partition.cost, "relative gap": "", "gap": "", "edges": "", "edges proved": ""}
+            | {"paper, hours": hours[number]}
         )
     began = time.perf_counter()
     solution = run_default(source, *penalties, seconds=longest, tol=TOLERANCE)
@@ -83,9 +88,23 @@ def _setting(
         }
         | {"biggest block": "" if solution is None else solution.partition.largest}
         | {"sum of cubes": "" if solution is None else solution.partition.cost}
-        | {"relative gap": "" if solution is None else solution.certificate.relative_gap, "paper, hours": ""}
+        | _proved(solution)
+        | {"paper, hours": ""}
     )
     return rows
+
+
+def _proved(solution: Solution | None) -> dict[str, object]:
+    """Relative and absolute gap, edges, and how many of them are proved; radii depend on the absolute gap."""
+    if solution is None:
+        return dict.fromkeys(("relative gap", "gap", "edges", "edges proved"), "")
+    found = solution.certificate
+    return {
+        "relative gap": found.relative_gap,
+        "gap": found.gap,
+        "edges": sum(solution.n_edges),
+        "edges proved": found.edges_present,
+    }
 
 
 def _of(rows: list[Row], column: str, method: str) -> list[float]:
@@ -93,24 +112,34 @@ def _of(rows: list[Row], column: str, method: str) -> list[float]:
 
 
 def _judge(rows: list[Row]) -> Holds:
+    """By the sums of cubes, the cost of an iteration: as much cheaper as the paper's "much faster" asks for."""
     best = np.minimum(_of(rows, "sum of cubes", "LADMM"), _of(rows, "sum of cubes", "GADMM"))
-    return judged(int((np.array(_of(rows, "sum of cubes", "HADMM")) < best).sum()), len(best))
+    gain = best / np.array(_of(rows, "sum of cubes", "HADMM"))
+    return judged(int((gain >= MUCH).sum()), len(gain))
 
 
 def _verdict(rows: list[Row]) -> str:
-    mine = np.array(_of(rows, "seconds", "HADMM"))
-    others = {method: np.array(_of(rows, "seconds", method)) / mine for method in ("LADMM", "GADMM")}
-    cost = {
-        method: np.array(_of(rows, "sum of cubes", method)) / np.array(_of(rows, "sum of cubes", "HADMM"))
-        for method in ("LADMM", "GADMM")
-    }
+    cost = {method: np.array(_of(rows, "sum of cubes", method)) for method in PAPER_HOURS}
     parts = [
-        f"{method} takes {_listed(others[method])} times as long as HADMM at settings 1 to 5, with "
-        f"{_listed(cost[method])} times the sum "
-        "of cubed block sizes"
-        for method in others
+        f"the blocks of {method} cost {_listed(cost[method] / cost['HADMM'])} times those of HADMM at settings 1 to 5 "
+        "(sums of cubes)"
+        for method in ("LADMM", "GADMM")
     ]
-    return f"{'; '.join(parts)}. {_default_in_words([row for row in rows if row['method'] == DEFAULT])}"
+    gain = 100.0 * (np.minimum(cost["LADMM"], cost["GADMM"]) / cost["HADMM"] - 1.0)
+    estimated = sum(row["how"] == "estimated" for row in rows)
+    times = (
+        f"{estimated} of {3 * len(gain)} times of the three methods are estimated from these sums and are not compared."
+        if estimated
+        else f"Measured seconds of ten iterations: {_measured(rows)}."
+    )
+    return (
+        f"{'; '.join(parts)}. The gain over the better rival is {gain.min():.2g} to {gain.max():.2g} %. {times} "
+        f"{_default_in_words([row for row in rows if row['method'] == DEFAULT])}"
+    )
+
+
+def _measured(rows: list[Row]) -> str:
+    return "; ".join(f"{method} {_listed(np.array(_of(rows, 'seconds', method)))}" for method in PAPER_HOURS)
 
 
 def _default_in_words(rows: list[Row]) -> str:

@@ -310,7 +310,7 @@ def test_certified_entries_and_radii_hold_at_any_point(problem, rule, seed, spre
     # Distance to the solution, entry by entry.
     r, s = (radius[:, None, None] for radius in gap_radii(np.full(len(Theta), bounds.total_gap), laid.model.weights))
     deviation = np.sqrt(np.einsum("kii->ki", Theta))
-    reach = np.divide(np.maximum(r, s), 1.0 - s, out=np.full_like(r, np.inf), where=s < 1.0)
+    reach = np.divide(s, 1.0 - s, out=np.full_like(s, np.inf), where=s < 1.0)
     bound = reach * deviation[:, :, None] * deviation[:, None, :]
     assert (np.abs(Theta - problem.optimum.precision) <= bound * (1 + 1e-9) + 1e-9 * np.abs(Theta).max()).all()
     known = np.sqrt(laid.variance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import math
 import subprocess
@@ -298,6 +299,86 @@ def test_real_data_at_the_five_settings():
     assert any("not the paper's data" in note for note in result.notes)
 
 
+def test_real_data_are_judged_by_what_was_measured():
+    from reproduction.table2 import _judge, _verdict
+
+    def row(setting, method, cost, how="estimated"):
+        return {"setting": setting, "method": method, "sum of cubes": cost, "seconds": cost, "how": how}
+
+    costs = {"HADMM": (100, 100), "LADMM": (105, 192), "GADMM": (243, 100)}
+    rows = [row(n + 1, method, cost[n]) for n in range(2) for method, cost in costs.items()]
+    rows += [row(n + 1, "jointglasso default", 1.0, "run to convergence") for n in range(2)]
+    assert _judge(rows) == "does not hold"
+    assert "gain over the better rival is 0 to 5 %" in _verdict(rows) and "are not compared" in _verdict(rows)
+    far = [{**row, "sum of cubes": 1000} if row["method"] != "HADMM" and row["setting"] == 1 else row for row in rows]
+    assert _judge(far) == "holds in part"
+
+
+def test_estimated_times_are_not_compared():
+    from reproduction.large import _judge, _verdict
+    from reproduction.times import _gains, _judge as judge_times
+
+    row = {"design": "A", "HADMM seconds": 1.0, "LADMM seconds": 10.0, "GADMM seconds": 20.0} | dict.fromkeys(
+        ("HADMM how", "LADMM how", "GADMM how"), "run"
+    )
+    guessed = row | {"GADMM how": "estimated"}
+    assert _gains([row]).tolist() == [10.0] and np.isnan(_gains([guessed])).all()
+    assert judge_times([row]) == "holds" and judge_times([guessed]) == "not judged"
+    assert judge_times([row, row | {"LADMM seconds": 1.1}]) == "holds in part"
+    cheap = {"hybrid / best other": 1e-5}
+    assert _judge([row | cheap]) == "holds" and _judge([guessed | cheap]) == "holds in part"
+    assert "times are not compared" in _verdict([guessed | cheap])
+
+
+def geo_file(path, n_probes=40):
+    """A GEO DataSet in the shape of GDS2771: probes, several of them for some genes, and three states of disease."""
+    rng = np.random.default_rng(3)
+    states = {"cancer": 9, "no cancer": 8, "suspect cancer": 3}
+    names = [f"GSM{n}" for n in range(sum(states.values()))]
+    lines, first = ["^DATABASE = Geo", "^DATASET = GDS2771", "!dataset_title = made for a test"], 0
+    for number, (state, size) in enumerate(states.items()):
+        lines += [
+            f"^SUBSET = GDS2771_{number}", "!subset_dataset_id = GDS2771", f"!subset_description = {state}",
+            f"!subset_sample_id = {','.join(names[first : first + size])}", "!subset_type = disease state",
+        ]  # fmt: skip
+        first += size
+    values = rng.normal(size=(n_probes, len(names))) * np.linspace(0.5, 2.0, n_probes)[:, None]
+    genes = [f"G{n // 2}" for n in range(n_probes)]  # two probes a gene: the second varies more
+    lines += ["^DATASET = GDS2771", "!dataset_table_begin", "\t".join(["ID_REF", "IDENTIFIER", *names])]
+    lines += [
+        "\t".join([f"{n}_at", gene, *(f"{v:.6f}" for v in row)])
+        for n, (gene, row) in enumerate(zip(genes, values, strict=True))
+    ]
+    path.write_text("\n".join([*lines, "!dataset_table_end"]) + "\n")
+    return path, values
+
+
+def test_the_recipe_for_the_papers_data(tmp_path):
+    """Raw covariances, the immune class halved, a class left out, one probe a gene: that of the largest variance."""
+    lung, values = geo_file(tmp_path / "GDS2771.soft")
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(12, 20))
+    immune = write_csv(
+        tmp_path / "immune.csv", ["sample", *(f"g{n}" for n in range(20))],
+        [(f"m{n}", *row.round(6)) for n, row in enumerate(X)],
+    )  # fmt: skip
+    settings = Settings(
+        data=(immune, lung), labels=("-", "disease state"), covariances=True, halved=("immune",),
+        left_out=("suspect cancer",),
+    )  # fmt: skip
+    data = load_real_data(settings)
+    assert data.source.class_names == ("immune", "cancer", "no cancer") and data.source.n_variables == 20
+    everything = np.arange(20)
+    np.testing.assert_allclose(data.source.block(0, everything), np.cov(X.round(6).T, bias=True) / 2.0, atol=1e-12)
+    largest = np.array([max(pair, key=np.var) for pair in values.round(6).reshape(20, 2, -1)])
+    np.testing.assert_allclose(data.source.block(1, everything), np.cov(largest[:, :9], bias=True), atol=1e-12)
+    assert "immune divided by two" in data.origin and "without suspect cancer" in data.origin
+    with pytest.raises(ValueError, match="--halve lungs: the classes are cancer, immune"):
+        load_real_data(dataclasses.replace(settings, halved=("lungs",)))
+    fewer = load_real_data(dataclasses.replace(settings, without_samples="GSM[0-3]$|m1$"))
+    assert fewer.source.sample_sizes.tolist() == [11, 5, 8]
+
+
 def test_real_data_as_covariances_or_correlations():
     plain, scaled = (load_real_data(Settings(quick=True, covariances=c)) for c in (True, False))
     variance = plain.source.diagonal(0)
@@ -309,7 +390,35 @@ def test_networks_are_most_similar_where_lambda2_is_large():
     result = quick("figure-genes")
     similarity, edges = column(result, "similarity"), column(result, "edges")
     assert similarity[0] == similarity.max() and similarity[0] > 3 * similarity[-1]
-    assert edges[0] > edges[-1] and result.holds == "holds"
+    # The number of edges rises where lambda2 falls faster than lambda1 grows: the claim holds in part.
+    assert edges[1] > edges[0] > edges[-1] and (np.diff(edges[1:]) < 0).all() and result.holds == "holds in part"
+    assert "does not fall from setting 1 to 2" in result.verdict
+    assert set(result.figures) == {"", "-setting2", "-setting3", "-setting4", "-setting5"}
+
+
+def test_figure_of_genes_has_all_edges_among_the_variables_shown():
+    """Weak edges among the first hundred must not give way to strong ones elsewhere in a large network."""
+    from types import SimpleNamespace
+
+    from scipy import sparse
+
+    from reproduction.genes import _figure
+
+    p, rng = 300, np.random.default_rng(0)
+    Theta = 50.0 * np.eye(p)
+    rows, columns = np.triu_indices(p - 100, 1)
+    chosen = rng.choice(len(rows), 400, replace=False)
+    Theta[100 + rows[chosen], 100 + columns[chosen]] = -1.0
+    Theta[[0, 2, 4], [1, 3, 5]] = -0.01
+    Theta = np.triu(Theta) + np.triu(Theta, 1).T
+    other = Theta.copy()
+    other[4, 5] = other[5, 4] = 0.0
+    solution = SimpleNamespace(
+        precision=[sparse.csc_array(Theta), sparse.csc_array(np.eye(p)), sparse.csc_array(other)],
+        class_names=("one", "two", "three"), variable_names=tuple(f"g{n}" for n in range(p)),
+    )  # fmt: skip
+    titles = [axes.get_title() for axes in _figure(solution, 0).axes]
+    assert titles[:2] == ["one (3 edges)", "three (2 edges)"]
 
 
 def test_similarity_of_known_patterns():
@@ -332,7 +441,9 @@ def test_figure_of_genes_needs_two_classes(two_files):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_result_is_complete_and_every_figure_tells_the_claim(name):
     result = quick(name)
-    assert result.holds in ("holds", "holds in part")
+    # On a busy machine the times of the quick variant may all be estimates, which are not compared.
+    others = {"table2": ("does not hold",), "figure-times": ("holds", "holds in part", "not judged")}
+    assert result.holds in others.get(name, ("holds", "holds in part"))
     assert result.rows and len({tuple(row) for row in result.rows}) == 1
     assert "nan" not in result.verdict
     for figure in result.figures.values():

@@ -192,6 +192,18 @@ def gap_radii(gap: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArr
     return r, s
 
 
+def precision_radius(gap: FloatArray, weight: FloatArray) -> FloatArray:
+    """Radius e of the optimal precision matrix: ``|Theta - Theta*|_ij <= e sqrt(theta_ii theta_jj)``.
+
+    The eigenvalues of ``Theta^(-1/2) Theta* Theta^(-1/2) - I`` lie between ``-r / (1 + r)`` and ``s / (1 - s)``
+    (`gap_radii`). The second is the larger in size: with ``g(x) = 1/x - 1 + log x``, both ends of the interval have the
+    same g, and ``g(1 - t) >= g(1 + t)`` because the derivatives are ``t / (1 - t)^2`` and ``t / (1 + t)^2``.
+    """
+    _, s = gap_radii(gap, weight)
+    with np.errstate(divide="ignore"):
+        return np.asarray(s / (1.0 - s))
+
+
 def _newton_from_the_right(root: FloatArray, x: FloatArray, sign: float) -> FloatArray:
     """Solve ``sign t - log(1 + sign t) = x`` from above.
 
@@ -221,12 +233,12 @@ def certified_edges(
     Unless the zeros of a dynamic screen are certified (`screening_proved`), a pair may be non-zero in classes outside
     its blocks: then only pairs inside a block in every class are proved zero.
 
-    ``|Theta - Theta*|_ij <= max(r, s) / (1 - s) sqrt(theta_ii theta_jj)`` proves entries non-zero. They are proved zero
-    where the neighbourhood of the subgradient that the gap allows lies inside the dual ball.
+    ``|Theta - Theta*|_ij <= s / (1 - s) sqrt(theta_ii theta_jj)`` proves entries non-zero. They are proved zero where
+    the neighbourhood of the subgradient that the gap allows lies inside the dual ball.
     """
-    r, s = gap_radii(gap[system.block_group], system.block_weight)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        radius = system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s))
+    factor = precision_radius(gap[system.block_group], system.block_weight)
+    with np.errstate(invalid="ignore"):
+        radius = system.products_of_members(np.sqrt(theta[system.diagonal]), factor)
     entries = system.gather(theta)
     present = np.abs(entries) > (1.0 + ROUNDING) * radius
     u, u_radius = subgradient_within(system, dual, gap, penalty)

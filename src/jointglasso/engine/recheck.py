@@ -18,7 +18,7 @@ import numpy as np
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.duality import DualityGap, gap_radii, subgradient_within
+from jointglasso.duality import DualityGap, precision_radius, subgradient_within
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
@@ -214,9 +214,9 @@ NO_INFEASIBILITY = DualInfeasibility(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0)
 
 def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray) -> FloatArray:
     """Radius around `theta` that contains the given entries of the optimal Theta, from the gap (G,) of each group."""
-    r, s = gap_radii(gap[system.block_group], system.block_weight)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return system.products_of_members(np.sqrt(theta[system.diagonal]), np.maximum(r, s) / (1.0 - s), entries)
+    radius = precision_radius(gap[system.block_group], system.block_weight)
+    with np.errstate(invalid="ignore"):
+        return system.products_of_members(np.sqrt(theta[system.diagonal]), radius, entries)
 
 
 def certify_screening(

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
 from jointglasso._display import html_of
 from jointglasso._typing import BoolArray
 from jointglasso.screening.partition import Partition
@@ -105,6 +108,15 @@ class Solution:
     def n_edges(self) -> list[int]:
         """Number of non-zero pairs i < j in each class."""
         return [(Theta.nnz - Theta.shape[0]) // 2 for Theta in self.precision]
+
+    def components(self) -> Partition:
+        """Connected components of the estimated graph of each class: the partition of the paper's section 2.
+
+        It refines `partition` and every other feasible partition. With variables that a class lacks, each of these is
+        a component by itself.
+        """
+        labels = [connected_components(Theta, directed=False)[1] for Theta in self.precision]
+        return Partition(np.stack(labels), self.partition.coupled, self.absent)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the solution to one file, atomically; `jointglasso.load` reads it back.

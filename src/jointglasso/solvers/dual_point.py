@@ -28,7 +28,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
 from jointglasso.blocks.system import bincount
-from jointglasso.duality import ROUNDING, gap_radii
+from jointglasso.duality import ROUNDING, gap_radii, precision_radius
 from jointglasso.kernels.pair_types import PermutedBlocks
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.rounding import Conditioning, error_of_sums, far_error, near_errors, sum_error
@@ -395,9 +395,7 @@ class DualPoint:
     def present(self, gap: float) -> BoolArray:
         """(P, K): entries of `theta_support` that a duality gap of the full problem proves non-zero."""
         group, support = self.group, self.theta_support
-        r, s = gap_radii(np.full(len(group.size), gap), group.block_weight)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.maximum(r, s) / (1.0 - s)
+        factor = precision_radius(np.full(len(group.size), gap), group.block_weight)
         pair, k = np.nonzero(support.value)
         row, column = group.member_of[k, support.i[pair]], group.member_of[k, support.j[pair]]
         root = np.sqrt(support.diagonal)
