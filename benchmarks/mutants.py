@@ -57,8 +57,8 @@ MUTANTS = (
     Mutant(
         "reach of present edges halved",
         CERTIFICATE,
-        "np.maximum(r, s) / (1.0 - s)",
-        "0.5 * np.maximum(r, s) / (1.0 - s)",
+        "return s / (1.0 - s)",
+        "return 0.5 * s / (1.0 - s)",
     ),
     Mutant(
         "reach of absent edges halved",
@@ -237,7 +237,7 @@ MUTANTS = (
         "np.abs(self._subgradient(bounds.inverse, entries)))",
         FUSED,
     ),
-    Mutant("theta has no reach", RECHECK, "np.maximum(r, s) / (1.0 - s), entries", "0.0 * r, entries", FUSED),
+    Mutant("theta has no reach", RECHECK, "radius, entries)", "0.0 * radius, entries)", FUSED),
     Mutant("nothing leaks", RECHECK, "(u - wanted) / self.problem.weights)", "0.0 * u)", EXACT),
     Mutant("leaks without the weights", RECHECK, "(u - wanted) / self.problem.weights)", "u - wanted)", EXACT),
     Mutant("leaks cost a fifth", "engine/certify.py", "weight * 0.5 * (norm / slack)", "weight * 0.1 * (norm / slack)"),

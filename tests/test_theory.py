@@ -11,7 +11,7 @@ import pytest
 from scipy import linalg
 
 import jointglasso as jgl
-from jointglasso.certificate import gap_radii, precision_radius
+from jointglasso.duality import gap_radii, precision_radius
 
 # --- certificate: radii (Theorem C3) ---------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ def test_signs_of_a_fused_pair_do_not_depend_on_the_curvatures():
         linear, entries = penalty.as_entries(b)
         signs = [np.sign(penalty.update(a, linear, entries)) for a in rng.uniform(0.1, 10.0, (5, fused.K))]
         assert all(np.array_equal(sign, signs[0]) for sign in signs)
-        assert np.array_equal(signs[0], penalty.pattern(-b)[0])
+        assert np.array_equal(signs[0], penalty.signs(-b)[0])
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------

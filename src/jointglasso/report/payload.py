@@ -19,7 +19,7 @@ from jointglasso.report.wording import (
     footer,
     note_facts,
     parameter_facts,
-    sameness_facts,
+    edge_cluster_facts,
     selection_facts,
     steps_facts,
     verdict,
@@ -67,7 +67,7 @@ def make_payload(
         )
     facts = [
         certificate_facts(solution),
-        sameness_facts(networks),
+        edge_cluster_facts(networks),
         steps_facts(networks, solution),
         parameter_facts(solution, parameters, selection),
         selection_facts(selection),

@@ -240,7 +240,7 @@ def _show(value: Any) -> str:
 MAX_LISTED = 30
 
 
-def sameness_facts(networks: JointNetworks) -> dict[str, Any] | None:
+def edge_cluster_facts(networks: JointNetworks) -> dict[str, Any] | None:
     """Section on equal values across classes: patterns, their frequencies, and certified pairs."""
     if networks.edge_clusters is None:
         return None
