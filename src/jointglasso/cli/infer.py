@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +167,8 @@ def _write(
         tables |= {"centrality": again.centrality(), "edges_again": again.edges()}
     for name, table in tables.items():
         write_table(folder / f"{name}.csv", table)
-    found.graph(fdr).export(folder / "networks.graphml")
+    if find_spec("networkx") is not None:
+        found.graph(fdr).export(folder / "networks.graphml")
     atomic_text(folder / "method.txt", found.method(fdr) + "\n")
     if found.solution is not None:
         shown = f"The networks show the edges at a false discovery rate of {fdr:g}."

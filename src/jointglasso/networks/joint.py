@@ -23,7 +23,7 @@ from jointglasso.networks.checks import (
 from jointglasso.networks.differences import class_pairs, difference_table, steps_table
 from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted, without
 from jointglasso.networks.export import export
-from jointglasso.networks.groups import find_communities
+from jointglasso.networks.communities import find_communities
 from jointglasso.networks.same import pattern_table
 from jointglasso.networks.tables import centrality_table
 from jointglasso.validation import InputError, check_count
@@ -453,10 +453,10 @@ class JointNetworks:
         ----------
         path : str or path
             File to write; an old one is replaced once the new one is complete.
-        format : {"graphml", "gexf", "cx2", "cyjs", "csv", "parquet"}, optional
-            Told by the ending of the name when left out. "cx2" is the exchange format of Cytoscape, "cyjs" its JSON,
-            "gexf" that of Gephi, all with the places of the variables; they and GraphML keep variables without an
-            edge. "csv" and "parquet" hold the table of `edges`, followed by the positions of both variables.
+        format : {"graphml", "cx2", "csv", "parquet"}, optional
+            By default the ending of the name. "cx2" is the exchange format of Cytoscape, with the positions of the
+            variables; it and GraphML (written by networkx) keep variables without an edge. "csv" and "parquet" hold the
+            table of `edges`, followed by the positions of both variables.
         class_name : str, optional
             Write this class only. Otherwise a pair of variables has an edge for each class it is joined in, and the
             edge attribute `class` tells them apart.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
+from jointglasso.networks.betweenness import betweenness
 from jointglasso.networks.edge_list import KINDS, as_objects
 from jointglasso.networks.same import same_columns, same_counts
 from jointglasso.validation import InputError
@@ -40,7 +40,7 @@ def edge_columns(networks: JointNetworks) -> dict[str, Any]:
 
 
 #: Variables of a dense table at most: beyond it one would want the edges.
-_MOST_DENSE = 5000
+_MAX_DENSE = 5000
 
 
 def degree_frame(networks: JointNetworks) -> pd.DataFrame:
@@ -56,14 +56,14 @@ def degree_frame(networks: JointNetworks) -> pd.DataFrame:
 def partial_correlation_tables(networks: JointNetworks, class_name: str | None) -> Any:
     """Tables of `JointNetworks.partial_correlations`."""
     pandas = require("pandas", "networks")
-    if networks.n_variables > _MOST_DENSE:
+    if networks.n_variables > _MAX_DENSE:
         raise InputError(
             f"A table of {networks.n_variables:,} times {networks.n_variables:,} partial correlations is too big to be "
             "of use: take subnetwork(...) first, or the list of edges().",
             "networks",
         )
     names = networks.class_names if class_name is None else [str(class_name)]
-    found = {}
+    frames = {}
     for name in names:
         rows = np.flatnonzero(networks.edge_list.class_index == networks.class_index(name))
         edges, values = networks.edge_list, np.eye(networks.n_variables)
@@ -72,8 +72,8 @@ def partial_correlation_tables(networks: JointNetworks, class_name: str | None) 
         if networks.absent is not None:
             lacks = networks.absent[networks.class_index(name)]
             values[lacks] = values[:, lacks] = np.nan
-        found[name] = pandas.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
-    return found if class_name is None else found[str(class_name)]
+        frames[name] = pandas.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
+    return frames if class_name is None else frames[str(class_name)]
 
 
 def summary_rows(networks: JointNetworks) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -82,15 +82,17 @@ def summary_rows(networks: JointNetworks) -> tuple[tuple[str, ...], list[tuple[s
     header: tuple[str, ...] = ("class", "edges", "only here", "joined variables", "strongest edge")
     rows: list[tuple[str, ...]] = []
     for k, name in enumerate(networks.class_names):
-        mine = np.flatnonzero(edges.class_index == k)
-        only = int((edges.classes_of_pair[edges.pair[mine]] == 1).sum()) if networks.n_classes > 1 else len(mine)
+        in_class = np.flatnonzero(edges.class_index == k)
+        only = (
+            int((edges.classes_of_pair[edges.pair[in_class]] == 1).sum()) if networks.n_classes > 1 else len(in_class)
+        )
         strongest = "–"
-        if len(mine):
-            top = mine[np.abs(edges.partial_correlation[mine]).argmax()]
+        if len(in_class):
+            top = in_class[np.abs(edges.partial_correlation[in_class]).argmax()]
             ends = f"{networks.variable_names[edges.first[top]]} – {networks.variable_names[edges.second[top]]}"
             strongest = f"{ends} {edges.partial_correlation[top]:+.2f}"
         joined = int((networks.degree_table[:, k] > 0).sum())
-        rows.append((name, f"{len(mine):,}", f"{only:,}", f"{joined:,}", strongest))
+        rows.append((name, f"{len(in_class):,}", f"{only:,}", f"{joined:,}", strongest))
     return header, rows
 
 
@@ -164,15 +166,15 @@ def jaccard_table(networks: JointNetworks) -> pd.DataFrame:
 def centrality_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.centrality`."""
     p, K = networks.n_variables, networks.n_classes
-    strength, influence, betweenness = (np.zeros((p, K)) for _ in range(3))
+    strength, influence, between = (np.zeros((p, K)) for _ in range(3))
     edges = networks.edge_list
     for k in range(K):
-        mine = edges.class_index == k
-        first, second, value = edges.first[mine], edges.second[mine], edges.partial_correlation[mine]
+        in_class = edges.class_index == k
+        first, second, value = edges.first[in_class], edges.second[in_class], edges.partial_correlation[in_class]
         ends = np.concatenate([first, second])
         strength[:, k] = np.bincount(ends, np.tile(np.abs(value), 2), p)
         influence[:, k] = np.bincount(ends, np.tile(value, 2), p)
-        betweenness[:, k] = _betweenness(p, first, second, 1.0 / np.abs(value))
+        between[:, k] = betweenness(p, first, second, 1.0 / np.abs(value))
     table = require("pandas", "networks").DataFrame(
         {
             "variable": np.repeat(as_objects(networks.variable_names), K),
@@ -180,23 +182,7 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
             "degree": networks.degree_table.ravel(),
             "strength": strength.ravel(),
             "expected_influence": influence.ravel(),
-            "betweenness": betweenness.ravel(),
+            "betweenness": between.ravel(),
         }
     )
     return table if networks.absent is None else table[~networks.absent.T.ravel()].reset_index(drop=True)
-
-
-def _betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -> Any:
-    """Share of the shortest paths between two others that lead through each variable, by igraph or networkx."""
-    if len(first) == 0 or p < 3:
-        return np.zeros(p)
-    if find_spec("igraph") is not None:
-        igraph = require("igraph", "igraph")
-        graph = igraph.Graph(n=p, edges=np.column_stack([first, second]).tolist())
-        return np.array(graph.betweenness(weights=length.tolist())) * (2.0 / ((p - 1) * (p - 2)))
-    networkx = require("networkx", "networks")
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(p))
-    graph.add_weighted_edges_from(zip(first.tolist(), second.tolist(), length.tolist(), strict=True))
-    found = networkx.betweenness_centrality(graph, weight="weight", normalized=True)
-    return np.array([found[i] for i in range(p)])
