@@ -1,6 +1,6 @@
 """Which edges are the same in six cancers, and which differ: the fused penalty, with proofs.
 
-python examples/same_or_different.py
+    python examples/same_or_different.py
 """
 
 from jointglasso import JointGraphicalLasso

@@ -9,13 +9,13 @@ from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
 from jointglasso._optional import require
-from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._typing import FloatArray, IntArray
 
 #: Relative difference below which two paths have one length, as in igraph.
 _PATH_TOLERANCE = 1e-10
 
 #: Sources that are treated at once, in arrays (sources, p).
-_SOURCES = 256
+_SOURCES = 512
 
 
 def betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -> FloatArray:
@@ -37,40 +37,37 @@ def betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -
 def _brandes(p: int, first: IntArray, second: IntArray, length: FloatArray) -> FloatArray:
     """Number of shortest paths through each variable, by the algorithm of Brandes for blocks of sources at once.
 
-    Step r treats the r-th nearest variable of every source. Neighbours (p, d) are padded with the index p, whose
-    distance is infinite.
+    Step r treats the r-th nearest variable of every source.
     """
     edges = sparse.csr_array((np.tile(length, 2), (np.r_[first, second], np.r_[second, first])), shape=(p, p))
-    degree = np.diff(edges.indptr)
-    slot = np.arange(edges.nnz) - np.repeat(edges.indptr[:-1], degree)
-    neighbour, weight = np.full((p, degree.max()), p), np.full((p, degree.max()), np.inf)
-    ends = np.repeat(np.arange(p), degree)
-    neighbour[ends, slot], weight[ends, slot] = edges.indices, edges.data
     passing = np.zeros(p)
     for start in range(0, p, _SOURCES):
         sources = np.arange(start, min(start + _SOURCES, p))
-        row = np.arange(len(sources))
-        distance = np.pad(dijkstra(edges, indices=sources), ((0, 0), (0, 1)), constant_values=np.inf)
-        order = np.argsort(distance[:, :p], axis=1, kind="stable")
+        distance = dijkstra(edges, indices=sources)
+        order = np.argsort(distance, axis=1, kind="stable")
         n_paths, dependency = np.zeros(distance.shape), np.zeros(distance.shape)
-        n_paths[row, sources] = 1.0
-        n_reached = int(np.isfinite(distance).sum(axis=1).max())
-        for rank in range(n_reached):
-            node = order[:, rank]
-            target, on_path = neighbour[node], _on_path(distance, row, node, neighbour, weight)
-            n_paths[row[:, None], target] += np.where(on_path, n_paths[row, node][:, None], 0.0)
-        for rank in range(n_reached - 1, 0, -1):
-            node = order[:, rank]
-            target, on_path = neighbour[node], _on_path(distance, row, node, neighbour, weight)
-            behind = (1.0 + dependency[row[:, None], target]) / np.maximum(n_paths[row[:, None], target], 1.0)
-            dependency[row, node] = n_paths[row, node] * np.where(on_path, behind, 0.0).sum(axis=1)
-        passing += dependency[:, :p].sum(axis=0)
+        n_paths[np.arange(len(sources)), sources] = 1.0
+        n_reached = np.isfinite(distance).sum(axis=1)
+        steps = range(int(n_reached.max()))
+        for rank in steps:
+            row, node, target = _successors(edges, distance, np.flatnonzero(n_reached > rank), order[:, rank])
+            n_paths[row, target] += n_paths[row, node]
+        for rank in reversed(steps[1:]):
+            row, node, target = _successors(edges, distance, np.flatnonzero(n_reached > rank), order[:, rank])
+            fraction = n_paths[row, node] / n_paths[row, target] * (1.0 + dependency[row, target])
+            dependency[np.arange(len(sources)), order[:, rank]] += np.bincount(row, fraction, len(sources))
+        passing += dependency.sum(axis=0)
     return passing / 2.0
 
 
-def _on_path(distance: FloatArray, row: IntArray, node: IntArray, neighbour: IntArray, weight: FloatArray) -> BoolArray:
-    """Whether a shortest path of each source leads from its node to each neighbour (sources, d)."""
-    reached = distance[row[:, None], neighbour[node]]
-    with np.errstate(invalid="ignore"):  # infinite minus infinite, where no path leads
-        detour = distance[row, node][:, None] + weight[node] - reached
-        return np.asarray((np.abs(detour) <= _PATH_TOLERANCE * reached) & np.isfinite(reached))
+def _successors(
+    edges: sparse.csr_array, distance: FloatArray, rows: IntArray, nodes: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Row, node and neighbour of the edges on which a shortest path leaves the node of each row."""
+    degree = np.diff(edges.indptr)[nodes[rows]]
+    row = np.repeat(rows, degree)
+    entry = np.arange(len(row)) + np.repeat(edges.indptr[nodes[rows]] - np.cumsum(degree) + degree, degree)
+    node, target = nodes[row], edges.indices[entry]
+    reached = distance[row, target]
+    on_path = np.abs(distance[row, node] + edges.data[entry] - reached) <= _PATH_TOLERANCE * reached
+    return row[on_path], node[on_path], target[on_path]

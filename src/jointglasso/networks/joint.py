@@ -20,10 +20,10 @@ from jointglasso.networks.checks import (
     check_beside,
     check_precision,
 )
+from jointglasso.networks.communities import find_communities
 from jointglasso.networks.differences import class_pairs, difference_table, steps_table
 from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted, without
 from jointglasso.networks.export import export
-from jointglasso.networks.communities import find_communities
 from jointglasso.networks.same import pattern_table
 from jointglasso.networks.tables import centrality_table
 from jointglasso.validation import InputError, check_count

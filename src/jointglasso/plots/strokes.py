@@ -10,8 +10,8 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC
 from jointglasso.networks.communities import VariableGroups
+from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC
 from jointglasso.networks.same import compared_pairs
 from jointglasso.plots.canvas import BLUE, GROUP_COLOURS, INK, ORANGE, PURPLE, VERMILION, plain
 

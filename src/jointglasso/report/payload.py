@@ -9,8 +9,8 @@ import numpy as np
 
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.checks import check_beside
-from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.communities import node_groups
+from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.layout import common_layout
 from jointglasso.networks.same import compared_pairs
 from jointglasso.report.inference import bootstrap_cards, inference_cards, pair_tests
