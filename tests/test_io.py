@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import jointglasso as jgl
 from jointglasso.io.cells import MISSING_MARKERS, NumberFormat
-from jointglasso.io.finishing import unique_names
+from jointglasso.io.selecting import unique_names
 
 X = np.array([[1.0, 2.5], [2.0, np.nan], [3.0, -1e-3], [4.0, 4e5]])
 Y = ["u", "u", "v", "v"]
@@ -311,7 +311,7 @@ def test_delimiter_is_found_or_asked_for(tmp_path, table, delimiter):
 @example(["1,5", "1.5", ".", "\x1f"])
 def test_a_row_of_cells_is_its_cells_one_by_one(cells):
     """The fast way through float() and the strict one agree, in every number format."""
-    for form in (NumberFormat(), NumberFormat(","), NumberFormat(".", ","), NumberFormat(missing=("1.0",))):
+    for form in (NumberFormat(), NumberFormat(","), NumberFormat(".", ","), NumberFormat(missing_markers=("1.0",))):
         values, found = form.row(cells)
         alone = [form.number(cell) for cell in cells]
         assert [i for i, value in enumerate(alone) if value is None] == sorted(found)
@@ -474,7 +474,7 @@ def test_parquet_takes_the_options_of_tables(tmp_path):
 
 def test_every_option_names_kinds_of_files_that_there_are():
     kinds = set(jgl.io.opening.KINDS.values())
-    assert all(set(given) <= kinds for given in jgl.io.options.FORMATS_OF_OPTION.values())
+    assert all(set(given) <= kinds for given in jgl.io.reading_options.FORMATS_OF_OPTION.values())
 
 
 def test_excel(tmp_path):

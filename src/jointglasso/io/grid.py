@@ -1,22 +1,23 @@
-"""What readers hand over: a grid of cells whose layout is to be found out, or a draft whose rows are samples."""
+"""What readers return: a grid of cells whose orientation is unknown, or samples with their annotations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from jointglasso._typing import FloatArray
+from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import nearest
 from jointglasso.errors import argument
 from jointglasso.io.cells import NumberFormat
 from jointglasso.validation import InputError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Grid:
-    """Cells by row and column; numbers as numbers, the rest as it was written."""
+    """Cells by row and column: numbers as float64, words and names as text."""
 
     path: str
     header: list[str]
@@ -27,94 +28,94 @@ class Grid:
     words: dict[tuple[int, int], str]
     """Text of the cells (row, column) that are words."""
     columns: dict[int, list[str]]
-    """Columns that are also kept as they were written, since numbers can be names."""
+    """Text of the first column and of those that options name, since numbers can be names."""
     rows: dict[int, list[str]]
-    """The same for rows."""
-    lines: list[int]
-    """Line of the file where each row begins."""
+    """Text of the rows that options name."""
+    lines: Sequence[int]
+    """Line of the file in which each row begins."""
     unit: str = "line"
-    """"line" or "row", as one counts in such files."""
+    """"line" or "row", as the kind of file counts."""
     format: NumberFormat = field(default_factory=NumberFormat)
     notes: list[str] = field(default_factory=list)
-    """What was found out about the file, in words."""
+    """How the file was read, in words."""
 
-    def at(self, row: int) -> str:
-        """Say where a row is in the file."""
+    @cached_property
+    def is_word(self) -> BoolArray:
+        """(rows, columns): whether the cell is a word."""
+        mask = np.zeros(self.values.shape, dtype=bool)
+        if self.words:
+            mask[tuple(np.array(list(self.words)).T)] = True
+        return mask
+
+    def where(self, row: int) -> str:
+        """The file and the line of a row, for messages."""
         return f"{self.path}, {self.unit} {self.lines[row]}"
 
 
-class GridBuilder:
-    """Collects rows of text into a grid without keeping the text of every number."""
+def build_grid(
+    path: str,
+    header: Sequence[str],
+    rows: Iterable[tuple[int, Sequence[str]]],
+    named_cells: Iterable[str],
+    number_format: NumberFormat,
+) -> Grid:
+    """Collect rows of text, with their lines, into a grid; the text of numbers is not stored.
 
-    def __init__(self, header: Sequence[str], number_format: NumberFormat, annotations: Sequence[str]) -> None:
-        self.header = [name.strip() for name in header]
-        self.format = number_format
-        self.annotations = frozenset(annotations)
-        kept = {0, *(i for i, name in enumerate(self.header) if name in self.annotations)}
-        self.columns: dict[int, list[str]] = {i: [] for i in sorted(kept)}
-        self.rows: dict[int, list[str]] = {}
-        self.lines: list[int] = []
-        self._pieces: list[FloatArray] = []
-        self._words: dict[tuple[int, int], str] = {}
-
-    def add(self, cells: Sequence[str], line: int) -> None:
-        """Add one row with as many cells as the header has names."""
-        row = len(self.lines)
-        self.lines.append(line)
-        for column, kept in self.columns.items():
-            kept.append(cells[column].strip())
-        # The first cell is often a name; converted apart, it does not slow down the numbers beside it.
+    `named_cells` are names of columns and rows whose text is needed.
+    """
+    header, names = [name.strip() for name in header], frozenset(named_cells)
+    columns: dict[int, list[str]] = {j: [] for j, name in enumerate(header) if j == 0 or name in names}
+    values, words, text_rows, lines = [], {}, {}, []
+    for i, (line, cells) in enumerate(rows):
+        lines.append(line)
+        for j, column in columns.items():
+            column.append(cells[j].strip())
+        # The first cell is often a name; converted separately, it does not slow down the numbers beside it.
         for start, part in ((0, cells[:1]), (1, cells[1:])):
-            values, words = self.format.row(part)
-            self._pieces.append(values)
-            self._words.update({(row, start + i): word for i, word in words.items()})
-        if any(cells[column].strip() in self.annotations for column in self.columns):
-            self.rows[row] = [cell.strip() for cell in cells]
-
-    def build(self, path: str, *, named: bool, unit: str, notes: list[str]) -> Grid:
-        """Put the rows together."""
-        shape = (len(self.lines), len(self.header))
-        values = np.concatenate(self._pieces).reshape(shape) if self._pieces else np.empty(shape)
-        self._pieces.clear()
-        return Grid(
-            path, self.header, named, values, self._words, self.columns, self.rows, self.lines, unit, self.format, notes
-        )
+            numbers, in_part = number_format.row(part)
+            values.append(numbers)
+            words.update({(i, start + j): word for j, word in in_part.items()})
+        if names and any(column[i] in names for column in columns.values()):
+            text_rows[i] = [cell.strip() for cell in cells]
+    matrix = np.concatenate(values).reshape(len(lines), len(header))
+    return Grid(path, header, True, matrix, words, columns, text_rows, lines, format=number_format)
 
 
 @dataclass(eq=False)
-class Draft:
-    """A table whose samples are not labelled, selected or checked yet."""
+class AnnotatedSamples:
+    """Samples in rows, before labels are attached and samples selected."""
 
     path: str
     X: FloatArray
-    """Samples in rows, missing = NaN."""
+    """(n, p), missing = NaN."""
     variables: list[str]
-    """Names, which need not be unique yet."""
+    """Names, possibly repeated."""
     samples: list[str]
     samples_named: bool
-    """Whether the names of the samples come from the file (else they are running numbers)."""
+    """Whether the names of the samples come from the file; otherwise they are numbers."""
     annotations: dict[str, list[str | None]] = field(default_factory=dict)
-    """Words that describe the samples, by what they tell; None where unknown."""
+    """Words that describe the samples, by the name of the annotation; None where unknown."""
     label: str | None = None
-    """The annotation that tells the classes."""
+    """The annotation that holds the classes."""
     notes: list[str] = field(default_factory=list)
 
     def annotation(self, name: str, option: str) -> list[str | None]:
-        """Words of one annotation; `option` asked for it."""
-        if name not in self.annotations:
-            if not self.annotations:
-                raise InputError(
-                    f"{self.path} has no labels, so {argument(option, name)} cannot be found: give them with "
-                    f"{argument('labels', ...)}.",
-                    option,
-                )
-            known = nearest(name, list(self.annotations))
+        """Words of one annotation, required by `option`."""
+        if not self.annotations:
             raise InputError(
-                f"{self.path} does not tell {name!r} of its samples ({known}): correct {argument(option)}.", option
+                f"{self.path} has no labels, so {argument(option, name)} cannot be found: give them with "
+                f"{argument('labels', ...)}.",
+                option,
+            )
+        if name not in self.annotations:
+            raise InputError(
+                f"{self.path} does not tell {name!r} of its samples ({nearest(name, list(self.annotations))}): correct "
+                f"{argument(option)}.",
+                option,
             )
         return self.annotations[name]
 
 
 def numbered(prefix: str, number: int) -> list[str]:
-    """Give running numbers as names."""
+    """Names made of a prefix and 1, 2, ..."""
     return [f"{prefix}{i + 1}" for i in range(number)]

@@ -8,28 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from jointglasso.errors import argument
-from jointglasso.io.annotated import read_h5ad
 from jointglasso.io.arrays import read_npy, read_npz
 from jointglasso.io.delimited import read_delimited
-from jointglasso.io.finishing import finish
 from jointglasso.io.frames import read_excel, read_parquet
-from jointglasso.io.grid import Draft, Grid
-from jointglasso.io.labels import read_label_file
-from jointglasso.io.layout import arrange
+from jointglasso.io.grid import AnnotatedSamples, Grid
+from jointglasso.io.h5ad import read_h5ad
+from jointglasso.io.label_file import read_label_file
+from jointglasso.io.labelled_table import LabelledTable
 from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, require_file
-from jointglasso.io.options import Options, check_options
+from jointglasso.io.orientation import orient
+from jointglasso.io.reading_options import ReadOptions, check_options
+from jointglasso.io.selecting import label_and_select
 from jointglasso.io.soft import read_soft
-from jointglasso.io.table import LabelledTable
 from jointglasso.validation import InputError, InputTypeError, check_choice
 
-#: Readers of files that know what their rows are, and of those whose layout has to be found out.
-DRAFT_READERS: dict[str, Callable[[Path, Options], Draft]] = {
+#: Readers of files whose rows are known to be samples, and of those whose orientation has to be determined.
+SAMPLE_READERS: dict[str, Callable[[Path, ReadOptions], AnnotatedSamples]] = {
     "npz": read_npz,
     "npy": read_npy,
     "h5ad": read_h5ad,
     "soft": read_soft,
 }
-GRID_READERS: dict[str, Callable[[Path, Options], Grid]] = {
+GRID_READERS: dict[str, Callable[[Path, ReadOptions], Grid]] = {
     "text": read_delimited,
     "excel": read_excel,
     "parquet": read_parquet,
@@ -152,22 +152,25 @@ def read_table(
     >>> table.drop_missing("variables").variable_names
     ('a',)
     """
-    given: dict[str, Any] = {key: value for key, value in locals().items() if key not in ("path", "format", "missing")}
     if missing is not None:
         raise InputTypeError(
             f"{argument('missing', missing)} is called missing_markers here: say "
             f"{argument('missing_markers', missing)}.",
             "missing",
         )
-    options = check_options(given)
+    table = {"samples_in": samples_in, "names": names, "drop": drop, "subset": subset, "unmatched": unmatched}
+    text = {"delimiter": delimiter, "header": header, "comment": comment, "encoding": encoding}
+    numbers = {"decimal": decimal, "thousands": thousands, "missing_markers": missing_markers}
+    labelling = {"label": label, "time": time, "labels": labels, "sheet": sheet, "layer": layer}
+    options = check_options(table | text | numbers | labelling)
     file = require_file(path)
     kind = kind_of(file) if format is None else check_choice("format", format, sorted(set(KINDS.values())))
     if file.suffix.lower() in COMPRESSIONS and kind not in COMPRESSIBLE:
         raise InputError(f"{file}: compressed {kind} files are not read: decompress it first.", "path")
     options.require_fit(kind, str(file))
     label_file = None if labels is None else read_label_file(labels, options)
-    if kind in DRAFT_READERS:
-        draft = DRAFT_READERS[kind](file, options)
+    if kind in SAMPLE_READERS:
+        samples = SAMPLE_READERS[kind](file, options)
     else:
-        draft = arrange(GRID_READERS[kind](file, options), options, label_file)
-    return finish(draft, options, label_file)
+        samples = orient(GRID_READERS[kind](file, options), options, label_file)
+    return label_and_select(samples, options, label_file)

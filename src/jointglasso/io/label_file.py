@@ -1,4 +1,4 @@
-"""Labels in a file of their own: sample and label in two columns, or labels alone in the order of the samples."""
+"""Label files: sample and label in two columns, or labels only, in the order of the samples."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from functools import partial
 
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
-from jointglasso.io.delimited import Records, detect_delimiter
+from jointglasso.io.delimited import DelimitedRows, detect_delimiter
 from jointglasso.io.opening import kind_of, read_text, require_file
-from jointglasso.io.options import Options
+from jointglasso.io.reading_options import ReadOptions
 from jointglasso.validation import InputError
 
-#: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="labels")
 
-#: Cells that mean "no label", case ignored. Fewer than for numbers: "none" and "-" are honest names of a class.
+#: Cells that mean "no label", case ignored. Fewer than for numbers: "none" and "-" can be names of a class.
 NO_LABEL = frozenset({"", "na", "n/a", "#n/a", "nan", "null"})
 
 
@@ -54,7 +53,7 @@ class LabelFile:
                 "column, or give a label file of one column in the order of the samples."
             )
         by_sample = self._by_sample(set(samples), label)
-        repeated = [name for name, times in Counter(samples).items() if times > 1]
+        repeated = [name for name, number in Counter(samples).items() if number > 1]
         if repeated:
             raise wrong(f"Sample {repeated[0]!r} occurs twice in the table, so labels cannot be matched: rename it.")
         self._require_matched(samples, by_sample, unmatched)
@@ -69,8 +68,8 @@ class LabelFile:
             )
         header = cells[0] if len(cells) > n_samples else None
         if label is not None and label != header:
-            found = "no header" if header is None else f"the header {header!r}"
-            raise wrong(f"{self.path} has {found}, not {label!r}: correct {argument('label')}, or leave it out.")
+            actual = "no header" if header is None else f"the header {header!r}"
+            raise wrong(f"{self.path} has {actual}, not {label!r}: correct {argument('label')}, or leave it out.")
         return [as_label(cell) for cell in cells[len(cells) - n_samples :]]
 
     def _by_sample(self, samples: set[str], label: str | None) -> dict[str, str | None]:
@@ -100,9 +99,9 @@ class LabelFile:
 
     def _require_matched(self, samples: list[str], by_sample: dict[str, str | None], unmatched: str) -> None:
         known = set(samples)
-        bare = [sample for sample in samples if sample not in by_sample]
-        lost = [sample for sample in by_sample if sample not in known]
-        if len(bare) == len(samples):
+        unlabelled = [sample for sample in samples if sample not in by_sample]
+        unknown = [sample for sample in by_sample if sample not in known]
+        if len(unlabelled) == len(samples):
             raise wrong(
                 f"None of the samples ({listed(samples, 2)}) is in {self.path} ({listed(by_sample, 2)}): give the "
                 f"label file of this table, or say {argument('samples_in', ...)} if the other side of the table holds "
@@ -111,18 +110,15 @@ class LabelFile:
         if unmatched == "drop":
             return
         remedy = f"or leave them out with {argument('unmatched', 'drop')}"
-        if bare:
-            raise wrong(
-                f"{count(len(bare), 'sample')} without a label in {self.path} ({listed(bare, 3)}): add them, {remedy}."
-            )
-        if lost:
-            raise wrong(
-                f"{self.path} labels {count(len(lost), 'sample')} that the table does not have ({listed(lost, 3)}): "
-                f"check that the files belong together, {remedy}."
-            )
+        if unlabelled:
+            names = f"{count(len(unlabelled), 'sample')} without a label in {self.path} ({listed(unlabelled, 3)})"
+            raise wrong(f"{names}: add them, {remedy}.")
+        if unknown:
+            names = f"{count(len(unknown), 'sample')} that the table does not have ({listed(unknown, 3)})"
+            raise wrong(f"{self.path} labels {names}: check that the files belong together, {remedy}.")
 
 
-def read_label_file(path: str | os.PathLike[str], options: Options) -> LabelFile:
+def read_label_file(path: str | os.PathLike[str], options: ReadOptions) -> LabelFile:
     """Read a label file; it must be a text table."""
     try:
         file = require_file(path)
@@ -132,13 +128,14 @@ def read_label_file(path: str | os.PathLike[str], options: Options) -> LabelFile
     if kind_of(file) != "text":
         raise wrong(f"{file}: labels are read from text tables only: save them as .csv or .tsv.")
     text = read_text(file, options.encoding)
-    delimiter = detect_delimiter(text, str(file), options.comment, wordy=True)
+    source = DelimitedRows(
+        text, detect_delimiter(text, str(file), options.comment, wordy=True), str(file), options.comment
+    )
     rows: list[list[str]] = []
-    for line, cells in Records(text, delimiter, str(file), options.comment):
+    for line, cells in source:
         if rows and len(cells) != len(rows[0]):
-            wanted = count(len(rows[0]), "cell")
-            raise wrong(f"{file}, line {line} has {count(len(cells), 'cell')}, the first line {wanted}: correct it.")
+            length = count(len(rows[0]), "cell")
+            raise wrong(f"{file}, line {line} has {count(len(cells), 'cell')}, the first line {length}: correct it.")
         rows.append([cell.strip() for cell in cells])
-    if not rows:
-        raise wrong(f"{file} has no lines besides blank and comment lines: copy or download it again.")
+    source.require_rows(bool(rows))
     return LabelFile(str(file), rows)

@@ -1,10 +1,11 @@
-"""The table that readers return."""
+"""The table that `read_table` returns."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,12 @@ class LabelledTable:
         return {} if self.y is None else dict(Counter(self.y.tolist()))
 
     def select(self, variables: Sequence[str] | None = None, classes: Sequence[str] | None = None) -> LabelledTable:
-        """Keep some variables, in the order given, and the samples of some classes.
+        """Restrict to variables, in the order of the argument, and to the samples of classes.
 
         Parameters
         ----------
         variables, classes : sequence of str, optional
-            Names to keep; all where left out.
+            Names; all by default.
 
         Returns
         -------
@@ -75,8 +76,7 @@ class LabelledTable:
         if classes is not None:
             if self.y is None:
                 raise InputError(f"{self.source} was read without labels: there are no classes to select.", "classes")
-            wanted = _known("classes", classes, list(self.classes))
-            table = table._rows(np.isin(self.y, wanted))
+            table = table._rows(np.isin(self.y, _known("classes", classes, list(self.classes))))
         if variables is not None:
             names = _known("variables", variables, list(self.variable_names))
             position = {name: i for i, name in enumerate(self.variable_names)}
@@ -106,11 +106,10 @@ class LabelledTable:
             )
         if what == "samples":
             return self._rows(keep)
-        names = tuple(name for name, kept in zip(self.variable_names, keep, strict=True) if kept)
-        return replace(self, X=self.X[:, keep], variable_names=names)
+        return replace(self, X=self.X[:, keep], variable_names=tuple(compress(self.variable_names, keep)))
 
     def missing_report(self) -> str:
-        """Say how much is missing, where, and what each way of dropping it would leave."""
+        """Number and position of missing values, and what remains when they are dropped, in words."""
         missing = np.isnan(self.X)
         total = int(missing.sum())
         n, p = missing.shape
@@ -129,11 +128,11 @@ class LabelledTable:
                 f"Class {name!r}: {int(part.sum()):,} missing, {int(part.all(axis=0).sum()):,} of "
                 f"{count(p, 'variable')} without any value."
             )
-        left = int((by_variable == 0).sum()), int((by_sample == 0).sum())
-        lines.append(
-            f"drop_missing('variables') leaves {count(left[0], 'variable')}, drop_missing('samples') "
-            f"{count(left[1], 'sample')}."
+        n_variables, n_samples = (
+            count(int((by_variable == 0).sum()), "variable"),
+            count(int((by_sample == 0).sum()), "sample"),
         )
+        lines.append(f"drop_missing('variables') leaves {n_variables}, drop_missing('samples') {n_samples}.")
         return "\n".join(lines)
 
     @renamed(correlation=NOW_SCALE)
@@ -168,8 +167,8 @@ class LabelledTable:
         return frame(self.X, index=list(self.sample_names), columns=list(self.variable_names))
 
     def _rows(self, keep: BoolArray) -> LabelledTable:
-        names = tuple(name for name, kept in zip(self.sample_names, keep, strict=True) if kept)
-        return replace(self, X=self.X[keep], y=None if self.y is None else self.y[keep], sample_names=names)
+        y = None if self.y is None else self.y[keep]
+        return replace(self, X=self.X[keep], y=y, sample_names=tuple(compress(self.sample_names, keep)))
 
 
 def _known(option: str, names: Sequence[str], known: list[str]) -> list[str]:
