@@ -12,30 +12,11 @@ import csv
 import errno
 import os
 import re
-import struct
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
-
-#: What reading a damaged zip archive of arrays can raise, depending on where the damage is.
-DAMAGE = (
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    EOFError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
-    struct.error,
-    zlib.error,
-    zipfile.BadZipFile,
-)
 
 
 @contextmanager
