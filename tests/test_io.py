@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import jointglasso as jgl
-from jointglasso.io.cells import MISSING_MARKERS, NumberFormat
-from jointglasso.io.selecting import unique_names
+from jointglasso.io.grid import MISSING_MARKERS, NumberFormat
+from jointglasso.io.labelling import unique_names
 
 X = np.array([[1.0, 2.5], [2.0, np.nan], [3.0, -1e-3], [4.0, 4e5]])
 Y = ["u", "u", "v", "v"]
@@ -423,16 +423,6 @@ def test_npz_the_other_way_round(write):
     assert_is_the_table(jgl.io.read_table(write("table.npz", buffer.getvalue()), samples_in="columns"))
 
 
-def test_npy_with_labels(write):
-    buffer = io.BytesIO()
-    np.save(buffer, X.astype(np.float32))
-    path = write("table.npy", buffer.getvalue())
-    table = jgl.io.read_table(path, labels=write("labels.csv", "\n".join(Y)))
-    np.testing.assert_array_equal(table.X, X.astype(np.float32))
-    assert (table.classes, table.variable_names) == ({"u": 2, "v": 2}, ("x1", "x2"))
-    assert jgl.io.read_table(path, samples_in="columns").X.shape == (2, 4)
-
-
 def frame():
     pandas = pytest.importorskip("pandas")
     return pandas.DataFrame({"kind": Y, "g1": [1, 2, 3, 4], "g2": X[:, 1]}, index=list(SAMPLES))
@@ -678,11 +668,3 @@ def test_table_as_a_data_frame():
     assert list(frame.columns) == list(table.variable_names)
     assert list(frame.index) == list(table.sample_names)
     assert np.array_equal(frame.to_numpy(), table.X)
-
-
-def test_the_old_word_for_markers_names_the_new_one(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(
-        TypeError, match=r"missing=\['x'\] is called missing_markers here: say missing_markers=\['x'\]\."
-    ):
-        jgl.io.read_table(tmp_path / "a.csv", missing=["x"])

@@ -53,15 +53,11 @@ def test_a_label_among_several_arrays_is_found(tmp_path):
         jgl.io.read_table(tmp_path / "a.npz", label="thrid")
 
 
-@pytest.mark.parametrize("end", ["npz", "npy"])
-def test_an_array_too_big_for_the_memory(tmp_path, free, end):
-    path = tmp_path / f"big.{end}"
-    if end == "npz":
-        np.savez_compressed(path, X=np.zeros((1000, 1000)))
-    else:
-        np.save(path, np.zeros((1000, 1000)))
+def test_an_array_too_big_for_the_memory(tmp_path, free):
+    path = tmp_path / "big.npz"
+    np.savez_compressed(path, X=np.zeros((1000, 1000)))
     free(MEGABYTE)
-    with pytest.raises(MemoryError, match=r"big\.np.(: the array 'X')? takes .* and .* GiB are free: check"):
+    with pytest.raises(MemoryError, match=r"big\.npz: the array 'X' takes .* and .* GiB are free: check"):
         jgl.io.read_table(path)
 
 

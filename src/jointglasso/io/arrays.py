@@ -1,38 +1,27 @@
-"""NumPy files: `.npz` with X, y, features and samples, and `.npy` with X alone."""
+"""NumPy archives (`.npz`) with X, y, features and samples, and AnnData files (`.h5ad`)."""
 
 from __future__ import annotations
 
 import io
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from jointglasso._optional import require
 from jointglasso._typing import FloatArray
-from jointglasso._wording import count, listed
+from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
-from jointglasso.io.grid import AnnotatedSamples, numbered
-from jointglasso.io.label_file import as_label
+from jointglasso.io.grid import AnnotatedSamples, as_label, numbered
 from jointglasso.io.opening import foreign_reader, read_bytes, require_memory
 from jointglasso.io.reading_options import ReadOptions
 from jointglasso.validation import InputError
 
 wrong = partial(InputError, parameter="path")
-
-
-def read_npy(file: Path, options: ReadOptions) -> AnnotatedSamples:
-    """Read one array; it has no names, and its labels come from a label file."""
-    path, content = str(file), read_bytes(file)
-    if content.startswith(b"PK"):
-        raise wrong(f"{path} holds several arrays, as .npz files do: rename it, or say {argument('format', 'npz')}.")
-    with _numpy_reader(path):
-        array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    X = _matrix(array, "the array", path, options)
-    notes = ["NumPy array", f"samples in {options.samples_in or 'rows'}", "samples and variables numbered"]
-    names = numbered("x", X.shape[1]), numbered("", X.shape[0])
-    return AnnotatedSamples(path, X, *names, False, label=options.inner_label, notes=notes)
 
 
 def read_npz(file: Path, options: ReadOptions) -> AnnotatedSamples:
@@ -41,75 +30,55 @@ def read_npz(file: Path, options: ReadOptions) -> AnnotatedSamples:
     An array that no option names is not read.
     """
     path, content = str(file), read_bytes(file)
-    if content.startswith(b"\x93NUMPY"):
-        raise wrong(f"{path} holds one array, as .npy files do: rename it, or say {argument('format', 'npy')}.")
-    with _numpy_reader(path):
+    with foreign_reader(_DAMAGED.format(path)):
         archive = np.load(io.BytesIO(content), allow_pickle=False)
         sizes = {entry.filename.removesuffix(".npy"): entry.file_size for entry in archive.zip.infolist()}
     read = partial(_member, archive, sizes, path)
     if "X" not in sizes:
         raise wrong(f"{path} has no array 'X' (it has {listed(sizes)}): store the samples x variables under that name.")
-    X = _matrix(read("X"), "the array 'X'", path, options)
-    n, p = X.shape
-    names = {}
-    for key, length, what in (("features", p, "variables"), ("samples", n, "samples")):
-        if key in sizes:
-            names[key] = read(key)
-            if names[key].shape != (length,):
-                raise wrong(
-                    f"{path}: {key!r} has shape {names[key].shape}, but X has {length} {what}: give one name each, or "
-                    f"say {argument('samples_in', ...)} if X is the other way round."
-                )
-    others = [key for key in sizes if key not in ("X", "features", "samples")]
-    wanted = {*options.annotations, "y"}
-    annotations: dict[str, list[str | None]] = {key: [] for key in others}
-    for key in wanted & set(others):
+    X = read("X")
+    if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "fiub":
+        problem = f"the array 'X' has shape {X.shape} and type {X.dtype}"
+        raise wrong(f"{path}: {problem}: it must be a table of numbers, samples x variables.")
+    X = np.ascontiguousarray(X.T if options.samples_in == "columns" else X, dtype=np.float64)
+    names = {"samples": numbered("", X.shape[0]), "features": numbered("x", X.shape[1])}
+    for key in set(names) & set(sizes):
         array = read(key)
-        if array.shape != (n,):
-            raise wrong(f"{path}: {key!r} has shape {array.shape}, but there are {n} samples: give one label each.")
+        if array.shape != (len(names[key]),):
+            what = f"{len(names[key])} {'variables' if key == 'features' else 'samples'}"
+            remedy = f"give one name each, or say {argument('samples_in', ...)} if X is the other way round"
+            raise wrong(f"{path}: {key!r} has shape {array.shape}, but X has {what}: {remedy}.")
+        names[key] = [str(name) for name in array.tolist()]
+    annotations: dict[str, list[str | None]] = {key: [] for key in sizes if key not in ("X", *names)}
+    for key in {*options.annotations, "y"} & set(annotations):
+        array = read(key)
+        if array.shape != X.shape[:1]:
+            problem = f"{key!r} has shape {array.shape}, but there are {len(X)} samples"
+            raise wrong(f"{path}: {problem}: give one label each.")
         annotations[key] = [as_label(str(word)) for word in array.tolist()]
-    label = options.label or ("y" if "y" in others else None)
+    label = options.inner_label or ("y" if "y" in annotations and options.labels is None else None)
+    notes = ["NumPy archive", f"samples in {options.samples_in or 'rows'}"]
+    finite = require_no_infinity(X, path)
     return AnnotatedSamples(
-        path,
-        X,
-        list(map(str, names["features"].tolist())) if "features" in names else numbered("x", p),
-        list(map(str, names["samples"].tolist())) if "samples" in names else numbered("", n),
-        "samples" in names,
-        annotations,
-        label if options.labels is None else None,
-        ["NumPy archive", f"samples in {options.samples_in or 'rows'}"],
+        path, finite, names["features"], names["samples"], "samples" in sizes, annotations, label, notes
     )
 
 
-def _numpy_reader(path: str) -> Any:
-    return foreign_reader(f"{path} is not a NumPy file or is damaged: write it again with numpy.savez or save.")
+_DAMAGED = "{} is not a NumPy archive or is damaged: write it again with numpy.savez."
 
 
 def _member(archive: Any, sizes: dict[str, int], path: str, key: str) -> NDArray[Any]:
     """One array, if it fits into memory; Python objects, which could run code when loaded, are refused."""
     require_memory(sizes[key], f"{path}: the array {key!r}")
-    with _numpy_reader(path):
+    with foreign_reader(_DAMAGED.format(path)):
         try:
             array: NDArray[Any] = archive[key]
         except ValueError as error:
             if "Object arrays" not in str(error):
                 raise
-            raise wrong(
-                f"{path}: {key!r} holds Python objects, which are not loaded for safety: store names as arrays of "
-                "strings."
-            ) from error
+            problem = f"{key!r} holds Python objects, which are not loaded for safety"
+            raise wrong(f"{path}: {problem}: store names as arrays of strings.") from error
     return array
-
-
-def _matrix(array: Any, what: str, path: str, options: ReadOptions) -> FloatArray:
-    """Samples x variables as float64, without infinite values."""
-    if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "fiub":
-        raise wrong(
-            f"{path}: {what} has shape {array.shape} and type {array.dtype}: it must be a table of numbers, samples x "
-            "variables."
-        )
-    X = np.ascontiguousarray(array.T if options.samples_in == "columns" else array, dtype=np.float64)
-    return require_no_infinity(X, path)
 
 
 def require_no_infinity(X: FloatArray, path: str) -> FloatArray:
@@ -117,8 +86,47 @@ def require_no_infinity(X: FloatArray, path: str) -> FloatArray:
     infinite = np.isinf(X)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
-        raise wrong(
-            f"{path}: sample {row + 1}, variable {column + 1} is {X[row, column]} "
-            f"({count(int(infinite.sum()), 'such value')}): correct it, or make it NaN if it is missing."
-        )
+        cell, number = f"sample {row + 1}, variable {column + 1}", count(int(infinite.sum()), "such value")
+        remedy = "correct it, or make it NaN if it is missing"
+        raise wrong(f"{path}: {cell} is {X[row, column]} ({number}): {remedy}.")
     return X
+
+
+def read_h5ad(file: Path, options: ReadOptions) -> AnnotatedSamples:
+    """Read observations as samples; the columns of `obs` are the annotations."""
+    path = str(file)
+    anndata, h5py = require("anndata", "anndata"), require("h5py", "anndata")
+    sizes = [0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about older versions of the format
+        with foreign_reader(f"{path} is not an AnnData file or is damaged: write it again with write_h5ad."):
+            with h5py.File(file, "r") as stored:
+                stored.visititems(lambda _, item: sizes.append(item.nbytes if isinstance(item, h5py.Dataset) else 0))
+            require_memory(sum(sizes), path)
+            data = anndata.read_h5ad(file)
+        names, values = _layer(data, options.layer, path)
+        require_memory(8.0 * values.shape[0] * values.shape[1], path)
+        dense = values.toarray() if sparse.issparse(values) else values
+        X = require_no_infinity(np.asarray(dense, dtype=np.float64), path)
+    annotations: dict[str, list[str | None]] = {}
+    for name in options.annotations:
+        if name not in data.obs:
+            hint, option = nearest(name, [str(column) for column in data.obs.columns]), options.option_of(name)
+            raise InputError(f"{path} has no column {name!r} in obs ({hint}): correct {argument(option)}.", option)
+        cells = zip(data.obs[name].tolist(), data.obs[name].isna().tolist(), strict=True)
+        annotations[name] = [None if missing else as_label(str(value)) for value, missing in cells]
+    samples = [str(name) for name in data.obs_names]
+    notes = ["AnnData", "X" if options.layer is None else f"layer {options.layer!r}"]
+    return AnnotatedSamples(path, X, [str(n) for n in names], samples, True, annotations, options.inner_label, notes)
+
+
+def _layer(data: Any, layer: str | None, path: str) -> tuple[Any, Any]:
+    """Names of the variables and the values: X, one of the layers, or the raw counts."""
+    if layer == "raw" and data.raw is not None:
+        return data.raw.var_names, data.raw.X
+    values = data.X if layer is None else data.layers.get(layer)
+    if values is None:
+        known = nearest(layer or "", [*data.layers, *(["raw"] if data.raw is not None else [])])
+        missing = "X" if layer is None else f"layer {layer!r}"
+        raise InputError(f"{path} has no {missing} ({known}): choose with {argument('layer', ...)}.", "layer")
+    return data.var_names, values

@@ -12,8 +12,7 @@ from pathlib import Path
 from jointglasso._files import original
 from jointglasso._wording import count, listed
 from jointglasso.errors import argument
-from jointglasso.io.cells import NumberFormat, detect_decimal
-from jointglasso.io.grid import Grid, build_grid, numbered
+from jointglasso.io.grid import COMMA_NUMBER, THOUSANDS, Grid, NumberFormat, build_grid, numbered
 from jointglasso.io.opening import read_text
 from jointglasso.io.reading_options import ReadOptions
 from jointglasso.validation import InputError
@@ -76,10 +75,9 @@ class DelimitedRows:
             except StopIteration:
                 return
             except csv.Error as error:
-                raise wrong(
-                    f"{self._path}, line {self._line_of_row}: a cell does not end properly ({error}): close the quote, "
-                    f"or say {argument('delimiter', ...)} if it is another one."
-                ) from error
+                remedy = f"close the quote, or say {argument('delimiter', ...)} if it is another one"
+                cell = f"{self._path}, line {self._line_of_row}: a cell does not end properly ({error})"
+                raise wrong(f"{cell}: {remedy}.") from error
             self._first_line = self._first_line or self._line_of_row
             yield self._line_of_row, [original(cell) for cell in cells] if may_be_protected else cells
 
@@ -107,10 +105,11 @@ class DelimitedRows:
         for line, text in self.comments:
             like_a_row = width > 1 and text.count(self._delimiter) == width - 1
             if like_a_row and line > self._first_line and not self._explicit:
-                raise wrong(
-                    f"{self._path}, line {line} begins with '#' but has {width} cells like a row of the table: say "
-                    f"{argument('comment', False)} if it is one, {argument('comment', '#')} if it is to be left out."
+                remedy = (
+                    f"{argument('comment', False)} if it is one, {argument('comment', '#')} if it is to be left out"
                 )
+                row = f"line {line} begins with '#' but has {width} cells like a row of the table"
+                raise wrong(f"{self._path}, {row}: say {remedy}.")
         return [f"{count(len(self.comments), 'comment line')} left out"] if self.comments else []
 
 
@@ -131,10 +130,8 @@ def detect_delimiter(text: str, path: str, comment: str | bool | None, *, wordy:
         rows = [cells for _, cells in islice(DelimitedRows(text, ",", path, comment), 1, _SNIFFED)]
         words = [cell for cells in rows for cell in cells if NumberFormat().number(cell) is None]
         if not wordy and any(len(word.split()) > 1 for word in words):
-            raise wrong(
-                f"{path}: no comma, tab, semicolon or vertical bar separates its cells: say "
-                f"{argument('delimiter', ' ')} or what it is."
-            )
+            problem = "no comma, tab, semicolon or vertical bar separates its cells"
+            raise wrong(f"{path}: {problem}: say {argument('delimiter', ' ')} or what it is.")
         return ","
     best = [delimiter for delimiter, score in scores.items() if score == max(scores.values())]
     if len(best) > 1:
@@ -154,10 +151,18 @@ def _score(rows: list[list[str]]) -> tuple[bool, float]:
 
 
 def _number_format(text: str, delimiter: str, path: str, options: ReadOptions) -> NumberFormat:
-    decimal = options.decimal or "."
+    """Format of the numbers; a decimal comma is detected where commas do not separate cells."""
+    decimal, ambiguous = options.decimal or ".", ""
     if options.decimal is None and delimiter != "," and options.thousands is None and "," in text:
-        cells = (cell for _, row in DelimitedRows(text, delimiter, path, options.comment) for cell in row)
-        decimal = detect_decimal(cells, path)
+        for _, row in DelimitedRows(text, delimiter, path, options.comment):
+            for cell in filter(COMMA_NUMBER.fullmatch, map(str.strip, row)):
+                if not THOUSANDS.fullmatch(cell):
+                    return NumberFormat(",", None, options.missing_markers)
+                ambiguous = ambiguous or cell
+    if ambiguous:
+        readings = f"{ambiguous.replace(',', '.')} or {ambiguous.replace(',', '')}"
+        remedy = f"say {argument('decimal', ',')} or {argument('thousands', ',')}"
+        raise wrong(f"{path}: {ambiguous!r} can mean {readings}: {remedy}.")
     return NumberFormat(decimal, options.thousands, options.missing_markers)
 
 
@@ -168,10 +173,9 @@ def has_header(cells: list[str], number_format: NumberFormat, path: str, header:
     names = [cell for cell in cells[1:] or cells if not number_format.is_missing(cell)]
     numbers = [cell for cell in names if number_format.number(cell) is not None]
     if len(numbers) > len(names) / 2:
-        raise wrong(
-            f"{path}: the first line holds numbers ({listed(numbers, 3)}) where names of columns are expected: say "
-            f"{argument('header', False)} if it is data, {argument('header', True)} if these are names."
-        )
+        problem = f"the first line holds numbers ({listed(numbers, 3)}) where names of columns are expected"
+        remedy = f"{argument('header', False)} if it is data, {argument('header', True)} if these are names"
+        raise wrong(f"{path}: {problem}: say {remedy}.")
     return True
 
 
@@ -189,10 +193,9 @@ def _same_length(
     """The rows, each as long as the header."""
     for line, cells in rows:
         if len(cells) != len(header):
+            sign = DELIMITERS.get(delimiter, repr(delimiter))
+            problem = f"line {line} has {count(len(cells), 'cell')}, the header {len(header):,} (separated by {sign})"
             title = "remove the first line if it is a title, " if len(header) == 1 else ""
-            raise wrong(
-                f"{path}, line {line} has {count(len(cells), 'cell')}, the header {len(header):,} (separated by "
-                f"{DELIMITERS.get(delimiter, repr(delimiter))}): {title}correct that line, or say "
-                f"{argument('delimiter', ...)} if it is another one."
-            )
+            remedy = f"{title}correct that line, or say {argument('delimiter', ...)} if it is another one"
+            raise wrong(f"{path}, {problem}: {remedy}.")
         yield line, cells

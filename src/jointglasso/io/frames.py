@@ -12,9 +12,8 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._wording import listed, nearest
 from jointglasso.errors import argument
-from jointglasso.io.cells import NumberFormat
 from jointglasso.io.delimited import has_header
-from jointglasso.io.grid import Grid, build_grid, numbered
+from jointglasso.io.grid import Grid, NumberFormat, build_grid, numbered
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.reading_options import ReadOptions
 from jointglasso.validation import InputError
@@ -61,9 +60,8 @@ def read_parquet(file: Path, options: ReadOptions) -> Grid:
         require_memory(8.0 * declared.num_rows * declared.num_columns, path)
         frame = pandas.read_parquet(file, engine="pyarrow")
     if 0 in frame.shape:
-        raise InputError(
-            f"{path} has {frame.shape[0]} rows and {frame.shape[1]} columns: write it again with data.", "path"
-        )
+        size = f"{frame.shape[0]} rows and {frame.shape[1]} columns"
+        raise InputError(f"{path} has {size}: write it again with data.", "path")
     header = [str(name).strip() for name in frame.columns]
     columns = [frame.iloc[:, j] for j in range(len(header))]
     if not isinstance(frame.index, pandas.RangeIndex):
@@ -81,7 +79,7 @@ def read_parquet(file: Path, options: ReadOptions) -> Grid:
     named_rows = sorted({i for column in texts.values() for i, text in enumerate(column) if text in names})
     rows = {i: [cell_text(column.tolist()[i], ".").strip() for column in columns] for i in named_rows}
     lines = range(1, len(frame) + 1)
-    return Grid(path, header, True, values, words, texts, rows, lines, "row", number_format, ["Parquet"])
+    return Grid(path, header, values, words, texts, rows, lines, number_format, unit="row", notes=["Parquet"])
 
 
 def _number_format(options: ReadOptions) -> NumberFormat:

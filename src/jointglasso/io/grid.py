@@ -1,7 +1,9 @@
-"""What readers return: a grid of cells whose orientation is unknown, or samples with their annotations."""
+"""Cells of tables, and what readers return: a grid of unknown orientation, or samples with their annotations."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,8 +13,99 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import nearest
 from jointglasso.errors import argument
-from jointglasso.io.cells import NumberFormat
 from jointglasso.validation import InputError
+
+#: Cells read as missing, in upper or lower case, with or without blanks around them.
+MISSING_MARKERS = ("", "NA", "N/A", "#N/A", "NaN", "null", "None", "-", "?", ".")
+
+#: Cells that mean "no label", case ignored. Fewer than for numbers: "none" and "-" can be names of a class.
+NO_LABEL = frozenset({"", "na", "n/a", "#n/a", "nan", "null"})
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+COMMA_NUMBER = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
+
+
+def as_label(cell: str) -> str | None:
+    """The label in a cell, None where there is none."""
+    return None if cell.strip().casefold() in NO_LABEL else cell.strip()
+
+
+def numbered(prefix: str, number: int) -> list[str]:
+    """Names made of a prefix and 1, 2, ..."""
+    return [f"{prefix}{i + 1}" for i in range(number)]
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """Decimal sign, sign between thousands, and missing markers besides `MISSING_MARKERS`."""
+
+    decimal: str = "."
+    thousands: str | None = None
+    missing_markers: tuple[str, ...] = ()
+
+    @cached_property
+    def _markers(self) -> frozenset[str]:
+        return frozenset(marker.strip().casefold() for marker in (*MISSING_MARKERS, *self.missing_markers))
+
+    @cached_property
+    def _needs_care(self) -> bool:
+        """Whether float() would misread thousands, or a marker such as -999."""
+        numeric = any(_NUMBER.fullmatch(marker.strip().replace(",", ".")) for marker in self.missing_markers)
+        return self.thousands is not None or numeric
+
+    def is_missing(self, cell: str) -> bool:
+        """Whether the cell is one of the missing markers."""
+        return cell.strip().casefold() in self._markers
+
+    def number(self, cell: str) -> float | None:
+        """Value of a cell, NaN where missing, None for a word (also what is infinite)."""
+        text = cell.strip()
+        if text.casefold() in self._markers:
+            return math.nan
+        if self.thousands is not None:
+            mark = re.escape(self.thousands)
+            if grouped := re.match(rf"[+-]?[1-9]\d{{0,2}}({mark}\d{{3}})+(?![\d{mark}])", text, re.ASCII):
+                text = grouped[0].replace(self.thousands, "") + text[grouped.end() :]
+        if self.decimal == ",":
+            text = text.replace(".", "word").replace(",", ".")
+        value = float(text) if _NUMBER.fullmatch(text) else math.inf
+        return value if math.isfinite(value) else None
+
+    def row(self, cells: Sequence[str]) -> tuple[FloatArray, dict[int, str]]:
+        """Values of many cells, and the words by position; words have the value NaN."""
+        joined = "".join(cells)
+        # float() is fast, but takes 1_000 and digits of other scripts for numbers.
+        if self._needs_care or "_" in joined or not joined.isascii() or (self.decimal == "," and "." in joined):
+            values = np.full(len(cells), np.inf)
+        else:
+            readable = cells if self.decimal == "." else [cell.replace(",", ".") for cell in cells]
+            try:
+                values = np.array(list(map(float, readable)))
+            except ValueError:
+                values = np.array([_float_or_infinity(cell) for cell in readable])
+        words: dict[int, str] = {}
+        for i in np.flatnonzero(~np.isfinite(values)).tolist():  # also what float() refused
+            number = self.number(cells[i])
+            if number is None:
+                words[i] = cells[i].strip()
+            values[i] = np.nan if number is None else number
+        return values, words
+
+    def explain(self, word: str) -> str:
+        """What to do about a cell that should be a number."""
+        if self.thousands is None and THOUSANDS.fullmatch(word):
+            return f"say {argument('thousands', ',')} if that comma separates thousands"
+        if self.decimal == "," and NumberFormat().number(word) is not None:
+            return f"the other numbers have a decimal comma; correct it, or say {argument('decimal', '.')}"
+        return f"correct it, or say {argument('missing_markers', [word])} if it stands for a missing value"
+
+
+def _float_or_infinity(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return math.inf
 
 
 @dataclass(eq=False)
@@ -21,31 +114,29 @@ class Grid:
 
     path: str
     header: list[str]
-    named: bool
-    """Whether the header comes from the file."""
-    values: FloatArray
-    """(rows, columns): numbers; NaN where a cell is missing or a word."""
-    words: dict[tuple[int, int], str]
-    """Text of the cells (row, column) that are words."""
-    columns: dict[int, list[str]]
-    """Text of the first column and of those that options name, since numbers can be names."""
-    rows: dict[int, list[str]]
-    """Text of the rows that options name."""
-    lines: Sequence[int]
-    """Line of the file in which each row begins."""
-    unit: str = "line"
-    """"line" or "row", as the kind of file counts."""
-    format: NumberFormat = field(default_factory=NumberFormat)
-    notes: list[str] = field(default_factory=list)
-    """How the file was read, in words."""
+    values: FloatArray  # (rows, columns): numbers; NaN where a cell is missing or a word
+    words: dict[tuple[int, int], str]  # text of the cells (row, column) that are words
+    columns: dict[int, list[str]]  # text of the first column and of those that options name: numbers can be names
+    rows: dict[int, list[str]]  # text of the rows that options name
+    lines: Sequence[int]  # line of the file in which each row begins
+    format: NumberFormat
+    named: bool = True  # whether the header comes from the file
+    unit: str = "line"  # "line" or "row", as the kind of file counts
+    notes: list[str] = field(default_factory=list)  # how the file was read, in words
 
     @cached_property
     def is_word(self) -> BoolArray:
         """(rows, columns): whether the cell is a word."""
         mask = np.zeros(self.values.shape, dtype=bool)
-        if self.words:
-            mask[tuple(np.array(list(self.words)).T)] = True
+        mask[tuple(np.array(list(self.words), dtype=int).reshape(-1, 2).T)] = True
         return mask
+
+    def require_number(self, row: int, column: int) -> None:
+        """Refuse a cell that is a word."""
+        if word := self.words.get((row, column)):
+            name = self.header[column]
+            message = f"column {name!r}: {word!r} is not a finite number: {self.format.explain(word)}."
+            raise InputError(f"{self.where(row)}, {message}", "path", variable=name)
 
     def where(self, row: int) -> str:
         """The file and the line of a row, for messages."""
@@ -78,7 +169,7 @@ def build_grid(
         if names and any(column[i] in names for column in columns.values()):
             text_rows[i] = [cell.strip() for cell in cells]
     matrix = np.concatenate(values).reshape(len(lines), len(header))
-    return Grid(path, header, True, matrix, words, columns, text_rows, lines, format=number_format)
+    return Grid(path, header, matrix, words, columns, text_rows, lines, number_format)
 
 
 @dataclass(eq=False)
@@ -86,36 +177,19 @@ class AnnotatedSamples:
     """Samples in rows, before labels are attached and samples selected."""
 
     path: str
-    X: FloatArray
-    """(n, p), missing = NaN."""
-    variables: list[str]
-    """Names, possibly repeated."""
+    X: FloatArray  # (n, p), missing = NaN
+    variables: list[str]  # possibly repeated
     samples: list[str]
-    samples_named: bool
-    """Whether the names of the samples come from the file; otherwise they are numbers."""
-    annotations: dict[str, list[str | None]] = field(default_factory=dict)
-    """Words that describe the samples, by the name of the annotation; None where unknown."""
-    label: str | None = None
-    """The annotation that holds the classes."""
-    notes: list[str] = field(default_factory=list)
+    samples_named: bool  # whether the names of the samples come from the file; otherwise they are numbers
+    annotations: dict[str, list[str | None]]  # words that describe the samples, by annotation; None where unknown
+    label: str | None  # the annotation that holds the classes
+    notes: list[str]  # how the file was read, in words
 
     def annotation(self, name: str, option: str) -> list[str | None]:
         """Words of one annotation, required by `option`."""
-        if not self.annotations:
-            raise InputError(
-                f"{self.path} has no labels, so {argument(option, name)} cannot be found: give them with "
-                f"{argument('labels', ...)}.",
-                option,
-            )
         if name not in self.annotations:
+            hint = nearest(name, list(self.annotations))
             raise InputError(
-                f"{self.path} does not tell {name!r} of its samples ({nearest(name, list(self.annotations))}): correct "
-                f"{argument(option)}.",
-                option,
+                f"{self.path} does not tell {name!r} of its samples ({hint}): correct {argument(option)}.", option
             )
         return self.annotations[name]
-
-
-def numbered(prefix: str, number: int) -> list[str]:
-    """Names made of a prefix and 1, 2, ..."""
-    return [f"{prefix}{i + 1}" for i in range(number)]

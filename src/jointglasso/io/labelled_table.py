@@ -16,7 +16,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.covariance import SampleCovariance
 from jointglasso.covariance.classes import Samples
-from jointglasso.validation import NOW_SCALE, InputError, InputTypeError, check_choice, renamed
+from jointglasso.validation import InputError, InputTypeError, check_choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +101,7 @@ class LabelledTable:
         keep: BoolArray = np.logical_not(missing.any(axis=0 if what == "variables" else 1))
         if not keep.any():
             other = "samples" if what == "variables" else "variables"
-            raise InputError(
-                f"All {what} of {self.source} have missing values: drop {other}, or fill the values in.", "what"
-            )
+            raise InputError(f"All {what} of {self.source} have missing values: drop {other}, or fill them in.", "what")
         if what == "samples":
             return self._rows(keep)
         return replace(self, X=self.X[:, keep], variable_names=tuple(compress(self.variable_names, keep)))
@@ -116,26 +114,21 @@ class LabelledTable:
         if total == 0:
             return f"No value is missing ({count(n, 'sample')}, {count(p, 'variable')})."
         by_variable, by_sample = missing.sum(axis=0), missing.sum(axis=1)
-        worst = [self.variable_names[i] for i in np.argsort(-by_variable, kind="stable")[:3] if by_variable[i]]
+        pairs = (by_variable, "variable"), (by_sample, "sample")
+        complete = [count(int((number == 0).sum()), noun) for number, noun in pairs]
+        most_missing = [self.variable_names[i] for i in np.argsort(-by_variable, kind="stable")[:3] if by_variable[i]]
         lines = [
             f"{total:,} of {count(missing.size, 'value')} missing ({100 * total / missing.size:.2g} %), in "
-            f"{int((by_variable > 0).sum()):,} of {count(p, 'variable')} (most in {listed(worst)}) and "
+            f"{int((by_variable > 0).sum()):,} of {count(p, 'variable')} (most in {listed(most_missing)}) and "
             f"{int((by_sample > 0).sum()):,} of {count(n, 'sample')}."
         ]
         for name in self.classes:
-            part = missing[self.y == name]
-            lines.append(
-                f"Class {name!r}: {int(part.sum()):,} missing, {int(part.all(axis=0).sum()):,} of "
-                f"{count(p, 'variable')} without any value."
-            )
-        n_variables, n_samples = (
-            count(int((by_variable == 0).sum()), "variable"),
-            count(int((by_sample == 0).sum()), "sample"),
-        )
-        lines.append(f"drop_missing('variables') leaves {n_variables}, drop_missing('samples') {n_samples}.")
+            in_class = missing[self.y == name]
+            empty = f"{int(in_class.all(axis=0).sum()):,} of {count(p, 'variable')} without any value"
+            lines.append(f"Class {name!r}: {int(in_class.sum()):,} missing, {empty}.")
+        lines.append(f"drop_missing('variables') leaves {complete[0]}, drop_missing('samples') {complete[1]}.")
         return "\n".join(lines)
 
-    @renamed(correlation=NOW_SCALE)
     def to_source(self, *, scale: str = "correlation") -> SampleCovariance:
         """Covariances of the classes, in order of appearance, for `solve` and `screen`.
 
@@ -152,13 +145,10 @@ class LabelledTable:
         missing = np.isnan(self.X)
         if missing.any():
             sample, variable = (int(i) for i in np.argwhere(missing)[0])
-            raise InputError(
-                f"{count(int(missing.sum()), 'value')} of {self.source} missing, the first in variable "
-                f"{self.variable_names[variable]!r} of sample {self.sample_names[sample]!r}: see missing_report(), and "
-                "use drop_missing('variables') or drop_missing('samples').",
-                "missing",
-                variable=self.variable_names[variable],
-            )
+            name, number = self.variable_names[variable], count(int(missing.sum()), "value")
+            first = f"the first in variable {name!r} of sample {self.sample_names[sample]!r}"
+            remedy = "see missing_report(), and use drop_missing('variables') or drop_missing('samples')"
+            raise InputError(f"{number} of {self.source} missing, {first}: {remedy}.", "missing", variable=name)
         return SampleCovariance(Samples.from_labels(self.X, self.y, self.variable_names), scale=scale)
 
     def to_frame(self) -> Any:

@@ -27,7 +27,7 @@ KINDS = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt", ".dat"), "text"),
     **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **{".soft": "soft", ".npz": "npz", ".npy": "npy", ".h5ad": "h5ad"},
+    **{".soft": "soft", ".npz": "npz", ".h5ad": "h5ad"},
 }
 
 #: Compressions by the ending of the name: name, first bytes of a file, function that opens one.
@@ -39,6 +39,8 @@ COMPRESSIONS: dict[str, tuple[str, bytes, Any]] = {
 
 #: Copies of a text that are in memory while it is read: bytes, characters, cells.
 _COPIES = 3
+
+_TOO_LARGE = "check that the file is what it should be, or read it on a bigger machine"
 
 #: Bytes that are decompressed at a time.
 _CHUNK = 2**22
@@ -75,11 +77,8 @@ def kind_of(file: Path) -> str:
     inner = Path(file.name.lower().removesuffix(_compression_suffix(file)))
     if inner.suffix in KINDS:
         return KINDS[inner.suffix]
-    raise InputError(
-        f"{file}: the kind of file cannot be told from its name: rename it, or say {argument('format', 'text')} (or "
-        f"another of {listed(sorted(set(KINDS.values())), 9)}).",
-        "format",
-    )
+    remedy = f"rename it, or say {argument('format', 'text')} (or another of {listed(sorted(set(KINDS.values())), 9)})"
+    raise InputError(f"{file}: the kind of file cannot be told from its name: {remedy}.", "format")
 
 
 @contextmanager
@@ -97,10 +96,8 @@ def require_memory(n_bytes: float, what: str) -> None:
     """Refuse what does not fit into memory, before it is read."""
     free = available_memory()
     if free is not None and n_bytes > free:
-        raise MemoryError(
-            f"{what} takes {n_bytes / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free: check that the "
-            "file is what it should be, or read it on a bigger machine."
-        )
+        sizes = f"{n_bytes / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free"
+        raise MemoryError(f"{what} takes {sizes}: {_TOO_LARGE}.")
 
 
 def read_bytes(file: Path) -> bytes:
@@ -133,11 +130,9 @@ def _decompressed(file: Path, content: bytes, name: str, _: bytes, opener: Any) 
         while chunk := stream.read(_CHUNK):
             output.write(chunk)
             if output.tell() > max_bytes:
-                raise MemoryError(
-                    f"{file} holds more than {max_bytes / 2**30:,.1f} GiB once decompressed, too much for the "
-                    f"{max_bytes * _COPIES / 2**30:,.1f} GiB of memory that are free: check that it is what it should "
-                    "be, or read it on a bigger machine."
-                )
+                size, free_size = f"{max_bytes / 2**30:,.1f} GiB", f"{max_bytes * _COPIES / 2**30:,.1f} GiB"
+                problem = f"holds more than {size} once decompressed, too much for the {free_size} that are free"
+                raise MemoryError(f"{file} {problem}: {_TOO_LARGE}.")
     if not output.tell():
         raise wrong(f"{file} is empty once decompressed: copy or download it again.")
     return output.getvalue()
@@ -151,18 +146,14 @@ def read_text(file: Path, encoding: str | None) -> str:
     try:
         text = content.decode(encoding)
     except LookupError as error:
-        raise InputError(
-            f"{argument('encoding', encoding)} is not known: say for instance 'utf-8' or 'latin-1'.", "encoding"
-        ) from error
+        remedy = "say for instance 'utf-8' or 'latin-1'"
+        raise InputError(f"{argument('encoding', encoding)} is not known: {remedy}.", "encoding") from error
     except UnicodeDecodeError as error:
         if set(content[:4096]) & _CONTROL:
             raise _not_text(file, content) from error
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(
-            f"{file}, line {line}: the characters are not {encoding.upper()}: say {argument('encoding', 'latin-1')} "
-            "or what it is.",
-            "encoding",
-        ) from error
+        line, remedy = content[: error.start].count(b"\n") + 1, f"say {argument('encoding', 'latin-1')} or what it is"
+        problem = f"{file}, line {line}: the characters are not {encoding.upper()}"
+        raise InputError(f"{problem}: {remedy}.", "encoding") from error
     if "\x00" in text:
         raise _not_text(file, content)
     return text
@@ -174,7 +165,5 @@ def _compression_suffix(file: Path) -> str:
 
 def _not_text(file: Path, content: bytes) -> InputError:
     kind = next((kind for magic, kind in _BEGINNINGS.items() if content.startswith(magic)), "binary data")
-    return InputError(
-        f"{file} holds {kind}, not text: save it as a text table, or say {argument('format', ...)} with its real kind.",
-        "format",
-    )
+    remedy = f"save it as a text table, or say {argument('format', ...)} with its real kind"
+    return InputError(f"{file} holds {kind}, not text: {remedy}.", "format")

@@ -9,8 +9,8 @@ import numpy as np
 
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
-from jointglasso.io.grid import AnnotatedSamples, Grid, numbered
-from jointglasso.io.label_file import LabelFile, as_label
+from jointglasso.io.grid import AnnotatedSamples, Grid, as_label, numbered
+from jointglasso.io.labelling import LabelFile
 from jointglasso.io.reading_options import ReadOptions
 from jointglasso.validation import InputError
 
@@ -50,15 +50,19 @@ def orient(grid: Grid, options: ReadOptions, labels: LabelFile | None) -> Annota
     """The samples of a grid, in rows."""
     title = grid.header[0]
     if len(grid.header) > 2 and title and not any(grid.header[1:]) and title.casefold() not in NAME_HEADERS:
-        raise wrong(
-            f"{grid.path}: the first line has one cell only, {title!r}, as a title has: remove what stands above the "
-            "names of the columns."
-        )
+        remedy = "remove what stands above the names of the columns"
+        raise wrong(f"{grid.path}: the first line has one cell only, {title!r}, as a title has: {remedy}.")
     _drop_empty_columns(grid)
     orientation = _Orientation(grid, options, _names_column(grid, options))
     side = options.samples_in or _detect_side(orientation, labels)
     if side == "columns" and orientation.names_column is None and options.names is not False:
-        orientation = _Orientation(grid, options, _require_variable_names(grid))
+        # Words in the first column are names of variables even if repeated; numbers can be data.
+        if not _begins_with_words(grid):
+            remedy = f"{argument('names', False)} if it is a sample, {argument('names', title)} if these are names"
+            problem = f"the first column {title!r} holds numbers instead of names of variables"
+            message = f"{grid.path}: the samples are in columns, but {problem}: say {remedy}."
+            raise InputError(message, "names")
+        orientation = _Orientation(grid, options, 0)
     return _samples(orientation, side)
 
 
@@ -94,18 +98,6 @@ def _begins_with_words(grid: Grid) -> bool:
     return bool(grid.is_word[:, 0].mean() > 0.5)
 
 
-def _require_variable_names(grid: Grid) -> int:
-    """With samples in columns, words in the first column are names even if repeated; numbers can be data."""
-    if _begins_with_words(grid):
-        return 0
-    name = grid.header[0]
-    raise InputError(
-        f"{grid.path}: the samples are in columns, but the first column {name!r} holds numbers instead of names of "
-        f"variables: say {argument('names', False)} if it is a sample, {argument('names', name)} if these are names.",
-        "names",
-    )
-
-
 def _detect_side(orientation: _Orientation, labels: LabelFile | None) -> str:
     """Side of the samples: by labels, names in the label file, the header of the names, one side without names."""
     grid, names_column = orientation.grid, orientation.names_column
@@ -120,67 +112,46 @@ def _detect_side(orientation: _Orientation, labels: LabelFile | None) -> str:
         return "columns"
     sides = {"rows": len(grid.lines), "columns": len(orientation.column_names)}
     if labels is None:
-        fits = _sides_with_classes(orientation)  # the check of the cells then asks for the label
+        fits = _sides_with_words(orientation)  # the check of the cells then asks for the label
     else:
-        fits = {side for side, length in sides.items() if len(labels.rows) in (length, length + 1)}
+        fits = [side for side, length in sides.items() if len(labels.rows) in (length, length + 1)]
     if len(fits) == 1:
-        return fits.pop()
+        return fits[0]
     both = "its rows and its columns have names" if grid.named else "its columns have no names"
-    raise InputError(
-        f"{grid.path}: {both} ({count(sides['rows'], 'row')}, {count(sides['columns'], 'column')}), so either can be "
-        f"the samples: say {argument('samples_in', 'rows')} or {argument('samples_in', 'columns')}.",
-        "samples_in",
-    )
+    size = f"({count(sides['rows'], 'row')}, {count(sides['columns'], 'column')})"
+    remedy = f"say {argument('samples_in', 'rows')} or {argument('samples_in', 'columns')}"
+    message = f"{grid.path}: {both} {size}, so either can be the samples: {remedy}."
+    raise InputError(message, "samples_in")
 
 
-def _sides_with_classes(orientation: _Orientation) -> set[str]:
-    """Sides of the samples for which a column or a row consists of repeated words, as class names do."""
+def _sides_with_words(orientation: _Orientation) -> list[str]:
+    """Sides of the samples for which a column or a row consists of words, as class names do."""
     grid, drop = orientation.grid, orientation.options.drop
-    columns = [j for j in range(len(grid.header)) if j != orientation.names_column]
-    lines = {
-        "rows": [[(i, j) for i in range(len(grid.lines))] for j in columns if grid.header[j] not in drop],
-        "columns": [
-            [(i, j) for j in columns]
-            for i in np.flatnonzero(grid.is_word.any(axis=1)).tolist()
-            if not orientation.row_names or orientation.row_names[i] not in drop
-        ],
-    }
-    words = grid.words
-    return {
-        side
-        for side, cells in lines.items()
-        for line in cells
-        if line[0] in words and all(cell in words for cell in line)
-        if 2 * len({words[cell] for cell in line}) <= len(line)
-    }
+    columns = [j for j, name in enumerate(grid.header) if j != orientation.names_column and name not in drop]
+    names = orientation.row_names or numbered("", len(grid.lines))
+    is_word = grid.is_word[np.ix_([i for i, name in enumerate(names) if name not in drop], columns)]
+    return [side for axis, side in enumerate(("rows", "columns")) if is_word.all(axis=axis).any()]
 
 
 def _side_of_annotations(orientation: _Orientation) -> str:
-    grid, sides = orientation.grid, set()
+    grid, options = orientation.grid, orientation.options
     # A first column of repeated words does not name the rows, but an annotation can be one of them.
-    row_names = orientation.row_names or grid.columns[0]
-    for name in orientation.options.annotations:
-        in_header, in_rows = name in orientation.column_names, name in row_names
-        if not in_header and not in_rows:
-            option = orientation.options.option_of(name)
-            known = orientation.column_names + orientation.row_names
-            raise InputError(
-                f"{grid.path} has no column or row {name!r} ({nearest(name, known)}): correct {argument(option)}.",
-                option,
-            )
-        if in_header and in_rows:
-            raise InputError(
-                f"{grid.path} has a column and a row {name!r}: say {argument('samples_in', 'rows')} if the column is "
-                f"meant, {argument('samples_in', 'columns')} if the row.",
-                "samples_in",
-            )
-        sides.add("rows" if in_header else "columns")
+    names = {"rows": orientation.column_names, "columns": orientation.row_names or grid.columns[0]}
+    sides = set()
+    for name in options.annotations:
+        fits = [side for side in names if name in names[side]]
+        if not fits:
+            hint = nearest(name, orientation.column_names + orientation.row_names)
+            option = options.option_of(name)
+            raise InputError(f"{grid.path} has no column or row {name!r} ({hint}): correct {argument(option)}.", option)
+        if len(fits) == 2:
+            rows, columns = argument("samples_in", "rows"), argument("samples_in", "columns")
+            message = f"a column and a row {name!r}: say {rows} if the column is meant, {columns} if the row"
+            raise InputError(f"{grid.path} has {message}.", "samples_in")
+        sides.add(fits[0])
     if len(sides) == 2:
-        raise InputError(
-            f"{grid.path}: some of {listed(orientation.options.annotations)} are columns and some rows: say "
-            f"{argument('samples_in', ...)}.",
-            "samples_in",
-        )
+        both = f"some of {listed(options.annotations)} are columns and some rows"
+        raise InputError(f"{grid.path}: {both}: say {argument('samples_in', ...)}.", "samples_in")
     return sides.pop()
 
 
@@ -192,11 +163,8 @@ def _side_of_names(orientation: _Orientation, labels: LabelFile) -> str:
     if not fits and orientation.names_column is None:
         return "rows"  # matching the labels then reports that there are no names
     matches = "both the rows and the columns" if fits else "neither the rows nor the columns"
-    raise InputError(
-        f"{labels.path} names {matches} of {orientation.grid.path}: give the label file of this table, or say "
-        f"{argument('samples_in', ...)} if it is.",
-        "labels",
-    )
+    remedy = f"give the label file of this table, or say {argument('samples_in', ...)} if it is"
+    raise InputError(f"{labels.path} names {matches} of {orientation.grid.path}: {remedy}.", "labels")
 
 
 def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
@@ -218,12 +186,13 @@ def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
     header = [grid.header[j] for j in columns]
     named_rows = [row_names[i] for i in rows] if row_names else numbered("" if in_rows else "x", len(rows))
     named_columns = header if in_rows or grid.named else numbered("", len(header))
-    texts = {
-        name: grid.columns[grid.header.index(name)]
-        if in_rows
-        else [grid.rows[row_names.index(name)][j] for j in columns]
-        for name in options.annotations
-    }
+    annotations = {}
+    for name in options.annotations:
+        if in_rows:
+            cells = grid.columns[grid.header.index(name)]
+        else:
+            cells = [grid.rows[row_names.index(name)][j] for j in columns]
+        annotations[name] = [as_label(cell) for cell in cells]
     what, title = "sample" if in_rows else "variable", grid.header[orientation.names_column or 0]
     note = (
         f"{what} names from the {f'column {title!r}' if title else 'first column'}"
@@ -236,7 +205,7 @@ def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
         variables=named_columns if in_rows else named_rows,
         samples=named_rows if in_rows else named_columns,
         samples_named=bool(row_names) if in_rows else grid.named,
-        annotations={name: [as_label(cell) for cell in cells] for name, cells in texts.items()},
+        annotations=annotations,
         label=options.inner_label,
         notes=[*grid.notes, f"samples in {side}", note if row_names else f"{what}s numbered"],
     )
@@ -259,28 +228,22 @@ def _require_numbers(orientation: _Orientation, rows: list[int], columns: list[i
     """Refuse words among the data; a column or row of words first, since one option explains all of them."""
     grid = orientation.grid
     if not rows or not columns:
-        raise wrong(
-            f"{grid.path}: no variables are left beside names and labels: check {argument('label')}, "
-            f"{argument('names')} and {argument('drop')}."
-        )
-    if not grid.words:
-        return
+        options = f"{argument('label')}, {argument('names')} and {argument('drop')}"
+        raise wrong(f"{grid.path}: no variables are left beside names and labels: check {options}.")
     is_word = grid.is_word[np.ix_(rows, columns)]
     if not is_word.any():
         return
     first_row, first_column = np.argwhere(is_word)[0].tolist()
     row, column = rows[first_row], columns[first_column]
-    word, name = grid.words[row, column], grid.header[column]
     is_number = np.isfinite(grid.values[np.ix_(rows, columns)])
-    remedy = f"{argument('names', name)}, "
+    name, remedy = grid.header[column], ""
     if is_word[:, first_column].sum() > is_number[:, first_column].sum():
-        if side == "rows":
-            remedy = f"{argument('label', name)} or {remedy}"
-        message = f"column {name!r} holds words (here {word!r}): say {remedy}or leave it out with "
-        raise wrong(f"{grid.where(row)}: {message}{argument('drop', [name])}.", variable=name)
-    if side == "columns" and is_word[first_row].sum() > is_number[first_row].sum():
+        what, label = "column", f"{argument('label', name)} or " if side == "rows" else ""
+        remedy = f"{label}{argument('names', name)}"
+    elif side == "columns" and is_word[first_row].sum() > is_number[first_row].sum():
         name = orientation.row_names[row] if orientation.row_names else str(row + 1)
-        message = f"row {name!r} holds words (here {word!r}): say {argument('label', name)}, or leave it out with "
+        what, remedy = "row", argument("label", name)
+    if remedy:
+        message = f"{what} {name!r} holds words (here {grid.words[row, column]!r}): say {remedy}, or leave it out with "
         raise wrong(f"{grid.where(row)}: {message}{argument('drop', [name])}.", variable=name)
-    message = f"{word!r} is not a finite number: {grid.format.explain(word)}."
-    raise wrong(f"{grid.where(row)}, column {name!r}: {message}", variable=name)
+    grid.require_number(row, column)

@@ -15,16 +15,11 @@ _TABLES = ("text", "excel", "parquet")
 FORMATS_OF_OPTION: dict[str, tuple[str, ...]] = {
     "sheet": ("excel",),
     "layer": ("h5ad",),
-    "delimiter": ("text",),
-    "encoding": ("text",),
-    "comment": ("text",),
     "header": ("text", "excel"),
-    "decimal": _TABLES,
-    "thousands": _TABLES,
+    **dict.fromkeys(("delimiter", "encoding", "comment"), ("text",)),
+    **dict.fromkeys(("decimal", "thousands", "names", "drop"), _TABLES),
     "missing_markers": (*_TABLES, "soft"),
-    "names": _TABLES,
-    "drop": _TABLES,
-    "samples_in": (*_TABLES, "npz", "npy"),
+    "samples_in": (*_TABLES, "npz"),
 }
 
 #: Values of options that have few.
@@ -41,8 +36,7 @@ class ReadOptions:
     """The keyword arguments of `read_table`; `subset` is split into `classes` and `where`."""
 
     label: str | None = None
-    is_time: bool = False
-    """Whether the label is a time stamp, which makes no classes."""
+    is_time: bool = False  # whether the label is a time stamp, which makes no classes
     labels: str | os.PathLike[str] | None = None
     samples_in: str | None = None
     sheet: str | int | None = None
@@ -85,11 +79,8 @@ class ReadOptions:
         for entry in fields(self):
             value, kinds = vars(self)[entry.name], FORMATS_OF_OPTION.get(entry.name, (kind,))
             if kind not in kinds and value != entry.default:
-                raise InputError(
-                    f"{path} is read as {kind}, where {entry.name}={value!r} means nothing ({entry.name} is for "
-                    f"{' and '.join(kinds)}): leave it out.",
-                    entry.name,
-                )
+                suits = f"{entry.name}={value!r} means nothing ({entry.name} is for {' and '.join(kinds)})"
+                raise InputError(f"{path} is read as {kind}, where {suits}: leave it out.", entry.name)
 
 
 def check_options(arguments: dict[str, Any]) -> ReadOptions:
@@ -101,9 +92,8 @@ def check_options(arguments: dict[str, Any]) -> ReadOptions:
         options["label"], options["is_time"] = options.pop("time"), True
     for name in {"label", "layer"} & set(options):
         if not isinstance(options[name], str):
-            raise InputTypeError(
-                f"{name} must be the name of a column, not {type(options[name]).__name__} {options[name]!r}.", name
-            )
+            actual = f"{type(options[name]).__name__} {options[name]!r}"
+            raise InputTypeError(f"{name} must be the name of a column, not {actual}.", name)
     for name in set(_CHOICES) & set(options):
         check_choice(name, options[name], _CHOICES[name])
     if options.get("decimal", ".") == options.get("thousands"):

@@ -12,9 +12,7 @@ import numpy as np
 
 from jointglasso._wording import count, listed, nearest
 from jointglasso.errors import argument
-from jointglasso.io.cells import NumberFormat
-from jointglasso.io.grid import AnnotatedSamples, build_grid
-from jointglasso.io.label_file import as_label
+from jointglasso.io.grid import AnnotatedSamples, NumberFormat, as_label, build_grid
 from jointglasso.io.opening import read_text
 from jointglasso.io.reading_options import ReadOptions
 from jointglasso.validation import InputError
@@ -32,13 +30,11 @@ def read_soft(file: Path, options: ReadOptions) -> AnnotatedSamples:
     header = lines[begin].split("\t")
     samples = [name for name in header if name.startswith("GSM")]
     if header[:2] != ["ID_REF", "IDENTIFIER"] or not samples:
-        raise wrong(
-            f"{path}: the table begins with the columns {listed(header, 3)} instead of ID_REF, IDENTIFIER and samples: "
-            "download the GDS file again."
-        )
+        columns = f"the columns {listed(header, 3)} instead of ID_REF, IDENTIFIER and samples"
+        raise wrong(f"{path}: the table begins with {columns}: download the GDS file again.")
     if not any(lines[begin + 1 : end]):
         raise wrong(f"{path}: the table has no probes: download it again.")
-    columns = [0, *(j for j, name in enumerate(header) if name.startswith("GSM"))]
+    chosen = [0, *(j for j, name in enumerate(header) if name.startswith("GSM"))]
     genes: list[str] = []
 
     def rows() -> Iterator[tuple[int, list[str]]]:
@@ -49,36 +45,20 @@ def read_soft(file: Path, options: ReadOptions) -> AnnotatedSamples:
                 raise wrong(f"{path}, line {line} has {length}, the header {len(header)}: download it again.")
             if text:
                 genes.append(cells[1].strip())
-                yield line, [cells[j] for j in columns]
+                yield line, [cells[j] for j in chosen]
 
     number_format = NumberFormat(missing_markers=options.missing_markers)
-    grid = build_grid(path, [header[j] for j in columns], rows(), (), number_format)
-    for (row, column), word in grid.words.items():
-        if column > 0:
-            raise InputError(
-                f"{grid.where(row)}, column {grid.header[column]!r}: {word!r} is not a finite number: "
-                f"{number_format.explain(word)}.",
-                "path",
-                variable=grid.header[column],
-            )
+    grid = build_grid(path, [header[j] for j in chosen], rows(), (), number_format)
+    for row, column in np.argwhere(grid.is_word[:, 1:]).tolist():
+        grid.require_number(row, column + 1)
     title, annotations = _annotations("\n".join(lines[:begin]), samples, path)
     for name in options.annotations:
         if name not in annotations:
-            raise InputError(
-                f"{path} has no subsets of type {name!r} ({nearest(name, list(annotations))}): correct "
-                f"{argument(options.option_of(name))}.",
-                options.option_of(name),
-            )
-    return AnnotatedSamples(
-        path=path,
-        X=np.ascontiguousarray(grid.values[:, 1:].T),
-        variables=_distinct(genes, grid.columns[0]),
-        samples=samples,
-        samples_named=True,
-        annotations=annotations,
-        label=options.inner_label,
-        notes=[f"GEO DataSet {title!r}", f"labels to choose from: {listed(annotations) or 'none'}"],
-    )
+            hint, option = nearest(name, list(annotations)), options.option_of(name)
+            raise InputError(f"{path} has no subsets of type {name!r} ({hint}): correct {argument(option)}.", option)
+    notes = [f"GEO DataSet {title!r}", f"labels to choose from: {listed(annotations) or 'none'}"]
+    X, names = np.ascontiguousarray(grid.values[:, 1:].T), _distinct(genes, grid.columns[0])
+    return AnnotatedSamples(path, X, names, samples, True, annotations, options.inner_label, notes)
 
 
 def _table_bounds(lines: list[str], path: str) -> tuple[int, int]:
@@ -87,10 +67,8 @@ def _table_bounds(lines: list[str], path: str) -> tuple[int, int]:
     if begin is None:
         entities = {line.partition("=")[0].strip() for line in lines if line.startswith("^")}
         if entities & {"^SERIES", "^PLATFORM", "^SAMPLE"}:
-            raise wrong(
-                f"{path} is a SOFT family file ({listed(sorted(entities), 3)}), not a GEO DataSet: download the GDS "
-                "file, or the series matrix as a text table."
-            )
+            family = f"a SOFT family file ({listed(sorted(entities), 3)}), not a GEO DataSet"
+            raise wrong(f"{path} is {family}: download the GDS file, or the series matrix as a text table.")
         raise wrong(f"{path} has no line {_BEGIN!r}: it is no GEO DataSet (GDS) or cut off; download it again.")
     end = next((i for i in range(begin + 1, len(lines)) if lines[i].startswith(_END)), None)
     if end is None:
@@ -112,10 +90,9 @@ def _annotations(preamble: str, samples: list[str], path: str) -> tuple[str, dic
         names = ",".join(value for key, value in fields if key == "sample_id").split(",")
         for sample in filter(None, map(str.strip, names)):
             if members.setdefault(sample, description) != description:
-                raise wrong(
-                    f"{path}: sample {sample!r} is in the subsets {members[sample]!r} and {description!r} of type "
-                    f"{kind!r}: correct the file, or give a label file with {argument('labels', ...)}."
-                )
+                subsets = f"the subsets {members[sample]!r} and {description!r} of type {kind!r}"
+                remedy = f"correct the file, or give a label file with {argument('labels', ...)}"
+                raise wrong(f"{path}: sample {sample!r} is in {subsets}: {remedy}.")
     annotations: dict[str, list[str | None]] = {
         kind: [as_label(members[sample]) if sample in members else None for sample in samples]
         for kind, members in by_type.items()
