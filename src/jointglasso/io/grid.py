@@ -72,18 +72,24 @@ class NumberFormat:
         value = float(text) if _NUMBER.fullmatch(text) else math.inf
         return value if math.isfinite(value) else None
 
-    def row(self, cells: Sequence[str]) -> tuple[FloatArray, dict[int, str]]:
-        """Values of many cells, and the words by position; words have the value NaN."""
-        joined = "".join(cells)
+    def row(self, cells: Sequence[str], text_columns: Iterable[int] = ()) -> tuple[FloatArray, dict[int, str]]:
+        """Values of many cells, and the words by position; words have the value NaN.
+
+        Words are expected in `text_columns`, and do not slow down the conversion of the others there.
+        """
+        readable = list(cells)
+        for j in text_columns:
+            readable[j] = "nan"
+        joined = "".join(readable)
+        if self.decimal == ",":
+            readable = [cell.replace(",", ".") for cell in readable]
         # float() is fast, but takes 1_000 and digits of other scripts for numbers.
         if self._needs_care or "_" in joined or not joined.isascii() or (self.decimal == "," and "." in joined):
-            values = np.full(len(cells), np.inf)
-        else:
-            readable = cells if self.decimal == "." else [cell.replace(",", ".") for cell in cells]
-            try:
-                values = np.array(list(map(float, readable)))
-            except ValueError:
-                values = np.array([_float_or_infinity(cell) for cell in readable])
+            readable = ["inf"] * len(cells)
+        try:
+            values = np.fromiter(map(float, readable), np.float64, len(cells))
+        except ValueError:
+            values = np.fromiter(map(_float_or_infinity, readable), np.float64, len(cells))
         words: dict[int, str] = {}
         for i in np.flatnonzero(~np.isfinite(values)).tolist():  # also what float() refused
             number = self.number(cells[i])
@@ -161,11 +167,9 @@ def build_grid(
         lines.append(line)
         for j, column in columns.items():
             column.append(cells[j].strip())
-        # The first cell is often a name; converted separately, it does not slow down the numbers beside it.
-        for start, part in ((0, cells[:1]), (1, cells[1:])):
-            numbers, in_part = number_format.row(part)
-            values.append(numbers)
-            words.update({(i, start + j): word for j, word in in_part.items()})
+        numbers, in_row = number_format.row(cells, columns)
+        values.append(numbers)
+        words.update({(i, j): word for j, word in in_row.items()})
         if names and any(column[i] in names for column in columns.values()):
             text_rows[i] = [cell.strip() for cell in cells]
     matrix = np.concatenate(values).reshape(len(lines), len(header))
