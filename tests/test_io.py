@@ -110,6 +110,12 @@ def test_compressed_files(write, end, compress):
     assert_is_the_table(jgl.io.read_table(write("table.csv" + end, compress(ROWS.encode())), label="kind"))
 
 
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.csv.bz2"])
+@pytest.mark.parametrize("content", [ROWS.encode(), lzma.compress(ROWS.encode())], ids=["plain", "xz"])
+def test_the_content_tells_the_compression_whatever_the_name(write, name, content):
+    assert_is_the_table(jgl.io.read_table(write(name, content), label="kind"))
+
+
 def test_other_character_sets(write):
     text = ROWS.replace("s1", "Zoë")
     for encoding, told in (("utf-8", None), ("utf-16", None), ("latin-1", "latin-1")):

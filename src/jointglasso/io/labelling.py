@@ -137,7 +137,8 @@ def read_label_file(path: str | os.PathLike[str], options: ReadOptions) -> Label
 
 def label_and_select(data: AnnotatedSamples, options: ReadOptions, labels: LabelFile | None) -> LabelledTable:
     """Attach labels, select samples and check the result."""
-    label, notes = None, []
+    label: list[str | None] | None = None
+    notes: list[str] = []
     if labels is not None:
         label, notes = labels.labels_of(data, options.label, options.unmatched), [f"labels from {labels.path}"]
     elif data.label is not None:
@@ -152,19 +153,16 @@ def label_and_select(data: AnnotatedSamples, options: ReadOptions, labels: Label
         if not options.is_time:
             _require_classes(data.path, options, Counter(label[i] for i in np.flatnonzero(keep)))
     elif options.classes is not None:
-        subset, remedy = (
-            argument("subset", list(options.classes)),
-            f"{argument('label', ...)} or {argument('labels', ...)}",
-        )
-        raise InputError(f"{subset} names classes, but no label is given: say {remedy}.", "subset")
+        problem = f"{argument('subset', list(options.classes))} names classes, but no label is given"
+        raise InputError(f"{problem}: say {argument('label', ...)} or {argument('labels', ...)}.", "subset")
     if not keep.any():
         raise InputError(f"{data.path}: no sample is left: check {argument('subset')}.", "subset")
     rows = np.flatnonzero(keep).tolist()
     repeated = [name for name, number in Counter(data.samples[i] for i in rows).items() if number > 1]
     if repeated:
-        names = f"{count(len(repeated), 'sample name')} came more than once ({listed(repeated, 3)})"
+        copies = f"{count(len(repeated), 'sample name')} came more than once ({listed(repeated, 3)})"
         remedy = "remove copies of a sample; several samples of one subject are not independent of each other"
-        warnings.warn(f"{data.path}: {names}: {remedy}.", TableWarning, stacklevel=3)
+        warnings.warn(f"{data.path}: {copies}: {remedy}.", TableWarning, stacklevel=3)
     for names, what in ((data.variables, "variable"), (data.samples, "sample"), (label or [], "class")):
         require_whole_characters([name for name in names if name is not None], what)
     return LabelledTable(

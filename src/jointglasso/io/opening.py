@@ -74,9 +74,9 @@ def require_file(path: str | os.PathLike[str]) -> Path:
 
 def kind_of(file: Path) -> str:
     """Kind of a file by its name, without the ending of a compression."""
-    inner = Path(file.name.lower().removesuffix(_compression_suffix(file)))
-    if inner.suffix in KINDS:
-        return KINDS[inner.suffix]
+    endings = [ending for ending in file.suffixes if ending.lower() not in COMPRESSIONS]
+    if endings and endings[-1].lower() in KINDS:
+        return KINDS[endings[-1].lower()]
     remedy = f"rename it, or say {argument('format', 'text')} (or another of {listed(sorted(set(KINDS.values())), 9)})"
     raise InputError(f"{file}: the kind of file cannot be told from its name: {remedy}.", "format")
 
@@ -101,24 +101,19 @@ def require_memory(n_bytes: float, what: str) -> None:
 
 
 def read_bytes(file: Path) -> bytes:
-    """Content of a file, decompressed as its name says, as far as memory suffices."""
+    """Content of a file, decompressed if its first bytes are those of a compression, as far as memory suffices."""
     require_memory(file.stat().st_size, str(file))
     try:
         content = file.read_bytes()
     except PermissionError as error:
         raise PermissionError(f"{file} may not be read: change its permissions.") from error
-    suffix = _compression_suffix(file)
-    actual = next((end for end, (_, magic, _) in COMPRESSIONS.items() if content.startswith(magic)), "")
-    if actual != suffix:
-        truth = f"it is {COMPRESSIONS[actual][0]}-compressed" if actual else "it is not compressed that way"
-        rename = f"rename it to {file.name[: len(file.name) - len(suffix)] + actual!r}"
-        if not suffix:
-            raise wrong(f"{file}: {truth} although its name does not say so: {rename}.")
-        raise wrong(f"{file} is named as {COMPRESSIONS[suffix][0]}, but {truth}: {rename} if that is what it is.")
-    return _decompressed(file, content, *COMPRESSIONS[suffix]) if suffix else content
+    for name, first_bytes, opener in COMPRESSIONS.values():
+        if content.startswith(first_bytes):
+            return _decompressed(file, content, name, opener)
+    return content
 
 
-def _decompressed(file: Path, content: bytes, name: str, _: bytes, opener: Any) -> bytes:
+def _decompressed(file: Path, content: bytes, name: str, opener: Any) -> bytes:
     """Decompress in chunks: a small file can hold more than any memory."""
     free = available_memory()
     max_bytes = math.inf if free is None else free / _COPIES
@@ -157,10 +152,6 @@ def read_text(file: Path, encoding: str | None) -> str:
     if "\x00" in text:
         raise _not_text(file, content)
     return text
-
-
-def _compression_suffix(file: Path) -> str:
-    return file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else ""
 
 
 def _not_text(file: Path, content: bytes) -> InputError:

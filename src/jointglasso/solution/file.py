@@ -66,7 +66,8 @@ def save(solution: Solution, path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     metadata = json.dumps(_metadata(solution), ensure_ascii=False).encode("utf-8")
     with atomic_write(target) as file:
-        np.savez_compressed(file, metadata=np.frombuffer(metadata, dtype=np.uint8), **dict(_arrays(solution)))
+        arrays: dict[str, Any] = {"metadata": np.frombuffer(metadata, dtype=np.uint8), **dict(_arrays(solution))}
+        np.savez_compressed(file, **arrays)
     return target
 
 
@@ -229,7 +230,7 @@ class _Fields:
         return _Fields(self.get(name, dict), self.path)
 
     def number(self, name: str, *, least: float = -math.inf) -> float:
-        value = self.values.get(name)
+        value: Any = self.values.get(name)
         self._check(name, isinstance(value, int | float) and not isinstance(value, bool) and value >= least)
         return float(value)
 
@@ -336,8 +337,8 @@ def _read_sameness(archive: _SolutionArchive, fields: _Fields, n_classes: int, p
 def _certificate(fields: _Fields, group_gaps: FloatArray) -> Certificate:
     counts = {name: fields.count(name) for name in ("edges_present", "edges_absent", "edges_undetermined")}
     numbers = fields.number("objective"), fields.number("gap", least=0)
-    scales = {name: fields.number(name, least=0) for name in ("rounding", "unit")}
-    return Certificate(*numbers, group_gaps, **counts, **scales)
+    rounding, unit = fields.number("rounding", least=0), fields.number("unit", least=0)
+    return Certificate(*numbers, group_gaps, **counts, rounding=rounding, unit=unit)
 
 
 def _read_refit(fields: _Fields, precision: list[Any]) -> Refit:
