@@ -274,6 +274,7 @@ def test_igraph_graphs_by_class(networks):
     ("package", "call"),
     [
         ("networkx", lambda networks: networks.to_networkx()),
+        ("networkx", lambda networks: networks.export("never_written.graphml")),
         ("igraph", lambda networks: networks.to_igraph()),
         ("pandas", lambda networks: networks.edges()),
     ],
