@@ -114,7 +114,7 @@ def tell(
         session.say(solution.refit.describe())
     for text in (*also, proof(solution)):
         session.say(text)
-    session.say(f"Written to {target.shown_path}; open {target.shown_path / 'report.html'} in a browser.")
+    session.say(f"Written to {target.requested}; open {target.requested / 'report.html'} in a browser.")
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
     if selection is not None:
         session.answer(criterion=selection.criterion, score=selection.score, explanation=selection.explain())

@@ -33,7 +33,7 @@ class ResultFolder:
     """A folder that appears complete or not at all; refuses at once what it may not replace."""
 
     def __init__(self, path: Path, *, overwrite: bool = False) -> None:
-        self.shown_path, self.path, self.overwrite = path, path.resolve(), overwrite
+        self.requested, self.path, self.overwrite = path, path.resolve(), overwrite
         self._recover()
         self._check()
 
@@ -49,7 +49,7 @@ class ResultFolder:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             new = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", suffix=_UNFINISHED, dir=self.path.parent))
         except OSError as error:
-            raise could_not_write(error, self.shown_path) from None
+            raise could_not_write(error, self.requested) from None
         try:
             yield new
             _list_files(new)
@@ -71,14 +71,14 @@ class ResultFolder:
     def _check(self) -> None:
         """Refuse what may not be replaced."""
         if self.path.exists() and not self.path.is_dir():
-            raise wrong(f"{self.shown_path} is a file: give --out the name of a folder.")
+            raise wrong(f"{self.requested} is a file: give --out the name of a folder.")
         if not self.path.is_dir() or not any(self.path.iterdir()):
             return
         if not self.overwrite:
-            raise wrong(f"{self.shown_path} exists and is not empty: choose another --out, or add --overwrite.")
+            raise wrong(f"{self.requested} exists and is not empty: choose another --out, or add --overwrite.")
         if _result_files(self.path) is None:
             raise wrong(
-                f"{self.shown_path} holds other things than a result of jointglasso (no {MARK} that lists its files): "
+                f"{self.requested} holds other things than a result of jointglasso (no {MARK} that lists its files): "
                 "choose another --out, it will not be overwritten."
             )
 
@@ -135,7 +135,7 @@ class ResultFolder:
             self._warn(f"files that came into it while it was being replaced are in {old}")
 
     def _warn(self, what: str) -> None:
-        warnings.warn(f"{self.shown_path}: {what}.", FolderWarning, stacklevel=4)
+        warnings.warn(f"{self.requested}: {what}.", FolderWarning, stacklevel=4)
 
 
 def _free_name(path: Path, *, shared: bool) -> Path:

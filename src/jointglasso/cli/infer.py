@@ -107,7 +107,7 @@ def infer(session: Session, /, **options: Any) -> int:
     if target is not None:
         with target.building() as folder:
             _write(folder, found, again, options, data, session)
-        session.say(f"Written to {target.shown_path}.")
+        session.say(f"Written to {target.requested}.")
         session.answer(out=target.path)
     return OK
 

@@ -72,7 +72,7 @@ def path(session: Session, /, **options: Any) -> int:
         write_parameters(folder, session, data, points=points)
         what = f"Networks by the joint graphical lasso at {len(facts)} pairs of penalties."
         write_explanation(folder, session, [what, "", data.describe()], _WHAT)
-    session.say(f"Written to {target.shown_path}.")
+    session.say(f"Written to {target.requested}.")
     session.answer(points=facts, asked_for=len(points), out=target.path, data=data.facts)
     if facts[-1]["status_code"] == "interrupt":
         return INTERRUPTED

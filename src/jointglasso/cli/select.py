@@ -56,7 +56,7 @@ def select(session: Session, /, **options: Any) -> int:
                 jgl.plots.plot_selection(found, path=folder / "selection.png")
             write_parameters(folder, session, data, chosen={"lambda1": found.lambda1, "lambda2": found.lambda2})
     if target is not None:
-        session.say(f"Written to {target.shown_path}.")
+        session.say(f"Written to {target.requested}.")
         session.answer(out=target.path)
     chosen = f"--lambda1 {found.lambda1:.6g} --lambda2 {found.lambda2:.6g}"
     session.say(f"To learn the networks there: jointglasso fit ... {chosen} --out FOLDER")
