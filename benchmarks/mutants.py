@@ -57,8 +57,8 @@ MUTANTS = (
     Mutant(
         "reach of present edges halved",
         CERTIFICATE,
-        "return s / (1.0 - s)",
-        "return 0.5 * s / (1.0 - s)",
+        "np.asarray(s / (1.0 - s))",
+        "np.asarray(0.5 * s / (1.0 - s))",
     ),
     Mutant(
         "reach of absent edges halved",

@@ -63,7 +63,7 @@ ONLY = {
         *("_typing", "errors", "_version", "_files", "_memory", "_display", "_wording", "validation"),
         "screening.partition",
     ),
-    "datasets": ("_typing", "errors", "validation", "io.table"),
+    "datasets": ("_typing", "errors", "validation", "io.labelled_table"),
     "io": ("_typing", "errors", "_files", "_memory", "_optional", "_wording", "validation", "covariance"),
 }
 

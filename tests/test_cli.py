@@ -250,7 +250,7 @@ def test_path_makes_a_grid_of_its_own(table, tmp_path):
 def test_report_and_export_from_a_saved_solution(fitted, tmp_path):
     invoke("report", fitted / "solution.jgl", "-o", tmp_path / "page.html", "--title", "A & B")
     assert "A &amp; B" in (tmp_path / "page.html").read_text()
-    names = [tmp_path / f"n.{ending}" for ending in ("graphml", "cx2", "cyjs", "csv", "parquet")]
+    names = [tmp_path / f"n.{ending}" for ending in ("graphml", "cx2", "csv", "parquet")]
     assert answer("export", fitted / "solution.jgl", *names)["out"] == list(map(str, names))
     invoke("export", fitted / "solution.jgl", tmp_path / "one", "--format", "csv", "--class", "ill")
     assert len((tmp_path / "one").read_text().splitlines()) == len(

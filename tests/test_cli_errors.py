@@ -245,14 +245,15 @@ def test_overwrite_never_removes_what_is_not_ours(good, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "failing", ["jointglasso.write_report", "jointglasso.cli.folder._sync", "jointglasso.cli.folder._exchange"]
+    "failing",
+    ["jointglasso.write_report", "jointglasso.cli.folder._sync_all", "jointglasso.cli.folder.ResultFolder._replace"],
 )
 def test_a_failure_midway_leaves_the_old_folder_and_nothing_else(good, result_folder, monkeypatch, failing):
     def full(*arguments, **options):
         raise OSError(28, "the disk is full: free some space")
 
     before = contents(result_folder)
-    monkeypatch.setattr(failing, full, raising=False)
+    monkeypatch.setattr(failing, full)
     result = invoke("fit", good, "--label", "state", *FIT, "--out", result_folder, "--overwrite")
     assert result.exit_code == 2 and "disk is full" in result.stderr
     assert contents(result_folder) == before

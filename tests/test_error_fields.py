@@ -78,7 +78,7 @@ PACKAGE = Path(jgl.__file__).parent
 FIELDS = {"parameter", "class_name", "variable"}
 
 #: Errors that are no refusals of input: arrays of our own making, and files that whoever catches them reads again.
-INSIDE = {("_lapack.py", "_call"), ("solution/file.py", "_header"), ("engine/checkpoint.py", "_member")}
+INSIDE = {("_lapack.py", "_call"), ("engine/checkpoint.py", "_member")}
 
 
 def calls_of_errors():

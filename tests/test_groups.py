@@ -2,12 +2,14 @@
 
 from itertools import pairwise
 
+import networkx
 import numpy as np
 import pytest
 from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.networks import communities, layout
+from jointglasso.networks.betweenness import betweenness
 from jointglasso.networks.communities import node_groups
 from jointglasso.report.payload import READABLE, make_payload
 from reports import big_solution, made_solution, ring
@@ -105,3 +107,22 @@ def test_weak_edges_do_not_shape_the_picture():
     np.testing.assert_allclose(place[:16], layout.common_layout([sparse.csc_array(one)])[:16])
     nearest = np.hypot(*(place[:16] - place[16]).T).argmin()
     assert nearest in (2, 3, 4)
+
+
+@pytest.mark.parametrize("package", ["igraph", "scipy"])
+@pytest.mark.parametrize("lengths", ["random", "equal"])
+def test_betweenness_is_that_of_networkx(package, lengths, monkeypatch):
+    """Equal lengths have many shortest paths between two variables; some variables have no path at all."""
+    monkeypatch.setattr("jointglasso.networks.betweenness.find_spec", lambda name: name == package or None)
+    monkeypatch.setattr("jointglasso.networks.betweenness._SOURCES", 7)
+    rng = np.random.default_rng(5)
+    pairs = np.unique(np.sort(rng.integers(0, 25, (45, 2)), axis=1), axis=0)
+    first, second = pairs[pairs[:, 0] != pairs[:, 1]].T
+    length = rng.uniform(1.0, 5.0, len(first)) if lengths == "random" else np.full(len(first), 0.1)
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(30))
+    graph.add_weighted_edges_from(
+        zip(first.tolist(), second.tolist(), np.rint(10 * length * 2**20).tolist(), strict=True)
+    )
+    expected = networkx.betweenness_centrality(graph, weight="weight")
+    np.testing.assert_allclose(betweenness(30, first, second, length), [expected[i] for i in range(30)], atol=1e-12)

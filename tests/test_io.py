@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import jointglasso as jgl
-from jointglasso.io.cells import MISSING_MARKERS, NumberFormat
-from jointglasso.io.finishing import unique_names
+from jointglasso.io.grid import MISSING_MARKERS, NumberFormat
+from jointglasso.io.labelling import unique_names
 
 X = np.array([[1.0, 2.5], [2.0, np.nan], [3.0, -1e-3], [4.0, 4e5]])
 Y = ["u", "u", "v", "v"]
@@ -108,6 +108,12 @@ def test_every_way_to_write_the_same_table(tmp_path, text, rewrite):
 @pytest.mark.parametrize(("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
 def test_compressed_files(write, end, compress):
     assert_is_the_table(jgl.io.read_table(write("table.csv" + end, compress(ROWS.encode())), label="kind"))
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.csv.bz2"])
+@pytest.mark.parametrize("content", [ROWS.encode(), lzma.compress(ROWS.encode())], ids=["plain", "xz"])
+def test_the_content_tells_the_compression_whatever_the_name(write, name, content):
+    assert_is_the_table(jgl.io.read_table(write(name, content), label="kind"))
 
 
 def test_other_character_sets(write):
@@ -311,7 +317,7 @@ def test_delimiter_is_found_or_asked_for(tmp_path, table, delimiter):
 @example(["1,5", "1.5", ".", "\x1f"])
 def test_a_row_of_cells_is_its_cells_one_by_one(cells):
     """The fast way through float() and the strict one agree, in every number format."""
-    for form in (NumberFormat(), NumberFormat(","), NumberFormat(".", ","), NumberFormat(missing=("1.0",))):
+    for form in (NumberFormat(), NumberFormat(","), NumberFormat(".", ","), NumberFormat(missing_markers=("1.0",))):
         values, found = form.row(cells)
         alone = [form.number(cell) for cell in cells]
         assert [i for i, value in enumerate(alone) if value is None] == sorted(found)
@@ -423,16 +429,6 @@ def test_npz_the_other_way_round(write):
     assert_is_the_table(jgl.io.read_table(write("table.npz", buffer.getvalue()), samples_in="columns"))
 
 
-def test_npy_with_labels(write):
-    buffer = io.BytesIO()
-    np.save(buffer, X.astype(np.float32))
-    path = write("table.npy", buffer.getvalue())
-    table = jgl.io.read_table(path, labels=write("labels.csv", "\n".join(Y)))
-    np.testing.assert_array_equal(table.X, X.astype(np.float32))
-    assert (table.classes, table.variable_names) == ({"u": 2, "v": 2}, ("x1", "x2"))
-    assert jgl.io.read_table(path, samples_in="columns").X.shape == (2, 4)
-
-
 def frame():
     pandas = pytest.importorskip("pandas")
     return pandas.DataFrame({"kind": Y, "g1": [1, 2, 3, 4], "g2": X[:, 1]}, index=list(SAMPLES))
@@ -474,7 +470,7 @@ def test_parquet_takes_the_options_of_tables(tmp_path):
 
 def test_every_option_names_kinds_of_files_that_there_are():
     kinds = set(jgl.io.opening.KINDS.values())
-    assert all(set(given) <= kinds for given in jgl.io.options.FORMATS_OF_OPTION.values())
+    assert all(set(given) <= kinds for given in jgl.io.reading_options.FORMATS_OF_OPTION.values())
 
 
 def test_excel(tmp_path):
@@ -678,11 +674,3 @@ def test_table_as_a_data_frame():
     assert list(frame.columns) == list(table.variable_names)
     assert list(frame.index) == list(table.sample_names)
     assert np.array_equal(frame.to_numpy(), table.X)
-
-
-def test_the_old_word_for_markers_names_the_new_one(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(
-        TypeError, match=r"missing=\['x'\] is called missing_markers here: say missing_markers=\['x'\]\."
-    ):
-        jgl.io.read_table(tmp_path / "a.csv", missing=["x"])

@@ -53,20 +53,15 @@ def test_a_label_among_several_arrays_is_found(tmp_path):
         jgl.io.read_table(tmp_path / "a.npz", label="thrid")
 
 
-@pytest.mark.parametrize("end", ["npz", "npy"])
-def test_an_array_too_big_for_the_memory(tmp_path, free, end):
-    path = tmp_path / f"big.{end}"
-    if end == "npz":
-        np.savez_compressed(path, X=np.zeros((1000, 1000)))
-    else:
-        np.save(path, np.zeros((1000, 1000)))
-        path.write_bytes(path.read_bytes()[:1000])  # the header alone tells
+def test_an_array_too_big_for_the_memory(tmp_path, free):
+    path = tmp_path / "big.npz"
+    np.savez_compressed(path, X=np.zeros((1000, 1000)))
     free(MEGABYTE)
-    with pytest.raises(MemoryError, match=r"big\.np.: the array.* takes .* GiB of memory, and .* GiB are free: check"):
+    with pytest.raises(MemoryError, match=r"big\.npz: the array 'X' takes .* and .* GiB are free: check"):
         jgl.io.read_table(path)
 
 
-def test_a_header_cannot_claim_any_length(tmp_path):
+def test_a_header_longer_than_the_memory_is_not_read(tmp_path, free):
     member = b"\x93NUMPY\x02\x00" + (2**31).to_bytes(4, "little") + b" " * (64 * MEGABYTE)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -74,9 +69,10 @@ def test_a_header_cannot_claim_any_length(tmp_path):
     path = tmp_path / "header.npz"
     path.write_bytes(out.getvalue())
     jgl.io.read_table(tmp_path / "warm.csv")  # what is imported does not count
+    free(32 * MEGABYTE)
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match="is not a NumPy file or is damaged"):
+        with pytest.raises(MemoryError, match=r"header\.npz: the array 'X' takes"):
             jgl.io.read_table(path)
         assert tracemalloc.get_traced_memory()[1] < 5 * MEGABYTE
     finally:

@@ -10,7 +10,6 @@ import warnings
 
 import pytest
 
-from jointglasso.cli import folder as folders
 from jointglasso.cli.folder import FolderWarning, ResultFolder
 
 
@@ -29,21 +28,13 @@ def build(target, *, overwrite=True, **files):
     return target
 
 
-@pytest.fixture(params=["exchange", "two steps"])
-def system(request, monkeypatch):
-    """Systems that exchange two folders in one step, and those that cannot."""
-    if request.param == "two steps":
-        monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
-    return request.param
-
-
 def test_the_mark_lists_the_files_of_a_result(tmp_path):
     target = build(tmp_path / "r", classes__a="1", edges="2")
     kept = json.loads((target / "parameters.json").read_text())
     assert kept["files"] == ["classes/a", "edges", "parameters.json"] and kept["versions"] == {"jointglasso": "0"}
 
 
-def test_a_new_result_replaces_the_old_one_and_keeps_what_is_not_its_own(tmp_path, system):
+def test_a_new_result_replaces_the_old_one_and_keeps_what_is_not_its_own(tmp_path):
     target = build(tmp_path / "r", edges="old", classes__a="old", classes__b="old")
     (target / "notes.txt").write_text("mine")
     (target / "classes" / "mine.txt").write_text("mine too")
@@ -70,17 +61,6 @@ def test_foreign_files_survive_a_second_replacement(tmp_path):
     assert contents(target)["notes.txt"] == "mine"
 
 
-def test_disks_without_links_get_copies(tmp_path, monkeypatch):
-    def none(*arguments, **options):
-        raise OSError("no links here")
-
-    target = build(tmp_path / "r", edges="old")
-    (target / "notes.txt").write_text("mine")
-    monkeypatch.setattr(os, "link", none)
-    build(target, edges="new")
-    assert contents(target)["notes.txt"] == "mine" and [path.name for path in tmp_path.iterdir()] == ["r"]
-
-
 def test_a_foreign_file_gives_way_to_a_new_one_of_its_name_and_is_kept_beside_it(tmp_path):
     target = build(tmp_path / "r", edges="old")
     (target / "table.csv").write_text("mine")
@@ -96,19 +76,33 @@ def test_a_foreign_file_gives_way_to_a_new_one_of_its_name_and_is_kept_beside_it
     ]
 
 
-def test_what_comes_while_a_folder_is_replaced_is_kept_and_told(tmp_path, monkeypatch, system):
+def test_what_comes_while_a_folder_is_replaced_moves_along(tmp_path, monkeypatch):
     target = build(tmp_path / "r", edges="old")
-    sync = folders._sync
+    replace = ResultFolder._replace
 
-    def late(folder):
-        sync(folder)
+    def late(self, new):
         (target / "late.txt").write_text("just saved")
+        return replace(self, new)
 
-    monkeypatch.setattr(folders, "_sync", late)
+    monkeypatch.setattr(ResultFolder, "_replace", late)
+    build(target, edges="new")
+    assert contents(target)["late.txt"] == "just saved" and contents(target)["edges"] == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_what_comes_after_the_files_were_moved_is_not_deleted(tmp_path, monkeypatch):
+    target = build(tmp_path / "r", edges="old", classes__a="old")
+    move = ResultFolder._move_foreign_files
+
+    def late(self, old):
+        move(self, old)
+        (old / "classes" / "late.txt").write_text("just saved")
+
+    monkeypatch.setattr(ResultFolder, "_move_foreign_files", late)
     with pytest.warns(FolderWarning, match="while it was being replaced are in"):
         build(target, edges="new")
-    (left,) = (path for path in tmp_path.iterdir() if path.name != "r")
-    assert contents(left) == {"late.txt": "just saved"} and contents(target)["edges"] == "new"
+    (remaining,) = (path for path in tmp_path.iterdir() if path.name != "r")
+    assert contents(remaining) == {"classes/late.txt": "just saved"} and contents(target)["edges"] == "new"
 
 
 def test_a_result_that_lists_no_files_is_not_replaced(tmp_path):
@@ -149,30 +143,10 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(tmp_path
             raise OSError(5, "broken disk")
         rename(old, new)
 
-    monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
     monkeypatch.setattr(os, "rename", second_fails)
     with pytest.raises(OSError, match="broken"):
         build(target, edges="new")
     assert contents(target)["edges"] == "old" and [path.name for path in tmp_path.iterdir()] == ["r"]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot exchange folders")
-def test_there_is_no_moment_without_a_result(tmp_path, monkeypatch):
-    """Killed at any call of the system, the name of the result leads to the old one or the new one."""
-    target = build(tmp_path / "r", edges="old")
-    seen = set()
-
-    def look(frame, event, argument):
-        sys.setprofile(None)
-        seen.add((target / "edges").read_text() if (target / "edges").exists() else "nothing")
-        sys.setprofile(look)
-
-    sys.setprofile(look)  # called before and after every call
-    try:
-        build(target, edges="new")
-    finally:
-        sys.setprofile(None)
-    assert seen == {"old", "new"}
 
 
 def test_a_result_hidden_by_a_kill_between_two_renames_gets_its_name_back(tmp_path):

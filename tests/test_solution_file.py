@@ -45,6 +45,7 @@ def test_round_trip(tmp_path, options):
     assert [astuple(step) for step in loaded.history] == [astuple(step) for step in solution.history]
     assert np.array_equal(loaded.certificate.group_gaps, solution.certificate.group_gaps)
     assert loaded.certificate.relative_gap == solution.certificate.relative_gap
+    assert loaded.certificate.unit == solution.certificate.unit
     assert loaded.certificate.edges_present == solution.certificate.edges_present
 
 
@@ -86,10 +87,9 @@ def rewritten(path, change):
 
 
 def with_text(path, **values):
-    def change(name, content):
-        return json.dumps({**json.loads(content), **values}).encode() if name == "solution.json" else content
-
-    return rewritten(path, change)
+    with np.load(path) as archive:
+        text = json.dumps({**json.loads(archive["metadata"].tobytes()), **values})
+    return with_array(path, "metadata", np.frombuffer(text.encode(), dtype=np.uint8))
 
 
 def with_array(path, member, array, **options):
@@ -103,11 +103,11 @@ BAD = {
     "a later version": (lambda path: with_text(path, format_version=9), "format version 9"),
     "no names": (lambda path: with_text(path, variable_names=[]), "damaged"),
     "too many names": (lambda path: with_text(path, variable_names=["x"] * 13), "damaged"),
-    "huge counts": (lambda path: with_text(path, n_stored=[10**12, 1]), "more memory than max_bytes"),
-    "negative counts": (lambda path: with_text(path, n_groups=-1), "damaged"),
+    "negative counts": (lambda path: with_text(path, n_iter=-1), "damaged"),
+    "another number of entries": (lambda path: with_array(path, "0/value", np.ones(1)), "damaged"),
     "a list for a number": (lambda path: with_text(path, objective=[1]), "damaged"),
     "an unknown certificate": (lambda path: with_text(path, certificate={"x": 1}), "damaged"),
-    "no text": (lambda path: rewritten(path, lambda n, c: None if n == "solution.json" else c), "damaged"),
+    "no text": (lambda path: rewritten(path, lambda n, c: None if n == "metadata.npy" else c), "damaged"),
     "a missing array": (lambda path: rewritten(path, lambda n, c: None if n == "labels.npy" else c), "damaged"),
     "a pickle": (
         lambda path: with_array(path, "labels", np.array([print], dtype=object), allow_pickle=True),
@@ -153,29 +153,31 @@ def half(text):
     return json.loads(f'"{text}\\ud800"')
 
 
+COUNTS = {"edges_present": 0, "edges_absent": 0, "edges_undetermined": 0}
+CERTIFICATE = {"objective": 1.0, "gap": 0.0, **COUNTS, "rounding": 0.0, "unit": 1.0}
+
 #: Fields of the text with what they must not be.
 TEXTS = {
     "class_names": ["a", ["a"], ["a", 1], ["a", half("b")], None],
     "variable_names": [["x"] * 11 + [half("x")], ["x"] * 11 + [None], {}],
-    "n_stored": [[1], 5, [True, 1], ["1", "2"], [-1, 3], [1e3, 1e3], [0, 0]],
-    "n_groups": [True, 1.5, "1", None],
     "objective": ["1", None, float("nan"), True],
     "certificate": [
         None,
         {},
-        {"objective": 1.0, "gap": "0", "edges_present": 0, "edges_absent": 0, "edges_undetermined": 0},
-        {"objective": 1.0, "gap": -1.0, "edges_present": 0, "edges_absent": 0, "edges_undetermined": 0},
-        {"objective": 1.0, "gap": float("nan"), "edges_present": 0, "edges_absent": 0, "edges_undetermined": 0},
-        {"objective": 1.0, "gap": 0.0, "edges_present": -1, "edges_absent": 0, "edges_undetermined": 0},
-        {"objective": 1.0, "gap": 0.0, "edges_present": 0.5, "edges_absent": 0, "edges_undetermined": 0},
+        {**CERTIFICATE, "gap": "0"},
+        {**CERTIFICATE, "gap": -1.0},
+        {**CERTIFICATE, "gap": float("nan")},
+        {**CERTIFICATE, "edges_present": -1},
+        {**CERTIFICATE, "edges_present": 0.5},
+        {**CERTIFICATE, "unit": "1"},
     ],
     "status": [
         None,
-        {"converged": "yes", "reason": "", "remedy": ""},
-        {"converged": 1, "reason": "", "remedy": ""},
-        {"converged": True, "reason": 5, "remedy": ""},
+        {"converged": "yes", "reason": "", "remedy": "", "code": ""},
+        {"converged": 1, "reason": "", "remedy": "", "code": ""},
+        {"converged": True, "reason": 5, "remedy": "", "code": ""},
         {"converged": True, "reason": "", "remedy": "", "code": 1},
-        {"converged": True, "reason": half(""), "remedy": ""},
+        {"converged": True, "reason": half(""), "remedy": "", "code": ""},
     ],
     "n_iter": [-1, "many"],
     "timings": [5, {"total": "long"}, {"total": -1.0}],
@@ -256,7 +258,7 @@ def test_a_folder_is_no_solution(tmp_path):
         jgl.load(tmp_path)
 
 
-def test_no_file_and_no_room(tmp_path):
+def test_no_file_and_too_little_memory(tmp_path):
     with pytest.raises(FileNotFoundError, match="check the path"):
         jgl.load(tmp_path / "nothing.jgl")
     path = some_solution().save(tmp_path / "a.jgl")

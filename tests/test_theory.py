@@ -228,7 +228,7 @@ def test_dual_ball_of_the_fused_penalty():
         indicators = np.array([np.isin(np.arange(fused.K), Q) for Q in sets(range(fused.K))], dtype=float)
         worst = max(u @ t - fused.value(t) for t in [*directions, *indicators, *-indicators])
         assert (worst > 1e-12) == (excess > 1e-12)
-        assert bool(our_fused(fused).strong(-u[None])[0]) == (excess > 0)
+        assert bool(our_fused(fused).violates_global_condition(-u[None])[0]) == (excess > 0)
         outside += excess > 0
     assert 5 < outside < 55
 

@@ -1,9 +1,9 @@
-"""Atomic file writes, and CSV cells that a spreadsheet does not evaluate as formulas.
+"""Writing files so that a reader sees the old content or the new, never a part of it; tables that no spreadsheet runs.
 
-A spreadsheet evaluates a cell that begins with =, +, - or @ as a formula, which can start programs. Names come from
-untrusted files, so such a string gets a leading apostrophe, the spreadsheet convention for text. A string that begins
-with apostrophes followed by one of these signs gets one more, so that `original` inverts `harmless` exactly. Numbers
-are written unchanged.
+A spreadsheet takes a cell that begins with =, +, - or @ for a formula, which can call programs. Names come from other
+people's files, so such a word gets an apostrophe in front, as spreadsheets do to say "this is text". A word that begins
+with apostrophes and one of these signs gets one more, so that `original` takes back exactly what `harmless` did.
+Numbers stay numbers.
 """
 
 from __future__ import annotations
@@ -12,38 +12,19 @@ import csv
 import errno
 import os
 import re
-import struct
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-#: Exceptions that reading a damaged zip archive of arrays can raise, depending on the position of the damage.
-DAMAGE = (
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    EOFError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
-    struct.error,
-    zlib.error,
-    zipfile.BadZipFile,
-)
-
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Context manager: a binary file whose content replaces `path` when the block ends without an exception.
+    """Give a binary file whose content replaces that of `path` when the block ends without an exception.
 
-    The content is written to a temporary file in the same folder, synced to disk and renamed atomically. On failure
-    the previous content remains and the temporary file is removed.
+    The content goes to a temporary file beside `path`, is forced to the disk, and takes the name in one step; if
+    anything fails before, what was there stays as it was and the temporary file is removed.
     """
     target = Path(path)
     handle: IO[bytes] | None = None
@@ -68,7 +49,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def could_not_write(error: OSError, target: Path) -> OSError:
-    """Error of the same type and errno that names the file and, where one is known, the remedy."""
+    """Say which file could not be written, and what to do where that is known; the type and number are kept."""
     remedies = {
         errno.ENOSPC: "the disk is full: free some space or choose another folder. What was written before is intact",
         errno.EDQUOT: "your disk quota is used up: free some space or choose another folder",
@@ -93,16 +74,16 @@ def _discard(handle: Any) -> None:
 
 
 def give_usual_rights(path: str | os.PathLike[str], rights: int) -> None:
-    """Set the permissions of a new file or folder (umask applied); temporary ones are private by default."""
+    """Temporary files and folders are private; give one the rights that any new one has."""
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(path, rights & ~mask)
 
 
 def sync(path: Path) -> None:
-    """Call ``fsync`` on a file or a folder."""
+    """Force a file, or the names in a folder, to the disk."""
     if os.name != "posix" and path.is_dir():
-        return  # folders cannot be opened on Windows
+        return  # folders cannot be opened there
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -110,17 +91,17 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-#: Prefixes of cells that spreadsheets evaluate as formulas, with or without leading apostrophes.
+#: Beginnings of cells that spreadsheets take for formulas, with apostrophes before them or not.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
 
 def harmless(cell: Any) -> Any:
-    """Prefix a string that could be a formula with an apostrophe; return anything else unchanged."""
+    """Return a word that could be a formula with an apostrophe in front; anything else as it is."""
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def original(cell: str) -> str:
-    """Inverse of `harmless`."""
+    """Return the word that `harmless` changed."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 

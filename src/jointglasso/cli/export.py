@@ -52,15 +52,15 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
 @click.argument("out", type=_SOLUTION, nargs=-1, required=True)
 @click.option("--class", "class_name", help="Write this class only.")
 @click.option(
-    "--format", type=click.Choice(["graphml", "gexf", "cx2", "cyjs", "csv", "parquet"]),
+    "--format", type=click.Choice(["graphml", "cx2", "csv", "parquet"]),
     help="Format, where the suffix of OUT does not determine it.",
 )  # fmt: skip
 @click.pass_obj
 def export(session: Session, solution: Path, out: tuple[Path, ...], class_name: str | None, format: str | None) -> None:
     """Write networks for other programs.
 
-    Writes the networks of a saved SOLUTION. The suffix of each file determines its format: .graphml, .gexf, .cx2,
-    .cyjs, .csv or .parquet.
+    Writes the networks of a saved SOLUTION. The suffix of each file determines its format: .graphml, .cx2,
+    .csv or .parquet.
 
     \b
     Example:

@@ -46,9 +46,7 @@ SMALLEST_TOL = 1e-13
 @click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the current iterate with its duality gap.")
 @click.option("--prove", is_flag=True, help="Tighten the duality gap until every edge is certified present or absent.")
 @click.option("--parquet", is_flag=True, help="Write the tables as Parquet too.")
-@click.option(
-    "--export", "exports", multiple=True, type=click.Choice(["graphml", "gexf", "cx2", "cyjs"]), help="More formats."
-)
+@click.option("--export", "exports", multiple=True, type=click.Choice(["graphml", "cx2"]), help="More formats.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures.")
 @click.option(
     "--figure-format",

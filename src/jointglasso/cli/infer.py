@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +172,8 @@ def _write(
         tables |= {"centrality": bootstrap.centrality(), "edges_again": bootstrap.edges()}
     for name, table in tables.items():
         write_table(folder / f"{name}.csv", table)
-    result.graph(fdr).export(folder / "networks.graphml")
+    if find_spec("networkx") is not None:
+        result.graph(fdr).export(folder / "networks.graphml")
     atomic_text(folder / "method.txt", result.method(fdr) + "\n")
     if result.solution is not None:
         shown = f"The networks show the edges at a false discovery rate of {fdr:g}."

@@ -145,6 +145,7 @@ def write_figures(
         "degrees": lambda path: plots.plot_degrees(result.networks, path=path),
         "adjacency": lambda path: plots.plot_adjacency(result.networks, result.solution.partition, path=path),
         "convergence": lambda path: plots.plot_convergence(result.solution, path=path),
+        "centrality": lambda path: plots.plot_centrality(result.networks, path=path),
     }
     if result.selection is not None:
         draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
@@ -152,8 +153,6 @@ def write_figures(
         draw["over_time"] = lambda path: plots.plot_over_time(result.networks, path=path)
     if result.networks.edge_clusters is not None:
         draw["edge_clusters"] = lambda path: plots.plot_edge_clusters(result.networks, path=path)
-    if any(find_spec(package) is not None for package in ("igraph", "networkx")):
-        draw["centrality"] = lambda path: plots.plot_centrality(result.networks, path=path)
     if result.networks.has_stability:
         draw["stability"] = lambda path: plots.plot_stability(result.networks, path=path)
     (folder / "figures").mkdir()
@@ -208,9 +207,7 @@ _FILES = {
     "steps.csv": "how many edges change from each window to the next, and how many changes are certified",
     "differences.csv": "differences between classes, largest first",
     "networks.graphml": "for Gephi, Cytoscape, igraph, networkx",
-    "networks.gexf": "for Gephi, with positions and colours",
     "networks.cx2": "for Cytoscape and NDEx, with positions and style",
-    "networks.cyjs": "for Cytoscape and Cytoscape.js",
     "figures": "networks (the strongest edges where there are many; the report shows all), degrees, centrality, "
     "matrices, convergence, stability and the choice of the penalties",
     "selection.csv": "the penalties tried, with scores and numbers of edges",

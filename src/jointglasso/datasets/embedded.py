@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from jointglasso.io.table import LabelledTable
+from jointglasso.io.labelled_table import LabelledTable
 
 
 def load_rppa() -> LabelledTable:

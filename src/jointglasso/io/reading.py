@@ -5,38 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from jointglasso.errors import argument
-from jointglasso.io.annotated import read_h5ad
-from jointglasso.io.arrays import read_npy, read_npz
+from jointglasso.io.arrays import read_h5ad, read_npz
 from jointglasso.io.delimited import read_delimited
-from jointglasso.io.finishing import finish
 from jointglasso.io.frames import read_excel, read_parquet
-from jointglasso.io.grid import Grid, TableDraft
-from jointglasso.io.labels import read_label_file
-from jointglasso.io.layout import arrange
+from jointglasso.io.grid import AnnotatedSamples, Grid
+from jointglasso.io.labelled_table import LabelledTable
+from jointglasso.io.labelling import label_and_select, read_label_file
 from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, require_file
-from jointglasso.io.options import Options, check_options
+from jointglasso.io.orientation import orient
+from jointglasso.io.reading_options import ReadOptions, check_options
 from jointglasso.io.soft import read_soft
-from jointglasso.io.table import LabelledTable
-from jointglasso.validation import InputError, InputTypeError, check_choice
+from jointglasso.validation import InputError, check_choice
 
-#: Readers of files that know what their rows are, and of those whose layout has to be found out.
-DRAFT_READERS: dict[str, Callable[[Path, Options], TableDraft]] = {
+#: Readers of files whose rows are known to be samples, and of those whose orientation has to be determined.
+SAMPLE_READERS: dict[str, Callable[[Path, ReadOptions], AnnotatedSamples]] = {
     "npz": read_npz,
-    "npy": read_npy,
     "h5ad": read_h5ad,
     "soft": read_soft,
 }
-GRID_READERS: dict[str, Callable[[Path, Options], Grid]] = {
+GRID_READERS: dict[str, Callable[[Path, ReadOptions], Grid]] = {
     "text": read_delimited,
     "excel": read_excel,
     "parquet": read_parquet,
 }
 
 #: Kinds that may be compressed by gzip, bzip2 or xz.
-COMPRESSIBLE = ("text", "soft", "npz", "npy")
+COMPRESSIBLE = ("text", "soft", "npz")
 
 
 def read_table(
@@ -60,84 +55,76 @@ def read_table(
     encoding: str | None = None,
     unmatched: str = "error",
     format: str | None = None,
-    missing: Any = None,
 ) -> LabelledTable:
     """Read a file of samples and their classes.
 
-    What the file does not tell is never guessed: where two readings are possible, the error says what was found and
-    which option decides.
+    Where two readings of a file are possible, the error names both and the option that decides.
 
     Parameters
     ----------
     path : path
-        A text table (.csv, .tsv, .txt, ...), an Excel sheet (.xlsx), a Parquet file, a NumPy file (.npz with the arrays
-        X, y, features, samples; or .npy), AnnData (.h5ad) or a GEO DataSet (.soft). Text, SOFT and NumPy files may be
+        A text table (.csv, .tsv, .txt, ...), an Excel sheet (.xlsx), a Parquet file, a NumPy archive (.npz with the
+        arrays X, y, features, samples), AnnData (.h5ad) or a GEO DataSet (.soft). Text, SOFT and NumPy files may be
         compressed (.gz, .bz2, .xz).
     label : str, optional
-        What tells the classes: the name of a column (samples in rows) or of a row (samples in columns), of a column of
-        `obs` (.h5ad), of a type of subsets (.soft), or of an array (.npz; "y" unless told). Together with `labels`, a
-        column of the label file. Without any label the table has no classes.
+        Annotation that holds the classes: the name of a column (samples in rows) or of a row (samples in columns), of a
+        column of `obs` (.h5ad), of a type of subsets (.soft), of an array (.npz; "y" by default), or of a column of the
+        label file. Without a label the table has no classes.
     time : str, optional
-        What tells the time of each sample, found like `label` and instead of it: the table then has time stamps, as
-        words, where it would have classes (`jointglasso.covariance.windows` makes classes of them).
+        Annotation that holds the time of each sample, in place of `label`: time stamps, as words, replace the classes
+        (`jointglasso.covariance.windows` makes classes of them).
     labels : path, optional
-        A text table of its own with the labels: sample names and labels in two columns, or labels alone in the order
-        of the samples. A label column of more than two is chosen by `label`.
+        Text table with the labels: sample names and labels in two columns, or labels only, in the order of the samples.
+        One of several label columns is chosen by `label`.
     samples_in : {"rows", "columns"}, optional
-        Where the samples are. Detected from where `label` is, or which side the label file names; without
-        labels the samples are in rows if only the columns have names; if both have names, the header of the first
-        column decides where it is "sample", "gene" or alike. NumPy arrays have samples in rows unless told.
+        Side of the samples. By default the side where `label` is, or whose names the label file has; without labels the
+        rows if only the columns have names, else by the header of the first column ("sample", "gene" or alike).
     sheet : str or int, optional
         Sheet of an Excel file that has several.
     delimiter : str, optional
         Character between cells; detected among comma, tab, semicolon and vertical bar.
     layer : str, optional
-        Layer of an AnnData file, "raw" for its raw values; X if left out.
+        Layer of an AnnData file, "raw" for its raw values; X by default.
     subset : list of str, or dict, optional
-        Classes to keep; or, as ``{name: value or values}``, conditions on other annotations of the samples, found like
-        `label`. Conditions keep the annotation out of the variables.
+        Classes to keep; or, as ``{name: value or values}``, conditions on annotations, which are not variables then.
     names : str or False, optional
-        Column that names the rows. If left out it is the first column when this has no header, is called "sample",
-        "gene", "id" or alike, or holds words that are all different. False: no column does. With samples in columns
-        words in the first column name the variables even if they come again.
+        Column that names the rows; False for none. By default the first column if it has no header, is called "sample",
+        "gene", "id" or alike, or holds words that are all different (with samples in columns: any words).
     drop : list of str, optional
         Columns or rows to leave out.
     decimal : {".", ","}, optional
         Decimal sign. A comma is detected where it does not separate cells.
     thousands : {",", ".", " ", "'"}, optional
-        Sign between thousands; none if left out.
+        Sign between thousands; none by default.
     missing_markers : list of str, optional
         Cells that are missing values, besides `MISSING_MARKERS`: empty cells and NA, N/A, #N/A, NaN, null, None, -, ?
         and . in upper or lower case.
     header : bool, optional
-        Whether the first line names the columns. It must be told if that line is mostly numbers.
+        Whether the first line names the columns; required if that line is mostly numbers.
     comment : str or False, optional
-        Beginning of comment lines, which are left out: "#" unless told. False: there are none.
+        Beginning of comment lines, "#" by default. False: there are none.
     encoding : str, optional
-        Character set of a text table: UTF-8, or what the byte order mark says, unless told.
+        Character set of a text table: by default UTF-8, or that of the byte order mark.
     unmatched : {"error", "drop"}
         What to do with samples without a label, and with labels of samples that the table does not have.
-    format : {"text", "excel", "parquet", "npz", "npy", "h5ad", "soft"}, optional
-        Kind of file where the name does not tell.
-    missing
-        Refused: the markers are `missing_markers`; elsewhere `missing` says what to do about missing values.
+    format : {"text", "excel", "parquet", "npz", "h5ad", "soft"}, optional
+        Kind of file; by default the ending of the name.
 
     Returns
     -------
     LabelledTable
-        Samples in rows. Variable names that occur more than once get a number (``TP53``, ``TP53.2``) with a
-        `TableWarning`; in GEO DataSets they get the probe id (``Tp53|100001_at``) without one.
+        Samples in rows. Repeated variable names get a number (``TP53``, ``TP53.2``) with a `TableWarning`; in GEO
+        DataSets they get the probe id (``Tp53|100001_at``).
 
     Raises
     ------
     ValueError
-        If the file cannot be understood; the message names the file, the line, column or class, and what to do. A label
-        that leaves one class, or a class of one sample, is refused unless `subset` asks for it or leaves it out.
+        The message names the file, the line, column or class, and what to do. A label with one class, or a class of one
+        sample, is refused unless `subset` selects it or leaves it out.
     FileNotFoundError, IsADirectoryError, PermissionError
         If there is no such file, or it may not be read.
     ImportError
-        If a package for this kind of file is not installed; Excel and Parquet need ``jointglasso[tables]``, AnnData
-        files ``jointglasso[anndata]``.
+        Excel and Parquet need ``jointglasso[tables]``, AnnData files ``jointglasso[anndata]``.
 
     Examples
     --------
@@ -152,22 +139,19 @@ def read_table(
     >>> table.drop_missing("variables").variable_names
     ('a',)
     """
-    given: dict[str, Any] = {key: value for key, value in locals().items() if key not in ("path", "format", "missing")}
-    if missing is not None:
-        raise InputTypeError(
-            f"{argument('missing', missing)} is called missing_markers here: say "
-            f"{argument('missing_markers', missing)}.",
-            "missing",
-        )
-    options = check_options(given)
+    table = {"samples_in": samples_in, "names": names, "drop": drop, "subset": subset, "unmatched": unmatched}
+    text = {"delimiter": delimiter, "header": header, "comment": comment, "encoding": encoding}
+    numbers = {"decimal": decimal, "thousands": thousands, "missing_markers": missing_markers}
+    labelling = {"label": label, "time": time, "labels": labels, "sheet": sheet, "layer": layer}
+    options = check_options(table | text | numbers | labelling)
     file = require_file(path)
     kind = kind_of(file) if format is None else check_choice("format", format, sorted(set(KINDS.values())))
     if file.suffix.lower() in COMPRESSIONS and kind not in COMPRESSIBLE:
         raise InputError(f"{file}: compressed {kind} files are not read: decompress it first.", "path")
     options.require_fit(kind, str(file))
     label_file = None if labels is None else read_label_file(labels, options)
-    if kind in DRAFT_READERS:
-        draft = DRAFT_READERS[kind](file, options)
+    if kind in SAMPLE_READERS:
+        samples = SAMPLE_READERS[kind](file, options)
     else:
-        draft = arrange(GRID_READERS[kind](file, options), options, label_file)
-    return finish(draft, options, label_file)
+        samples = orient(GRID_READERS[kind](file, options), options, label_file)
+    return label_and_select(samples, options, label_file)

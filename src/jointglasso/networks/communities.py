@@ -1,4 +1,4 @@
-"""Groups of variables: those a user names, or communities found in the networks."""
+"""Groups of variables: named by the user, or communities of the networks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
 
 #: Communities that get a colour of their own; smaller ones are grey.
-MOST_COLOURED = 8
+MAX_COLOURED = 8
 
 
 @dataclass(frozen=True)
-class Groups:
+class VariableGroups:
     """Names of the groups, and for each variable the number of its group, -1 for none."""
 
     title: str
@@ -40,8 +40,8 @@ def find_communities(networks: JointNetworks, resolution: float = 1.0) -> IntArr
     first, second, weight = weights.row[upper], weights.col[upper], weights.data[upper]
     label = np.full(networks.n_variables, -1)
     if len(first):
-        find = _leiden if find_spec("igraph") is not None else _louvain
-        label[:] = find(networks.n_variables, first, second, weight, resolution)
+        detect = _leiden if find_spec("igraph") is not None else _louvain
+        label[:] = detect(networks.n_variables, first, second, weight, resolution)
     joined = networks.degree_table.sum(axis=1) > 0
     numbers, counts = np.unique(label[joined], return_counts=True)
     rank = {number: place for place, number in enumerate(numbers[np.argsort(-counts, kind="stable")].tolist(), start=1)}
@@ -53,10 +53,11 @@ def _leiden(n: int, first: IntArray, second: IntArray, weight: Any, resolution: 
     graph = igraph.Graph(n=n, edges=np.column_stack([first, second]).tolist())
     igraph.set_random_number_generator(random.Random(0))
     try:
-        found = graph.community_leiden("modularity", weights=weight.tolist(), resolution=resolution, n_iterations=-1)
+        options = {"weights": weight.tolist(), "resolution": resolution, "n_iterations": -1}
+        membership: list[int] = graph.community_leiden("modularity", **options).membership
     finally:
         igraph.set_random_number_generator(random)
-    return found.membership
+    return membership
 
 
 def _louvain(n: int, first: IntArray, second: IntArray, weight: Any, resolution: float) -> list[int]:
@@ -71,48 +72,48 @@ def _louvain(n: int, first: IntArray, second: IntArray, weight: Any, resolution:
     return label
 
 
-def node_groups(networks: JointNetworks, given: Any) -> Groups | None:
-    """Groups as the user gives them.
+def node_groups(networks: JointNetworks, groups: Any) -> VariableGroups | None:
+    """Groups as a user specifies them.
 
-    `given` is a mapping from names of variables to groups, a sequence with the group of every variable, "communities",
+    `groups` maps names of variables to groups, or is a sequence with the group of every variable, "communities",
     "none" or None for no groups, or "auto" for communities where a package that finds them is installed.
     """
-    if given is None or (isinstance(given, str) and given == "none"):
+    if groups is None or (isinstance(groups, str) and groups == "none"):
         return None
-    if isinstance(given, str):
-        if given not in ("auto", "communities"):
+    if isinstance(groups, str):
+        if groups not in ("auto", "communities"):
             raise InputError(
-                f"groups={given!r} is not known: give a mapping from variables to groups, a list with the group of "
+                f"groups={groups!r} is not known: give a mapping from variables to groups, a list with the group of "
                 "every variable, 'communities' or 'none'.",
                 "groups",
             )
-        if given == "auto" and all(find_spec(package) is None for package in ("igraph", "networkx")):
+        if groups == "auto" and all(find_spec(package) is None for package in ("igraph", "networkx")):
             return None
         return _communities(networks)
-    return _named(networks, given)
+    return _named(networks, groups)
 
 
-def _communities(networks: JointNetworks) -> Groups | None:
+def _communities(networks: JointNetworks) -> VariableGroups | None:
     """The biggest communities; of those of one or two variables a colour says nothing."""
     if networks.n_variables < 6:  # no two communities of three
         return None
     label = find_communities(networks)
     sizes = np.bincount(label)[1:]
-    n_coloured = min(int((sizes > 2).sum()), MOST_COLOURED)
+    n_coloured = min(int((sizes > 2).sum()), MAX_COLOURED)
     if n_coloured < 2:
         return None
     names = tuple(f"{number} ({size} variables)" for number, size in enumerate(sizes[:n_coloured], start=1))
-    return Groups("Community", names, np.where(label <= n_coloured, label, 0) - 1)
+    return VariableGroups("Community", names, np.where(label <= n_coloured, label, 0) - 1)
 
 
-def _named(networks: JointNetworks, given: Any) -> Groups:
+def _named(networks: JointNetworks, groups: Any) -> VariableGroups:
     p = networks.n_variables
     values: list[Any] = [None] * p
-    if isinstance(given, Mapping) or hasattr(given, "items"):
-        for name, group in given.items():
+    if isinstance(groups, Mapping) or hasattr(groups, "items"):
+        for name, group in groups.items():
             values[networks.position(name)] = group
     else:
-        values = list(given)
+        values = list(groups)
         if len(values) != p:
             raise InputError(
                 f"groups has {len(values)} entries, but there are {p} variables: give one for each.", "groups"
@@ -122,4 +123,4 @@ def _named(networks: JointNetworks, given: Any) -> Groups:
     names = tuple(dict.fromkeys(word for word in words if word is not None))
     if not names:
         raise InputError("groups puts no variable into a group: check the names of the variables.", "groups")
-    return Groups("Group", names, np.array([-1 if word is None else names.index(word) for word in words]))
+    return VariableGroups("Group", names, np.array([-1 if word is None else names.index(word) for word in words]))

@@ -1,4 +1,4 @@
-"""Files of Cytoscape: its exchange format CX2, and the JSON of Cytoscape.js."""
+"""CX2, the exchange format of Cytoscape and NDEx, with positions and style."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 def write_cx2(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write CX2 version 2.0: descriptor, counts, declarations, the aspects, and the status at the end."""
     columns = graph_columns(networks, class_name)
-    place = places(networks).round(1).tolist()
+    position = places(networks).round(1).tolist()
     aspects: dict[str, list[Any]] = {
         "attributeDeclarations": [_declarations(columns)],
         "networkAttributes": [_network_attributes(networks, title)],
         "nodes": [
-            {"id": i, "x": place[i][0], "y": place[i][1], "v": values} for i, values in enumerate(columns.node_rows())
+            {"id": i, "x": position[i][0], "y": position[i][1], "v": values}
+            for i, values in enumerate(columns.node_rows())
         ],
         "edges": [
             {"id": i, "s": first, "t": second, "v": values}
@@ -39,13 +40,13 @@ def write_cx2(networks: JointNetworks, file: IO[bytes], title: str, class_name: 
         *({name: elements} for name, elements in present.items()),
         {"status": [{"success": True}]},
     ]
-    _write_json(document, file)
+    file.write(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8"))
 
 
 def _style(columns: GraphColumns) -> dict[str, Any]:
-    """What Cytoscape shows: names on nodes, edges coloured by sign and as thick as they are strong."""
+    """Style: names on nodes, edges coloured by sign, width by strength."""
     strongest = max(columns.edges["weight"], default=1.0)
-    most = max(columns.nodes["degree"], default=1) or 1
+    max_degree = max(columns.nodes["degree"], default=1) or 1
     return {
         "default": {
             "network": {"NETWORK_BACKGROUND_COLOR": "#FFFFFF"},
@@ -57,7 +58,7 @@ def _style(columns: GraphColumns) -> dict[str, Any]:
         },
         "nodeMapping": {
             "NODE_LABEL": {"type": "PASSTHROUGH", "definition": {"attribute": "name", "type": "string"}},
-            "NODE_WIDTH": _continuous("degree", "integer", (0, 18.0), (most, 44.0)),
+            "NODE_WIDTH": _continuous("degree", "integer", (0, 18.0), (max_degree, 44.0)),
         },
         "edgeMapping": {
             "EDGE_LINE_COLOR": {
@@ -79,7 +80,7 @@ def _continuous(attribute: str, kind: str, low: tuple[float, Any], high: tuple[f
 
 
 def _range(low: tuple[float, Any], high: tuple[float, Any]) -> dict[str, Any]:
-    """Values of an attribute from `low` to `high`, each with what is shown there."""
+    """Interpolation between two pairs (value of the attribute, visual property)."""
     return {
         "min": low[0], "minVPValue": low[1], "includeMin": True,
         "max": high[0], "maxVPValue": high[1], "includeMax": True,
@@ -104,32 +105,3 @@ def _network_attributes(networks: JointNetworks, title: str) -> dict[str, Any]:
         "description": "Joint graphical lasso: one edge per pair of variables and class with a non-zero precision",
         "classes": list(networks.class_names),
     }
-
-
-def write_cyjs(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
-    """Write the JSON of Cytoscape.js, as Cytoscape itself saves it."""
-    columns = graph_columns(networks, class_name)
-    place = places(networks).round(1).tolist()
-    nodes = [
-        {
-            "data": {"id": str(i), "shared_name": values["name"], **values},
-            "position": {"x": place[i][0], "y": place[i][1]},
-        }
-        for i, values in enumerate(columns.node_rows())
-    ]
-    edges = [
-        {"data": {"id": f"e{i}", "source": str(first), "target": str(second), **values}}
-        for i, (first, second, values) in enumerate(columns.edge_rows())
-    ]
-    document = {
-        "format_version": "1.0",
-        "generated_by": "jointglasso",
-        "target_cytoscapejs_version": "~3.0",
-        "data": _network_attributes(networks, title),
-        "elements": {"nodes": nodes, "edges": edges},
-    }
-    _write_json(document, file)
-
-
-def _write_json(document: Any, file: IO[bytes]) -> None:
-    file.write(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8"))

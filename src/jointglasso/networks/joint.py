@@ -453,10 +453,10 @@ class JointNetworks:
         ----------
         path : str or path
             File to write; an existing one is replaced when the new one is complete.
-        format : {"graphml", "gexf", "cx2", "cyjs", "csv", "parquet"}, optional
-            By default the suffix of `path`. "cx2" is the exchange format of Cytoscape, "cyjs" its JSON, "gexf" that of
-            Gephi, all with coordinates of the variables; they and GraphML include isolated variables. "csv" and
-            "parquet" hold the table of `edges`, followed by the indices of both variables.
+        format : {"graphml", "cx2", "csv", "parquet"}, optional
+            By default the suffix of `path`. "cx2" is the exchange format of Cytoscape, with the coordinates of the
+            variables; it and GraphML (written by networkx) include isolated variables. "csv" and "parquet" hold the
+            table of `edges`, followed by the indices of both variables.
         class_name : str, optional
             Write this class only. Otherwise a pair of variables has one edge for each class that has it, identified by
             the edge attribute `class`.

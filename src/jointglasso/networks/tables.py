@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
+from jointglasso.networks.betweenness import betweenness
 from jointglasso.networks.clusters import same_columns, same_counts
 from jointglasso.networks.edge_list import KINDS, as_objects
 from jointglasso.validation import InputError
@@ -82,19 +82,17 @@ def summary_rows(networks: JointNetworks) -> tuple[tuple[str, ...], list[tuple[s
     header: tuple[str, ...] = ("class", "edges", "only here", "joined variables", "strongest edge")
     rows: list[tuple[str, ...]] = []
     for k, name in enumerate(networks.class_names):
-        rows_of_class = np.flatnonzero(edges.class_index == k)
+        in_class = np.flatnonzero(edges.class_index == k)
         only = (
-            int((edges.classes_of_pair[edges.pair[rows_of_class]] == 1).sum())
-            if networks.n_classes > 1
-            else len(rows_of_class)
+            int((edges.classes_of_pair[edges.pair[in_class]] == 1).sum()) if networks.n_classes > 1 else len(in_class)
         )
         strongest = "–"
-        if len(rows_of_class):
-            top = rows_of_class[np.abs(edges.partial_correlation[rows_of_class]).argmax()]
+        if len(in_class):
+            top = in_class[np.abs(edges.partial_correlation[in_class]).argmax()]
             ends = f"{networks.variable_names[edges.first[top]]} – {networks.variable_names[edges.second[top]]}"
             strongest = f"{ends} {edges.partial_correlation[top]:+.2f}"
         joined = int((networks.degree_table[:, k] > 0).sum())
-        rows.append((name, f"{len(rows_of_class):,}", f"{only:,}", f"{joined:,}", strongest))
+        rows.append((name, f"{len(in_class):,}", f"{only:,}", f"{joined:,}", strongest))
     return header, rows
 
 
@@ -168,7 +166,7 @@ def jaccard_table(networks: JointNetworks) -> pd.DataFrame:
 def centrality_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.centrality`."""
     p, K = networks.n_variables, networks.n_classes
-    strength, influence, betweenness = (np.zeros((p, K)) for _ in range(3))
+    strength, influence, between = (np.zeros((p, K)) for _ in range(3))
     edges = networks.edge_list
     for k in range(K):
         in_class = edges.class_index == k
@@ -176,7 +174,7 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
         ends = np.concatenate([first, second])
         strength[:, k] = np.bincount(ends, np.tile(np.abs(value), 2), p)
         influence[:, k] = np.bincount(ends, np.tile(value, 2), p)
-        betweenness[:, k] = _betweenness(p, first, second, 1.0 / np.abs(value))
+        between[:, k] = betweenness(p, first, second, 1.0 / np.abs(value))
     table = require("pandas", "networks").DataFrame(
         {
             "variable": np.repeat(as_objects(networks.variable_names), K),
@@ -184,23 +182,7 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
             "degree": networks.degree_table.ravel(),
             "strength": strength.ravel(),
             "expected_influence": influence.ravel(),
-            "betweenness": betweenness.ravel(),
+            "betweenness": between.ravel(),
         }
     )
     return table if networks.absent is None else table[~networks.absent.T.ravel()].reset_index(drop=True)
-
-
-def _betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -> Any:
-    """Normalised betweenness centrality (p,), by igraph or networkx."""
-    if len(first) == 0 or p < 3:
-        return np.zeros(p)
-    if find_spec("igraph") is not None:
-        igraph = require("igraph", "igraph")
-        graph = igraph.Graph(n=p, edges=np.column_stack([first, second]).tolist())
-        return np.array(graph.betweenness(weights=length.tolist())) * (2.0 / ((p - 1) * (p - 2)))
-    networkx = require("networkx", "networks")
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(p))
-    graph.add_weighted_edges_from(zip(first.tolist(), second.tolist(), length.tolist(), strict=True))
-    centrality = networkx.betweenness_centrality(graph, weight="weight", normalized=True)
-    return np.array([centrality[i] for i in range(p)])

@@ -12,7 +12,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.communities import Groups, node_groups
+from jointglasso.networks.communities import VariableGroups, node_groups
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import INK, PALE, finish, new_figure, plain, say
 from jointglasso.plots.node_labels import Scene, place_labels
@@ -169,7 +169,7 @@ def _empty_figure(networks: JointNetworks) -> Figure:
 
 
 def _places(
-    part: JointNetworks, shown: IntArray, positions: Any, n_variables: int, layout: str, groups: Groups | None
+    part: JointNetworks, shown: IntArray, positions: Any, n_variables: int, layout: str, groups: VariableGroups | None
 ) -> FloatArray:
     if positions is None and layout == "circle":
         return _circle(part, groups)
@@ -185,7 +185,7 @@ def _places(
     return coordinates[shown]
 
 
-def _circle(part: JointNetworks, groups: Groups | None) -> FloatArray:
+def _circle(part: JointNetworks, groups: VariableGroups | None) -> FloatArray:
     """Positions (p, 2) on a circle, clockwise from the top, variables of a group adjacent, gaps between groups."""
     of = np.zeros(part.n_variables, dtype=np.int64) if groups is None else groups.of
     order = np.lexsort((np.arange(part.n_variables), np.where(of < 0, of.max() + 1, of)))

@@ -11,7 +11,7 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import compared_pairs
-from jointglasso.networks.communities import Groups
+from jointglasso.networks.communities import VariableGroups
 from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC
 from jointglasso.plots.canvas import BLUE, GROUP_COLOURS, INK, ORANGE, PURPLE, VERMILION, plain
 
@@ -102,7 +102,7 @@ def _dashes(negative: bool) -> Any:
     return (0, (2.2, 1.4)) if negative else "solid"
 
 
-def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Groups | None) -> None:
+def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: VariableGroups | None) -> None:
     """Legend of colours and dashes, and below it of the groups of variables."""
     line = require("matplotlib.lines", "plots").Line2D
     edges = part.edge_list
@@ -128,7 +128,7 @@ def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Groups
         _group_legend(figure, groups)
 
 
-def _group_legend(figure: Figure, groups: Groups) -> None:
+def _group_legend(figure: Figure, groups: VariableGroups) -> None:
     line = require("matplotlib.lines", "plots").Line2D
     named = [
         (colour, name if k else f"{groups.title} {name}")
@@ -146,7 +146,7 @@ def _group_legend(figure: Figure, groups: Groups) -> None:
     )  # fmt: skip
 
 
-def node_colours(groups: Groups | None, n_variables: int) -> Any:
+def node_colours(groups: VariableGroups | None, n_variables: int) -> Any:
     """Colour of each variable."""
     colours = np.full(n_variables, "#3B3B3B", dtype=object)
     if groups is not None:

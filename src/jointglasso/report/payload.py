@@ -16,10 +16,10 @@ from jointglasso.networks.layout import common_layout
 from jointglasso.report.inference_cards import bootstrap_cards, inference_cards, pair_tests
 from jointglasso.report.wording import (
     certificate_facts,
+    edge_cluster_facts,
     footer,
     note_facts,
     parameter_facts,
-    edge_cluster_facts,
     selection_facts,
     steps_facts,
     verdict,

@@ -121,7 +121,7 @@ class Solution:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the solution to one file, atomically; `jointglasso.load` reads it back.
 
-        The format is a zip archive of NumPy arrays and one JSON text, described in `jointglasso.solution.file`.
+        The format is open: one `.npz` archive of NumPy arrays and JSON metadata, see `jointglasso.solution.file`.
         """
         from jointglasso.solution.file import save
 

@@ -1,10 +1,11 @@
-"""The table that readers return."""
+"""The table that `read_table` returns."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.covariance import SampleCovariance
 from jointglasso.covariance.classes import Samples
-from jointglasso.validation import NOW_SCALE, InputError, InputTypeError, check_choice, renamed
+from jointglasso.validation import InputError, InputTypeError, check_choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +61,12 @@ class LabelledTable:
         return {} if self.y is None else dict(Counter(self.y.tolist()))
 
     def select(self, variables: Sequence[str] | None = None, classes: Sequence[str] | None = None) -> LabelledTable:
-        """Keep some variables, in the order given, and the samples of some classes.
+        """Restrict to variables, in the order of the argument, and to the samples of classes.
 
         Parameters
         ----------
         variables, classes : sequence of str, optional
-            Names to keep; all where left out.
+            Names; all by default.
 
         Returns
         -------
@@ -75,8 +76,7 @@ class LabelledTable:
         if classes is not None:
             if self.y is None:
                 raise InputError(f"{self.source} was read without labels: there are no classes to select.", "classes")
-            wanted = _known("classes", classes, list(self.classes))
-            table = table._rows(np.isin(self.y, wanted))
+            table = table._rows(np.isin(self.y, _known("classes", classes, list(self.classes))))
         if variables is not None:
             names = _known("variables", variables, list(self.variable_names))
             position = {name: i for i, name in enumerate(self.variable_names)}
@@ -101,42 +101,34 @@ class LabelledTable:
         keep: BoolArray = np.logical_not(missing.any(axis=0 if what == "variables" else 1))
         if not keep.any():
             other = "samples" if what == "variables" else "variables"
-            raise InputError(
-                f"All {what} of {self.source} have missing values: drop {other}, or fill the values in.", "what"
-            )
+            raise InputError(f"All {what} of {self.source} have missing values: drop {other}, or fill them in.", "what")
         if what == "samples":
             return self._rows(keep)
-        names = tuple(name for name, kept in zip(self.variable_names, keep, strict=True) if kept)
-        return replace(self, X=self.X[:, keep], variable_names=names)
+        return replace(self, X=self.X[:, keep], variable_names=tuple(compress(self.variable_names, keep)))
 
     def missing_report(self) -> str:
-        """Say how much is missing, where, and what each way of dropping it would leave."""
+        """Number and position of missing values, and what remains when they are dropped, in words."""
         missing = np.isnan(self.X)
         total = int(missing.sum())
         n, p = missing.shape
         if total == 0:
             return f"No value is missing ({count(n, 'sample')}, {count(p, 'variable')})."
         by_variable, by_sample = missing.sum(axis=0), missing.sum(axis=1)
-        worst = [self.variable_names[i] for i in np.argsort(-by_variable, kind="stable")[:3] if by_variable[i]]
+        pairs = (by_variable, "variable"), (by_sample, "sample")
+        complete = [count(int((number == 0).sum()), noun) for number, noun in pairs]
+        most_missing = [self.variable_names[i] for i in np.argsort(-by_variable, kind="stable")[:3] if by_variable[i]]
         lines = [
             f"{total:,} of {count(missing.size, 'value')} missing ({100 * total / missing.size:.2g} %), in "
-            f"{int((by_variable > 0).sum()):,} of {count(p, 'variable')} (most in {listed(worst)}) and "
+            f"{int((by_variable > 0).sum()):,} of {count(p, 'variable')} (most in {listed(most_missing)}) and "
             f"{int((by_sample > 0).sum()):,} of {count(n, 'sample')}."
         ]
         for name in self.classes:
-            part = missing[self.y == name]
-            lines.append(
-                f"Class {name!r}: {int(part.sum()):,} missing, {int(part.all(axis=0).sum()):,} of "
-                f"{count(p, 'variable')} without any value."
-            )
-        left = int((by_variable == 0).sum()), int((by_sample == 0).sum())
-        lines.append(
-            f"drop_missing('variables') leaves {count(left[0], 'variable')}, drop_missing('samples') "
-            f"{count(left[1], 'sample')}."
-        )
+            in_class = missing[self.y == name]
+            empty = f"{int(in_class.all(axis=0).sum()):,} of {count(p, 'variable')} without any value"
+            lines.append(f"Class {name!r}: {int(in_class.sum()):,} missing, {empty}.")
+        lines.append(f"drop_missing('variables') leaves {complete[0]}, drop_missing('samples') {complete[1]}.")
         return "\n".join(lines)
 
-    @renamed(correlation=NOW_SCALE)
     def to_source(self, *, scale: str = "correlation") -> SampleCovariance:
         """Covariances of the classes, in order of appearance, for `solve` and `screen`.
 
@@ -153,13 +145,10 @@ class LabelledTable:
         missing = np.isnan(self.X)
         if missing.any():
             sample, variable = (int(i) for i in np.argwhere(missing)[0])
-            raise InputError(
-                f"{count(int(missing.sum()), 'value')} of {self.source} missing, the first in variable "
-                f"{self.variable_names[variable]!r} of sample {self.sample_names[sample]!r}: see missing_report(), and "
-                "use drop_missing('variables') or drop_missing('samples').",
-                "missing",
-                variable=self.variable_names[variable],
-            )
+            name, number = self.variable_names[variable], count(int(missing.sum()), "value")
+            first = f"the first in variable {name!r} of sample {self.sample_names[sample]!r}"
+            remedy = "see missing_report(), and use drop_missing('variables') or drop_missing('samples')"
+            raise InputError(f"{number} of {self.source} missing, {first}: {remedy}.", "missing", variable=name)
         return SampleCovariance(Samples.from_labels(self.X, self.y, self.variable_names), scale=scale)
 
     def to_frame(self) -> Any:
@@ -168,8 +157,8 @@ class LabelledTable:
         return frame(self.X, index=list(self.sample_names), columns=list(self.variable_names))
 
     def _rows(self, keep: BoolArray) -> LabelledTable:
-        names = tuple(name for name, kept in zip(self.sample_names, keep, strict=True) if kept)
-        return replace(self, X=self.X[keep], y=None if self.y is None else self.y[keep], sample_names=names)
+        y = None if self.y is None else self.y[keep]
+        return replace(self, X=self.X[keep], y=y, sample_names=tuple(compress(self.sample_names, keep)))
 
 
 def _known(option: str, names: Sequence[str], known: list[str]) -> list[str]:
