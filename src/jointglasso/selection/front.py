@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
+from jointglasso._wording import listed
+from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
-from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma
+from jointglasso.selection.criteria import CRITERIA, GAMMA, LENIENT, check_gamma, single_edge_rate
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
 from jointglasso.selection.relaxed import with_refit
@@ -30,7 +32,7 @@ from jointglasso.selection.solves import (
     warn_not_converged,
 )
 from jointglasso.solution import Solution
-from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
+from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch, check_weights
 
 #: Default class weights where samples are given: the sampling noise is then equal in all classes.
 WEIGHTS = "sqrt_sample_size"
@@ -102,7 +104,7 @@ def select(
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
         Points to try instead of the search; "stars" takes `lambda_grid` of the data by default.
     gamma : float, optional
-        Parameter of the extended criteria, 0 to 1; 0.55 for "jbic" and 0.5 for "ebic" by default.
+        Parameter of the extended criteria, 0 to 1; 0.45 for "jbic" and 0.5 for "ebic" by default.
     relaxed : bool, default True
         Evaluate information criteria at the maximum likelihood on the support (`refit`), as they are defined; where no
         maximum exists the score is infinite. Components of more than 1,000 variables are scaled instead of refitted,
@@ -228,7 +230,25 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
         )
     if result.on_edge:
         warnings.warn(result.edge_advice, SelectionWarning, stacklevel=3)
-    return replace(result, solution=with_refit(data.source, result.solution), notes=data.notes)
+    notes = (*data.notes, *_remarks(data.source, result, settings))
+    return replace(result, solution=with_refit(data.source, result.solution), notes=notes)
+
+
+def _remarks(source: CovarianceSource, result: SelectionResult, settings: SelectionSettings) -> Iterator[str]:
+    """Sentences about thresholds by class, classes without edges, and false edges on noise of this size."""
+    w = check_weights(settings.solve.get("weights"), source.class_names, source.sample_sizes)
+    thresholds = (result.lambda1 + result.lambda2) / w
+    empty = [name for name, n in zip(source.class_names, result.solution.n_edges, strict=True) if n == 0]
+    if np.ptp(thresholds) > 0.01 * thresholds.max() or (empty and len(empty) < len(w)):
+        by_class = ", ".join(f"{t:.3g} in {name}" for t, name in zip(thresholds, source.class_names, strict=True))
+        yield f"Class weights put the threshold (lambda1 + lambda2) / w_k of an edge in one class alone at {by_class}."
+    if empty and len(empty) < len(w):
+        yield f"No edge in {listed(empty, 5)}: with its samples no edge there pays, which does not show that there is none."
+    if settings.criterion == "jbic" and settings.relaxed and source.sample_sizes is not None:
+        gamma = GAMMA["jbic"] if settings.gamma is None else settings.gamma
+        sizes = np.asarray(source.sample_sizes, dtype=float)
+        rate = single_edge_rate(source.n_variables, source.n_classes, sizes, gamma)
+        yield f"On independent normal data of this size this criterion accepts {rate:.2g} single edges in expectation."
 
 
 def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
