@@ -16,7 +16,7 @@ then the classes that have them (second); for one class these terms are those of
 make it hold for small samples:
 
 - ``n_e / nu_e`` is Bartlett's correction. The likelihood ratio statistic of an edge with d conditioning variables is
-  ``-n log(1 - r^2)`` with r a partial correlation of n - 2 - d degrees of freedom. Times ``(n - 2 - d - 1/2) / n`` it is
+  ``-n log(1 - r^2)`` with r a partial correlation of n - 2 - d degrees of freedom. Times ``(n - 5/2 - d) / n`` it is
   close to chi-squared with one degree of freedom also for n = 10, where the statistic itself is far larger.
 - f >= 1 keeps the sum of the c_e above ``1.1 G + 3``. G is the expected sum of likelihood ratio statistics of the best
   graph with U pairs and E edges on independent data (`noise_gain`): without this bound the best of many graphs on pure

@@ -113,9 +113,9 @@ def refit(
 def default_relaxation(source: CovarianceSource) -> FloatArray:
     """phi_k = n_k / (n_k + 10 log p) (K,), the relaxation of the values that are shown; 1 where n_k is unknown.
 
-    The maximum likelihood on edges that the same samples selected overestimates them, the more the fewer samples and the
-    more candidate pairs there are; the penalised values underestimate them. Over n = 20 to 1,000 and p = 20 to 300 the
-    expected loss at this phi is within a few percent of the best phi (docs/selection.md).
+    The maximum likelihood on edges that the same samples selected overestimates them, the more the fewer samples and
+    the more candidate pairs there are; the penalised values underestimate them. Over n = 20 to 1,000 and p = 20 to 300
+    the expected loss at this phi is close to that of the best phi (docs/selection.md).
     """
     if source.sample_sizes is None:
         return np.ones(source.n_classes)
