@@ -6,15 +6,26 @@ class k, E edges in all, and U pairs with an edge in at least one of the K class
     AIC         = sum_k [ n_k d_k + 2 E_k ]
     BIC         = sum_k [ n_k d_k + log(n_k) E_k ]
     eBIC_gamma  = sum_k [ n_k d_k + log(n_k) E_k + 4 gamma log(p) E_k ]
-    JBIC_gamma  = sum_k [ n_k d_k + log(n_k) E_k ] + 2 gamma [ log C(P, U) + log C(K U, E) ]
+    JBIC_gamma  = sum_k n_k d_k + sum_e c_e n_e / nu_e,     summed over the E edges e, where
+        c_e = f { log(n_e) + (2 gamma / E) [ log C(P, U) + log C(K U, E) ] }
+        nu_e = n_e - 3/2 - min(degree of both ends of e)
 
 AIC and BIC are those of Danaher, Wang and Witten (2014); the extended BIC is that of Foygel and Drton (2010), summed
-over the classes. The joint extended BIC uses that the classes are related: its prior is uniform over the unions of
-supports of a given size U (first term in brackets), then over the E entries among the K U possible ones (second term);
-for one class it is the criterion of Chen and Chen (2008). Smaller is better.
+over the classes. The joint extended BIC charges the positions of the edges once for all classes (first binomial) and
+then the classes that have them (second); for one class these terms are those of Chen and Chen (2008). Two corrections
+make it hold for small samples:
 
-An edge counts once in every class that has it. A fused penalty can make its value equal in several classes: such a
-cluster of classes is one free parameter and counts once, and ``n_k`` is then the total sample size of the cluster.
+- ``n_e / nu_e`` is Bartlett's correction. The likelihood ratio statistic of an edge with d conditioning variables is
+  ``-n log(1 - r^2)`` with r a partial correlation of n - 2 - d degrees of freedom. Times ``(n - 5/2 - d) / n`` it is
+  close to chi-squared with one degree of freedom also for n = 10, where the statistic itself is far larger.
+- f >= 1 keeps the sum of the c_e above ``1.1 G + 3``. G is the expected sum of likelihood ratio statistics of the best
+  graph with U pairs and E edges on independent data (`noise_gain`): without this bound the best of many graphs on pure
+  noise is often better than the empty one. For the large graphs of large samples f = 1.
+
+As n grows with f = 1, JBIC is the plain sum ``log(n_k) E_k + 2 gamma [...]``. Smaller values are better.
+
+An edge counts in every class that has it, unless a fused penalty makes its value equal in several classes: such a
+cluster counts once, as in the model dimension, and its n_e and nu_e are sums over the classes of the cluster.
 """
 
 from __future__ import annotations
@@ -26,8 +37,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import gammaln
+from scipy.stats import chi2
 
-from jointglasso._typing import FloatArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.covariance import CovarianceSource, as_source
 from jointglasso.errors import argument
 from jointglasso.selection.likelihood import deviances
@@ -36,9 +48,12 @@ from jointglasso.validation import InputError, check_choice, check_nonnegative
 
 CRITERIA = ("aic", "bic", "ebic", "jbic")
 
-#: Default gamma of the extended criteria: Foygel and Drton's 0.5 for eBIC; 0.55 for JBIC, which halves the false edges
-#: on pure noise at no cost elsewhere.
-GAMMA = {"ebic": 0.5, "jbic": 0.55}
+#: Default gamma of the extended criteria: Foygel and Drton's 0.5 for eBIC. False edges on noise are bounded by
+#: `noise_gain`, so that the gamma of JBIC only has to balance found and false edges of graphs that have edges.
+GAMMA = {"ebic": 0.5, "jbic": 0.45}
+
+#: JBIC charges at least ``NOISE_FACTOR * noise_gain + NOISE_MARGIN``; simulated in docs/selection.md.
+NOISE_FACTOR, NOISE_MARGIN = 1.1, 3.0
 
 #: Anti-conservative criteria: their penalty per edge does not account for the number of candidate pairs.
 ANTI_CONSERVATIVE = ("aic", "bic")
@@ -49,22 +64,33 @@ class GraphSize:
     """Model dimension: free off-diagonal parameters of all classes, and the pairs that they belong to."""
 
     samples: FloatArray
-    """Sample size of each free parameter: n_k of its class, or the sum over the classes that share the value."""
+    """(E,): sample size n_e of each free parameter, n_k of its class or the sum over the classes that share it."""
+    residual_df: FloatArray
+    """(E,): ``n_e - 3/2`` less the smaller degree of both ends, the divisor of Bartlett's correction."""
     n_pairs: int
     """Number U of pairs with an edge in at least one class."""
+    estimable: bool
+    """Whether the largest degree of every class is below n_k - 3: regressions on more neighbours are saturated."""
 
     @classmethod
     def of(cls, precision: Sequence[Any], sizes: FloatArray, edge_clusters: EdgeClusters | None = None) -> GraphSize:
         """From K precision matrices and sample sizes (K,); `edge_clusters` lists the values that classes share."""
-        upper = [sparse.csr_array(sparse.triu(sparse.coo_array(Theta), 1)) for Theta in precision]
-        union = abs(upper[0])
-        for matrix in upper[1:]:
-            union = union + abs(matrix)
-        if edge_clusters is None:
-            samples = np.repeat(np.asarray(sizes, dtype=float), [matrix.count_nonzero() for matrix in upper])
-        else:
-            samples = edge_clusters.samples_of_clusters(precision, sizes)
-        return cls(samples, int(union.count_nonzero()))
+        sizes = np.asarray(sizes, dtype=float)
+        pairs, samples, residual_df, estimable = list[IntArray](), list[FloatArray](), list[FloatArray](), True
+        for Theta, n in zip(precision, sizes, strict=True):
+            upper = sparse.triu(sparse.csr_array(Theta), 1).tocoo()
+            i, j = upper.row[upper.data != 0].astype(np.int64), upper.col[upper.data != 0]
+            degree = np.bincount(np.concatenate([i, j]), minlength=Theta.shape[0])
+            pairs.append(i * Theta.shape[0] + j)
+            samples.append(np.full(len(i), n))
+            residual_df.append(n - 1.5 - np.minimum(degree[i], degree[j]))
+            estimable &= not len(i) or bool(degree.max() < n - 3)
+        union = np.unique(np.concatenate(pairs))
+        if edge_clusters is not None:
+            samples, residual_df = (
+                [edge_clusters.sum_over_clusters(precision, pairs, values)] for values in (samples, residual_df)
+            )
+        return cls(np.concatenate(samples), np.concatenate(residual_df), len(union), estimable)
 
 
 def aic(S: Any, precision: Sequence[Any], n_samples: Any = None) -> float:
@@ -106,17 +132,45 @@ def jbic(S: Any, precision: Sequence[Any], n_samples: Any = None, *, gamma: floa
 def model_complexity(criterion: str, size: GraphSize, n_classes: int, n_variables: int, gamma: float = 0.0) -> float:
     """Complexity term that the criterion adds to minus two log-likelihoods."""
     check_choice("criterion", criterion, CRITERIA)
+    n_edges = len(size.samples)
     if criterion == "aic":
-        return 2.0 * len(size.samples)
-    bic_term = float(np.log(size.samples).sum())
-    if criterion == "bic":
-        return bic_term
+        return 2.0 * n_edges
+    plain = float(np.log(size.samples).sum())
+    if criterion == "bic" or not n_edges:
+        return plain
     gamma = check_gamma(gamma)
     if criterion == "ebic":
-        return bic_term + 4.0 * gamma * float(np.log(n_variables)) * len(size.samples)
-    log_supports = _log_binomial(n_variables * (n_variables - 1) / 2, size.n_pairs)
-    log_classes = _log_binomial(n_classes * size.n_pairs, len(size.samples))
-    return bic_term + 2.0 * gamma * (log_supports + log_classes)
+        return plain + 4.0 * gamma * float(np.log(n_variables)) * n_edges
+    if not size.estimable:
+        return np.inf
+    n_candidates = n_variables * (n_variables - 1) / 2
+    positions = _log_binomial(n_candidates, size.n_pairs) + _log_binomial(n_classes * size.n_pairs, n_edges)
+    per_edge = np.log(size.samples) + 2.0 * gamma * positions / n_edges
+    floor = NOISE_FACTOR * noise_gain(n_candidates, n_classes, size.n_pairs, n_edges) + NOISE_MARGIN
+    per_edge *= max(1.0, floor / per_edge.sum())
+    return float((per_edge * size.samples / size.residual_df).sum())
+
+
+def noise_gain(n_candidates: float, n_classes: int, n_pairs: int, n_edges: int) -> float:
+    """Expected sum G of the likelihood ratio statistics of the best graph of a given size on independent data.
+
+    A graph of E edges on U of the P candidate pairs has m = E / U classes per pair. Its pairs are the U best of
+    ``P C(K, m)`` statistics, each chi-squared with m degrees of freedom: with x their quantile at the tail probability
+    ``t = U / (P C(K, m))``, G is U times the mean of the statistics beyond x, ``m Pr(chi2_{m+2} > x) / t``.
+    """
+    m = n_edges / n_pairs
+    tail = np.exp(max(np.log(n_pairs / n_candidates) - _log_binomial(n_classes, m), -600.0))
+    if tail >= 1.0:
+        return float(n_edges)
+    return float(n_edges * chi2.sf(chi2.isf(tail, m), m + 2.0) / tail)
+
+
+def single_edge_rate(n_variables: int, n_classes: int, sizes: FloatArray, gamma: float = GAMMA["jbic"]) -> float:
+    """Expected number of single edges, over all classes, that lower JBIC on independent normal data of this size."""
+    n_candidates = n_variables * (n_variables - 1) / 2
+    price = np.log(sizes) + 2.0 * gamma * np.log(n_candidates * n_classes)
+    price = np.maximum(price, NOISE_FACTOR * noise_gain(n_candidates, n_classes, 1, 1) + NOISE_MARGIN)
+    return float(n_candidates * chi2.sf(price, 1.0).sum())
 
 
 def _log_binomial(n: float, k: float) -> float:

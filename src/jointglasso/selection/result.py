@@ -50,6 +50,8 @@ class SelectionResult:
         Whether the search was stopped before its end (``on_interrupt="return"``): the choice is among the points done.
     notes : tuple of str
         Remarks about the correlations: variables treated as ordinal, matrices projected to be positive semidefinite.
+    half_edges : tuple of int
+        Edges, over all classes, that two random halves of the samples choose (``halves=True``); empty if not computed.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class SelectionResult:
     left_out: str = ""
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    half_edges: tuple[int, ...] = ()
 
     @property
     def lambda1(self) -> float:
@@ -132,13 +135,23 @@ class SelectionResult:
     def explain(self) -> str:
         """Explain which point was chosen, why, and by which margin."""
         inside = "It lies inside what was tried, not on its edge."
-        inside = inside if sum(self.solution.n_edges) else "The data support no edge at all."
+        if not sum(self.solution.n_edges):
+            inside = (
+                "The data support no network: by this criterion no graph is better than the empty one. More samples, or "
+                "fewer variables to choose among, are needed."
+            )
         lines = [self._what(), self._why(), self.edge_advice or inside]
-        lines += [self._neighbours(), self._flatness(), *([self.left_out] if self.left_out else []), *self.notes]
+        lines += [
+            self._neighbours(),
+            self._flatness(),
+            *self._halves(),
+            *([self.left_out] if self.left_out else []),
+            *self.notes,
+        ]
         if self.interrupted:
             tried = count(int(np.sum(self.records["tried"])), "point")
             lines.insert(0, f"Interrupted after {tried}: the choice is among these, and a better one may be missing.")
-        if self.solution.refit is not None:
+        if self.solution.refit is not None and sum(self.solution.n_edges):
             lines.append(self.solution.refit.describe())
         if self.n_failed:
             lines.append(
@@ -240,6 +253,17 @@ class SelectionResult:
         worse = f"{difference:+.4g}" if np.isfinite(difference) else "without a maximum of the likelihood,"
         return f"{worse} with {count(int(self.records['edges'][point]), 'edge')}"
 
+    def _halves(self) -> list[str]:
+        """Whether two halves of the samples choose about as many edges."""
+        if not self.half_edges:
+            return []
+        fewer, more = sorted(self.half_edges)
+        clear = more > 0 and more - fewer <= 0.2 * more and not self.interrupted and not self.on_edge
+        verdict = "a clear choice" if clear else "the number of edges is uncertain"
+        return [
+            f"Two random halves of the samples choose {self.half_edges[0]} and {self.half_edges[1]} edges: {verdict}."
+        ]
+
     def _flatness(self) -> str:
         scores: FloatArray = np.asarray(self.records["score"], dtype=float)
         if self.criterion == "cv":
@@ -252,7 +276,7 @@ class SelectionResult:
         n_tied = int(self._tied.sum()) - 1
         n_close = int((scores <= self.score + 10.0).sum()) - 1
         sure = self.finished is not False and not self.interrupted and not self.on_edge
-        clear = "a clear choice" if sure else "but better ones may lie between or beyond those tried"
+        clear = "so the choice is sharp" if sure else "but better ones may lie between or beyond those tried"
         hardly = "so it is hardly worse" if n_close == 1 else "so they are hardly worse"
         text = f"{_others(n_close)} within 10 of its score, {hardly if n_close else clear}."
         return f"{text} {n_tied} of them score the same; of those the weakest penalties were taken." if n_tied else text

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
+from jointglasso._wording import listed
+from jointglasso.covariance import CovarianceSource
 from jointglasso.covariance.prepare import Preparation
 from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
-from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma
+from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma, single_edge_rate
+from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampled import CrossValidated, Instability, UnstableBeyond, choose, monotone
-from jointglasso.selection.resampling import SelectionData, make_folds, read_data
+from jointglasso.selection.resampling import SelectionData, complement, draw, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Found, Patience, walk_grid
 from jointglasso.selection.solves import (
@@ -30,7 +34,7 @@ from jointglasso.selection.solves import (
     warn_not_converged,
 )
 from jointglasso.solution import Solution
-from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
+from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch, check_weights
 
 #: Default class weights where samples are given: the sampling noise is then equal in all classes.
 WEIGHTS = "sqrt_sample_size"
@@ -81,6 +85,7 @@ def select(
     penalize_diagonal: bool = False,
     max_seconds: float | None = 120.0,
     on_interrupt: str = "raise",
+    halves: bool = False,
     **options: Any,
 ) -> SelectionResult:
     """Choose lambda1 and lambda2 by a criterion, and estimate the networks there.
@@ -102,7 +107,7 @@ def select(
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
         Points to try instead of the search; "stars" takes `lambda_grid` of the data by default.
     gamma : float, optional
-        Parameter of the extended criteria, 0 to 1; 0.55 for "jbic" and 0.5 for "ebic" by default.
+        Parameter of the extended criteria, 0 to 1; 0.45 for "jbic" and 0.5 for "ebic" by default.
     relaxed : bool, default True
         Evaluate information criteria at the maximum likelihood on the support (`refit`), as they are defined; where no
         maximum exists the score is infinite. Components of more than 1,000 variables are scaled instead of refitted,
@@ -139,6 +144,9 @@ def select(
         into memory, are left out beforehand, and the choice is made among the others.
     on_interrupt : {"raise", "return"}
         On Ctrl-C raise KeyboardInterrupt, or return the best of the points evaluated so far, marked as interrupted.
+    halves : bool, default False
+        Repeat the choice by an information criterion in two random halves of the samples, at the chosen ratio
+        lambda2 / lambda1. `explain` calls a choice clear only if both halves choose numbers of edges within 20 %.
     **options
         Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory`` (a limit on all
         concurrent solves of a machine together) and ``checkpoint`` (a folder with one checkpoint per point: the same
@@ -196,6 +204,7 @@ class SelectionSettings:
     executor: Any = None
     max_seconds: float | None = 120.0
     on_interrupt: str = "raise"
+    halves: bool = False
     solve: dict[str, Any] = field(default_factory=dict)
 
     def checked(self) -> SelectionSettings:
@@ -205,6 +214,7 @@ class SelectionSettings:
         if self.gamma is not None:
             check_gamma(self.gamma)
         check_switch("relaxed", self.relaxed)
+        check_switch("halves", self.halves)
         check_positive("beta", self.beta)
         check_count("n_subsamples", self.n_subsamples, 2)
         if self.patience is not None:
@@ -228,11 +238,47 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
         )
     if result.on_edge:
         warnings.warn(result.edge_advice, SelectionWarning, stacklevel=3)
-    return replace(result, solution=with_refit(data.source, result.solution), notes=data.notes)
+    notes = (*data.notes, *_remarks(data.source, result, settings))
+    half_edges = _half_edges(data, result, settings) if settings.halves else ()
+    return replace(result, solution=with_refit(data.source, result.solution), notes=notes, half_edges=half_edges)
 
 
-def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
-    """Minimise the score over a given grid, or by the coarse-to-fine search."""
+def _half_edges(data: SelectionData, result: SelectionResult, settings: SelectionSettings) -> tuple[int, ...]:
+    """Numbers of edges, over all classes, that two random halves of the samples choose; empty if they cannot."""
+    if settings.criterion not in CRITERIA or data.samples is None or min(data.samples.sizes) < 8:
+        return ()
+    omega = result.lambda2 / (result.lambda1 + result.lambda2) if result.lambda1 + result.lambda2 > 0 else 0.0
+    samples, rng = data.require_samples("halves=True"), check_random_state(settings.random_state)
+    first = draw(samples.sizes, [n // 2 for n in samples.sizes], rng)
+    half_settings = replace(settings, grid=None, halves=False, callback=None)
+    counts = []
+    for part in (first, complement(first, samples.sizes)):
+        ready = prepared(data.preparation.for_resamples(), samples.take(part))
+        half = SelectionData(ready.source, None, data.preparation)
+        with quiet_solves():
+            counts.append(sum(_by_score(half, half_settings, (omega,)).solution.n_edges))
+    return tuple(counts)
+
+
+def _remarks(source: CovarianceSource, result: SelectionResult, settings: SelectionSettings) -> Iterator[str]:
+    """Sentences about thresholds by class, classes without edges, and false edges on noise of this size."""
+    w = check_weights(settings.solve.get("weights"), source.class_names, source.sample_sizes)
+    thresholds = (result.lambda1 + result.lambda2) / w
+    empty = [name for name, n in zip(source.class_names, result.solution.n_edges, strict=True) if n == 0]
+    if np.ptp(thresholds) > 0.01 * thresholds.max() or (empty and len(empty) < len(w)):
+        by_class = ", ".join(f"{t:.3g} in {name}" for t, name in zip(thresholds, source.class_names, strict=True))
+        yield f"Class weights put the threshold (lambda1 + lambda2) / w_k of an edge in one class alone at {by_class}."
+    if empty and len(empty) < len(w):
+        yield f"No edge in {listed(empty, 5)}: its samples support none, which does not show that there are none."
+    if settings.criterion == "jbic" and settings.relaxed and source.sample_sizes is not None:
+        gamma = GAMMA["jbic"] if settings.gamma is None else settings.gamma
+        sizes = np.asarray(source.sample_sizes, dtype=float)
+        rate = single_edge_rate(source.n_variables, source.n_classes, sizes, gamma)
+        yield f"On independent normal data of this size this criterion accepts {rate:.2g} single edges in expectation."
+
+
+def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence[float] = OMEGAS) -> SelectionResult:
+    """Minimise the score over a given grid, or by the coarse-to-fine search over columns ``omega = lambda2 / s``."""
     evaluate: Evaluator
     if settings.criterion == "cv":
         evaluate = CrossValidated(data, make_folds(data, settings.cv, settings.random_state), settings.solve)
@@ -244,7 +290,7 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     search_converged = None
     interim = EvaluatedPoints()
     if settings.grid is None:
-        search = CoarseToFineSearch(evaluate, budget, *_region(data, settings), data.source.n_classes)
+        search = CoarseToFineSearch(evaluate, budget, *_region(data, settings, omegas), data.source.n_classes)
         tracker = Tracker(settings.callback, 40 * evaluate.solves, interim)
         outcome = _run_or_interim(lambda: search.run(tracker, workers, settings.patience or 2), interim, settings)
         grid = LambdaGrid.from_points([*outcome.done, *outcome.left_out])
@@ -270,9 +316,11 @@ def _by_score(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     return replace(result, finished=search_converged, left_out=left_out, interrupted=outcome.interrupted)
 
 
-def _region(data: SelectionData, settings: SelectionSettings) -> tuple[dict[float, float], float]:
+def _region(
+    data: SelectionData, settings: SelectionSettings, omegas: Sequence[float]
+) -> tuple[dict[float, float], float]:
     """Range of the search: largest s = lambda1 + lambda2 by omega = lambda2 / s, and the smallest s."""
-    omegas: tuple[float, ...] = OMEGAS if data.source.n_classes > 1 else OMEGAS[:1]
+    omegas = omegas if data.source.n_classes > 1 else (0.0,)
     if settings.solve.get("penalty", "group") != "group":
         omegas = tuple(omega for omega in omegas if omega < 1.0)  # without lambda1 edges never vanish
     directions = [(1.0 - omega, omega) for omega in omegas]

@@ -170,13 +170,22 @@ class EdgeClusters:
             [np.asarray(sparse.csr_array(Theta)[self.rows, self.columns]).ravel() != 0 for Theta in precision], axis=1
         )
 
-    def samples_of_clusters(self, precision: Sequence[Any], sizes: Any) -> FloatArray:
-        """Number of samples of each distinct non-zero value, summed over the classes of its cluster."""
-        present = self.present(precision)
-        pooled = np.zeros((len(self.rows), self.n_classes))
-        for k in range(self.n_classes):
-            np.add.at(pooled, (np.arange(len(self.rows)), self.clusters[:, k]), present[:, k] * float(sizes[k]))
-        return pooled[pooled > 0]
+    def sum_over_clusters(
+        self, precision: Sequence[Any], pairs: Sequence[IntArray], values: Sequence[FloatArray]
+    ) -> FloatArray:
+        """(E,): sums of `values` over the classes of each cluster, one entry per distinct non-zero parameter.
+
+        ``pairs[k]`` are the keys ``i p + j`` of the edges of class k, ``values[k]`` one value for each of them.
+        """
+        p = precision[0].shape[0]
+        key = self.rows * p + self.columns
+        pooled, n_members = np.zeros((2, len(self.rows), self.n_classes))
+        for k, (edges, value) in enumerate(zip(pairs, values, strict=True)):
+            cell = np.searchsorted(key, edges)
+            cell = (cell, self.clusters[cell, k])
+            np.add.at(pooled, cell, value)
+            np.add.at(n_members, cell, 1.0)
+        return pooled[n_members > 0]
 
     def count(self) -> dict[str, int]:
         """Numbers of equal and different comparisons, in total and certified."""

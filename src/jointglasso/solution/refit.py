@@ -51,6 +51,9 @@ class Refit(ReprMixin):
     ridge : float
         Fraction of each variance added to the diagonal in the components listed in `failures`, so that a maximum
         exists; 0 if the values of the solution were kept there.
+    relaxation : tuple of K floats
+        phi_k: the fit is to ``phi_k S_k + (1 - phi_k) W_k`` with W_k the inverse of the penalised matrix; 1 is the
+        maximum likelihood for S_k.
 
     Examples
     --------
@@ -65,6 +68,7 @@ class Refit(ReprMixin):
     residual: FloatArray
     failures: tuple[RefitFailure, ...]
     ridge: float = 0.0
+    relaxation: tuple[float, ...] = ()
 
     def _parts(self) -> list[Any]:
         edges = [(Theta.count_nonzero() - Theta.shape[0]) // 2 for Theta in self.precision]
@@ -74,6 +78,12 @@ class Refit(ReprMixin):
     def describe(self) -> str:
         """Description of the values, as text."""
         text = "Values are those of the maximum likelihood on the edges found, without the shrinkage of the penalties."
+        if self.relaxation and min(self.relaxation) < 1.0:
+            phi = "/".join(dict.fromkeys(f"{value:.2f}" for value in self.relaxation))
+            text = (
+                f"Values are between the penalised estimate (0) and the maximum likelihood on its edges (1), at {phi}: "
+                "the fewer samples, the nearer to the penalised one."
+            )
         if not self.failures:
             return text
         remedy = f"a ridge of {self.ridge:g} of each variance was added" if self.ridge else "given values were kept"
