@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-from jointglasso.validation import check_choice
+from jointglasso.data.checks import check_choice
 from reproduction.result import Result, Settings
 
 __all__ = ["EXPERIMENTS", "Experiment", "Result", "Settings", "run_experiment"]

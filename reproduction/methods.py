@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._memory import available_memory
-from jointglasso.covariance import as_source
+from jointglasso.data import as_source
 from jointglasso.engine import NotEnoughMemory, solve
 from jointglasso.screening import Partition, screen
 from jointglasso.solution import ConvergenceWarning, Iteration, Solution

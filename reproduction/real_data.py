@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import SampleCovariance
+from jointglasso.data import SampleCovariance
 from jointglasso.datasets import load_rppa
 from jointglasso.io import LabelledTable, read_table
 from reproduction.result import Settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import SampleCovariance
+from jointglasso.data import SampleCovariance
 from jointglasso.plots.canvas import new_figure, tidy
 from jointglasso.solution import Solution
 from jointglasso.warm import warm_kernels

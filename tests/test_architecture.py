@@ -28,8 +28,9 @@ LAYERS = [
     ("_typing", "_version", "errors", "config"),
     ("_threads", "_lapack", "_files", "_memory", "_optional", "_display", "_wording"),
     ("kernels",),
-    ("validation", "backends"),
-    ("penalties", "covariance"),
+    ("backends",),
+    ("data",),
+    ("penalties",),
     ("problem", "datasets", "io"),
     ("screening",),
     ("blocks",),
@@ -58,13 +59,13 @@ ONLY = {
     "_display": (),
     "_wording": (),
     "backends": ("_typing", "_optional"),
-    "problem": ("_typing", "errors", "kernels", "penalties", "covariance", "validation"),
+    "problem": ("_typing", "errors", "kernels", "penalties", "data"),
     "solution": (
-        *("_typing", "errors", "_version", "_files", "_memory", "_display", "_wording", "validation"),
+        *("_typing", "errors", "_version", "_files", "_memory", "_display", "_wording", "data"),
         "screening.partition",
     ),
-    "datasets": ("_typing", "errors", "validation", "io.labelled_table"),
-    "io": ("_typing", "errors", "_files", "_memory", "_optional", "_wording", "validation", "covariance"),
+    "datasets": ("_typing", "errors", "data", "io.labelled_table"),
+    "io": ("_typing", "errors", "_files", "_memory", "_optional", "_wording", "data"),
 }
 
 #: Who alone may import a third-party package.

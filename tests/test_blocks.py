@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
-from jointglasso.covariance import as_source
+from jointglasso.data import as_source
 from jointglasso.screening.groups import class_blocks
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso import config
-from jointglasso.covariance import fingerprint
+from jointglasso.data import fingerprint
 from jointglasso.engine import checkpoint as checkpoint_module
 
 LAMBDAS = 0.45, 0.1

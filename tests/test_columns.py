@@ -11,7 +11,7 @@ import jointglasso as jgl
 from jointglasso import config
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
-from jointglasso.covariance import as_source
+from jointglasso.data import as_source
 from jointglasso.kernels import column_batches
 from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, ascend_small_groups
 from jointglasso.penalties import GroupPenalty

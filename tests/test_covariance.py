@@ -11,9 +11,9 @@ from hypothesis import given, settings, strategies as st
 from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso.covariance import as_source
+from jointglasso.data import as_source, table_checks
+from jointglasso.data.checks import SampleRows
 from jointglasso.engine.screening import SCREENING
-from jointglasso.validation import SampleRows, table_checks
 
 RNG = np.random.default_rng(11)
 SAMPLES = [

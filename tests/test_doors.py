@@ -13,7 +13,7 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.covariance.classes import Samples, read_samples
+from jointglasso.data.samples import Samples, read_samples
 
 ORDER = ("sick", "cured", "healthy")
 Y = np.array(list(ORDER) * 12)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.covariance.classes import Samples
-from jointglasso.covariance.missing import effective_sizes
-from jointglasso.covariance.prepare import Preparation
+from jointglasso.data.missing import effective_sizes
+from jointglasso.data.prepare import Preparation
+from jointglasso.data.samples import Samples
 from jointglasso.selection.em import _expected, imputed, prepared
 
 

@@ -108,7 +108,7 @@ def test_products_of_fewer_bits_are_refused(device):
 def test_auto_takes_the_device_for_long_scans_only(device, monkeypatch):
     device()
     assert jgl.SampleCovariance(samples(50)).device == "cpu"
-    monkeypatch.setattr("jointglasso.covariance.samples._WORTH_A_DEVICE", 1.0)
+    monkeypatch.setattr("jointglasso.data.streamed._WORTH_A_DEVICE", 1.0)
     assert jgl.SampleCovariance(samples(50)).device == "cuda"
     device(cuda=types.SimpleNamespace(runtime=types.SimpleNamespace(getDeviceCount=lambda: 0)))
     assert jgl.SampleCovariance(samples(50)).device == "cpu"

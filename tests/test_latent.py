@@ -10,9 +10,9 @@ from scipy import optimize, stats
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.covariance.classes import Samples
-from jointglasso.covariance.ordinal import Answers, bivariate, ordinal_variables, polychoric, polyserial
-from jointglasso.covariance.prepare import Preparation
+from jointglasso.data.ordinal import Answers, bivariate, ordinal_variables, polychoric, polyserial
+from jointglasso.data.prepare import Preparation
+from jointglasso.data.samples import Samples
 
 CUTS = np.array([-1.2, -0.3, 0.4, 1.5])
 

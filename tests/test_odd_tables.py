@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso.covariance import fingerprint
+from jointglasso.data import fingerprint
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 4))

@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import jointglasso as jgl
-from jointglasso.covariance.classes import Samples, rows_by_class
-from jointglasso.covariance.missing import pairwise_correlation, semidefinite_correlation
-from jointglasso.covariance.prepare import Preparation
-from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks, winsorisation
-from jointglasso.covariance.source import CorrelationOf
+from jointglasso.data.missing import pairwise_correlation, semidefinite_correlation
+from jointglasso.data.prepare import Preparation
+from jointglasso.data.ranks import NormalScores, latent_from_spearman, ranks, winsorisation
+from jointglasso.data.samples import Samples, rows_by_class
+from jointglasso.data.source import CorrelationOf
 
 
 def samples_of(*matrices):

@@ -11,7 +11,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.blocks import build_system
-from jointglasso.covariance import as_source
+from jointglasso.data import as_source
 from jointglasso.duality import DualityGap
 from jointglasso.engine.certify import _with_leaks
 from jointglasso.engine.recheck import DualInfeasibility, KKTViolations, ScreeningCheck, theta_reach

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings, strategies as st
 import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
-from jointglasso.covariance import as_source
+from jointglasso.data import as_source
 from jointglasso.duality import bound_groups
 from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.penalties import GroupPenalty

@@ -75,7 +75,7 @@ def test_one_subsample_of_all_but_a_few_is_a_plain_solve():
 
 
 def test_complementary_pairs_have_no_common_sample():
-    from jointglasso.covariance.prepare import Preparation
+    from jointglasso.data.prepare import Preparation
     from jointglasso.selection.resampling import read_data
     from jointglasso.selection.stability import _parts
 

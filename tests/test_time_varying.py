@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.covariance.windows import time_windows
+from jointglasso.data.windows import time_windows
 from jointglasso.report.payload import make_payload
 
 # Windows

@@ -15,12 +15,12 @@ import pytest
 from scipy import sparse
 
 import jointglasso as jgl
+from jointglasso.data.checks import semidefinite
+from jointglasso.data.covariance_checks import is_semidefinite
 from jointglasso.engine.execute import SOLVERS
 from jointglasso.engine.screening import SCREENING
 from jointglasso.penalties import PENALTIES
 from jointglasso.screening import RULES
-from jointglasso.validation import semidefinite
-from jointglasso.validation.covariances import is_semidefinite
 
 P = 5
 RNG = np.random.default_rng(7)

@@ -21,7 +21,7 @@ _MOVED = {
 
 #: The public names, by where they live.
 _NAMES = {
-    "covariance": "CovarianceSource DenseCovariance SampleCovariance",
+    "data": "CovarianceSource DenseCovariance SampleCovariance",
     "engine": "ClusterPlan NotEnoughMemory Plan plan solve solve_path",
     "estimators": "JointGraphicalLasso JointGraphicalLassoCV TimeVaryingGraphicalLasso",
     "inference": "Inference NetworkBootstrap NetworkTest bootstrap_network infer network_test",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         io as io,
         plots as plots,
     )
-    from jointglasso.covariance import (
+    from jointglasso.data import (
         CovarianceSource as CovarianceSource,
         DenseCovariance as DenseCovariance,
         SampleCovariance as SampleCovariance,

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso._typing import BoolArray
-from jointglasso.covariance import SampleCovariance
-from jointglasso.covariance.anndata_samples import distinct_names, require_anndata, samples_by_class
+from jointglasso.data import SampleCovariance
+from jointglasso.data.anndata_samples import distinct_names, require_anndata, samples_by_class
+from jointglasso.data.checks import NOW_SCALE, InputError, SampleRows, check_choice, renamed
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.solution import EdgeClusters, Solution
-from jointglasso.validation import NOW_SCALE, InputError, SampleRows, check_choice, renamed
 
 if TYPE_CHECKING:
     from anndata import AnnData

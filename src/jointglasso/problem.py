@@ -36,10 +36,10 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data.checks import check_switch, check_weights, require_bounded
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights, as_pair_weights, make_penalty
-from jointglasso.validation import check_switch, check_weights, require_bounded
 
 
 @dataclass(frozen=True)

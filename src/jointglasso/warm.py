@@ -72,7 +72,7 @@ def _subprocess(call: str) -> Iterator[None]:
 
 def _problems() -> list[Callable[[], object]]:
     """Small problems that together use every kernel."""
-    from jointglasso.covariance import SampleCovariance
+    from jointglasso.data import SampleCovariance
     from jointglasso.engine.execute import SOLVERS, solve
     from jointglasso.engine.screening import SCREENING
     from jointglasso.problem import make_problem

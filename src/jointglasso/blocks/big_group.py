@@ -14,7 +14,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.system import BlockSystem
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty
 from jointglasso.screening.groups import ClassBlocks

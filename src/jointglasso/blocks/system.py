@@ -22,7 +22,7 @@ import numpy as np
 from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
 from jointglasso.kernels.pair_types import Blocks, Entries
 from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty, PairWeights
 from jointglasso.screening.groups import ClassBlocks

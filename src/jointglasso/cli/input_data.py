@@ -13,8 +13,8 @@ from jointglasso.cli.shaping import check_time, class_order, in_windows, one_cla
 from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
-    from jointglasso.covariance import CovarianceSource
-    from jointglasso.covariance.classes import Samples
+    from jointglasso.data import CovarianceSource
+    from jointglasso.data.samples import Samples
     from jointglasso.io import LabelledTable
 
 #: Options that are passed to `jointglasso.io.read_table` unchanged.
@@ -44,7 +44,7 @@ class Data:
     def describe(self) -> str:
         """Summary of the data: source, number of samples, variables and classes."""
         from jointglasso._wording import count
-        from jointglasso.covariance.classes import ONE_CLASS
+        from jointglasso.data.samples import ONE_CLASS
 
         sizes = dict(zip(self.samples.class_names, self.samples.sizes.tolist(), strict=True))
         named = [f"{name} ({size:,})" for name, size in sizes.items()]
@@ -156,9 +156,9 @@ def prepare(
     table: LabelledTable, preparation: dict[str, Any], files: Sequence[Path] = (), order: Sequence[str] | None = None
 ) -> Data:
     """Covariances of a table, with its classes in the given order, and the identification of the data."""
-    from jointglasso.covariance import fingerprint
-    from jointglasso.covariance.classes import Samples
-    from jointglasso.covariance.prepare import Preparation
+    from jointglasso.data import fingerprint
+    from jointglasso.data.prepare import Preparation
+    from jointglasso.data.samples import Samples
     from jointglasso.selection.em import prepared
 
     preparation = dict(preparation)

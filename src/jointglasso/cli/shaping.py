@@ -175,7 +175,7 @@ def _split_covariates(table: LabelledTable, covariates: list[str], covariate_col
 
 def _regress_out(table: LabelledTable, covariates: Any) -> LabelledTable:
     """Residuals after a regression on the covariates, class by class."""
-    from jointglasso.covariance.effects import without_effects
+    from jointglasso.data.effects import without_effects
 
     named = listed([str(name) for name in covariates])
     X = table.X.copy()
@@ -214,7 +214,7 @@ def _looks_ordinal(column: Any) -> bool:
 
 def in_windows(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledTable, float]:
     """Table with the windows of --time as classes, and the weight of a sample in each; unchanged without --time."""
-    from jointglasso.covariance.windows import time_windows
+    from jointglasso.data.windows import time_windows
 
     arguments = {name: options[name] for name in ("windows", "width", "overlap")}
     if options["time"] is None:

@@ -21,7 +21,7 @@ from scipy import sparse
 from scipy.linalg import blas, lapack
 from scipy.sparse.csgraph import connected_components
 
-from jointglasso.validation import InputError
+from jointglasso.data.checks import InputError
 
 __all__ = ["JointData", "make_joint_ggm"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import build_system
-from jointglasso.covariance import absent_of
+from jointglasso.data import absent_of
 from jointglasso.duality import DualityGap, bound_groups, certified_edges, gap_radii
 from jointglasso.engine.equalities import certified_equalities
 from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility

@@ -30,12 +30,12 @@ from jointglasso import config
 from jointglasso._files import atomic_text, atomic_write
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.covariance import absent_of, fingerprint
+from jointglasso.data import absent_of, fingerprint
+from jointglasso.data.checks import InputError
 from jointglasso.engine.task_result import Nonzeros, TaskResult
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
-from jointglasso.validation import InputError
 
 #: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="checkpoint")

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from jointglasso import config
 from jointglasso._version import __version__
-from jointglasso.validation import InputTypeError
+from jointglasso.data.checks import InputTypeError
 
 #: Packages whose versions affect the last digits of the results.
 _ARITHMETIC = ("numpy", "scipy", "numba")

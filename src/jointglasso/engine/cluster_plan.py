@@ -21,11 +21,11 @@ from jointglasso import config
 from jointglasso._display import ReprMixin, readable_bytes, readable_seconds
 from jointglasso._threads import available_cores, map_on_threads, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import SampleCovariance
+from jointglasso.data import SampleCovariance
+from jointglasso.data.checks import InputTypeError
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
 from jointglasso.screening.pairs import TileScan, scan_tile_range, tile_ranges
-from jointglasso.validation import InputTypeError
 
 #: Runs of tiles for each core and their length, variables that are drawn, variables of a group that is followed no
 #: further.

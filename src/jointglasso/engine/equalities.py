@@ -10,7 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.covariance import absent_of
+from jointglasso.data import absent_of
 from jointglasso.duality import CertifiedEdges
 from jointglasso.penalties import PairPenalty
 from jointglasso.problem import JointProblem

@@ -15,6 +15,15 @@ import numpy as np
 from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
+from jointglasso.data.checks import (
+    check_callback,
+    check_choice,
+    check_count,
+    check_jobs,
+    check_path,
+    check_positive,
+    check_warm_start,
+)
 from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.equalities import edge_clusters_of
@@ -33,15 +42,6 @@ from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution
 from jointglasso.solvers import GroupSolver
-from jointglasso.validation import (
-    check_callback,
-    check_choice,
-    check_count,
-    check_jobs,
-    check_path,
-    check_positive,
-    check_warm_start,
-)
 
 
 def solve(

@@ -27,8 +27,8 @@ from uuid import uuid4
 from jointglasso import config
 from jointglasso._memory import MemoryShareExceeded, available_memory, keep_freed_memory, sharing_memory
 from jointglasso._threads import Workers, available_cores, single_threaded_blas, use_single_thread
+from jointglasso.data.checks import InputTypeError
 from jointglasso.engine.cluster import Cluster, is_client
-from jointglasso.validation import InputTypeError
 
 _IMPORTED = uuid4().hex  # the same in forked processes
 _SHUT = "The executor was shut down: make another one, and keep it open until all is done."

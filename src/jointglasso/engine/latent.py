@@ -11,7 +11,8 @@ from jointglasso._memory import available_memory
 from jointglasso._threads import blas_threads_for, cores_here
 from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
-from jointglasso.covariance import absent_of
+from jointglasso.data import absent_of
+from jointglasso.data.checks import InputError
 from jointglasso.duality import bound_groups, subgradient_within
 from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.planning import NotEnoughMemory
@@ -24,7 +25,6 @@ from jointglasso.screening import Partition
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solution import Certificate, History, Iteration, LowRank, Solution
 from jointglasso.solvers.latent import LatentPoint, LatentProblem, low_rank_is_zero, solve_latent
-from jointglasso.validation import InputError
 
 #: Bytes per entry of the full matrices; and the default limit on ADMM iterations.
 _BYTES_PER_ENTRY, _MAX_ITER = 500.0, 5000

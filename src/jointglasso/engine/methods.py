@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jointglasso.data.checks import InputError, check_choice
 from jointglasso.penalties import PairPenalty
 from jointglasso.solvers import ADMM, Auto, GroupSolver, Newton, ProximalGradient
-from jointglasso.validation import InputError, check_choice
 
 SOLVERS: dict[str, Callable[[], GroupSolver]] = {
     "auto": Auto,

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jointglasso.covariance import as_source
+from jointglasso.data import as_source
+from jointglasso.data.checks import InputError, check_path
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.execute import OPTIONS, make_options, solve_problem
 from jointglasso.engine.executors import Executor
@@ -22,7 +23,6 @@ from jointglasso.problem import PROBLEM, JointProblem, make_problem
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
 from jointglasso.solvers import GroupSolver
-from jointglasso.validation import InputError, check_path
 
 
 def solve_path(

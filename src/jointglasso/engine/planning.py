@@ -19,6 +19,7 @@ from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import MemoryShareExceeded, available_memory, memory_share
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.data.checks import check_choice, check_count, check_positive
 from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
 from jointglasso.engine.executors import memory_of, n_workers_of
 from jointglasso.engine.memory import MemoryPlan, cached_entries, dense_groups, group_memory, n_concurrent, work_memory
@@ -32,7 +33,6 @@ from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import GroupSolver
-from jointglasso.validation import check_choice, check_count, check_positive
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso.covariance import absent_of
+from jointglasso.data import absent_of
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
 from jointglasso.engine.recheck import KKTViolations
 from jointglasso.penalties import PairPenalty, PairWeights

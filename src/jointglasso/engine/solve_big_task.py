@@ -20,7 +20,8 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends.matrices import matrices_on
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import indefinite_start, not_semidefinite, semidefinite
 from jointglasso.duality import DualityGap
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS
@@ -31,7 +32,6 @@ from jointglasso.engine.tasks import Task, TaskContext, WarmStart, deferred_with
 from jointglasso.problem import JointProblem
 from jointglasso.solvers.big_sweeps import BigTask, at_inverse, solve_big
 from jointglasso.solvers.dual_point import DualPoint
-from jointglasso.validation import indefinite_start, not_semidefinite, semidefinite
 
 
 def is_big(item: Task, shared: TaskContext) -> bool:

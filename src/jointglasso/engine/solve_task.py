@@ -16,6 +16,7 @@ from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.linalg import factorize
+from jointglasso.data.checks import indefinite_start, no_minimum, not_semidefinite, semidefinite
 from jointglasso.duality import bound_groups, certified_edges, unpenalised_entries
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
@@ -28,7 +29,6 @@ from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import SolverResult, SolverTask
 from jointglasso.solvers.base import diagonal_start
-from jointglasso.validation import indefinite_start, no_minimum, not_semidefinite, semidefinite
 
 
 def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_progress) -> TaskResult:

@@ -14,7 +14,7 @@ from scipy import sparse
 from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks.system import read_blocks
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks, block_index

@@ -16,7 +16,7 @@ from scipy import sparse
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import factorize
-from jointglasso.covariance import absent_of
+from jointglasso.data import absent_of
 from jointglasso.duality import DualityGap
 from jointglasso.engine.equalities import EqualityProofs
 from jointglasso.engine.recheck import KKTViolations, ScreeningCheck

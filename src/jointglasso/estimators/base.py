@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance.classes import ONE_CLASS, Samples
-from jointglasso.covariance.missing import handle_missing
-from jointglasso.covariance.prepare import Preparation, PreparedSamples
+from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
+from jointglasso.data.missing import handle_missing
+from jointglasso.data.prepare import Preparation, PreparedSamples
+from jointglasso.data.samples import ONE_CLASS, Samples
 from jointglasso.errors import argument
 from jointglasso.problem import PROBLEM
 from jointglasso.selection.likelihood import mean_log_likelihood
@@ -22,7 +23,6 @@ from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.select_penalty import SelectionSettings, select_from
 from jointglasso.solution import Solution
-from jointglasso.validation import InputError, check_choice, labelled, readable_table
 
 #: Parameters of the estimators that belong to `Preparation`.
 PREPARATION = tuple(field.name for field in fields(Preparation))

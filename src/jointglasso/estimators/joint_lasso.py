@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso.covariance import CovarianceSource, DenseCovariance, is_source
-from jointglasso.covariance.source import CorrelationOf
+from jointglasso.data import CovarianceSource, DenseCovariance, is_source
+from jointglasso.data.checks import InputError, require_varying
+from jointglasso.data.source import CorrelationOf
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.select_penalty import WEIGHTS
-from jointglasso.validation import InputError, require_varying
 
 
 class JointGraphicalLasso(JointModel):

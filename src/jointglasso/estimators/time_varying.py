@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jointglasso._optional import require
-from jointglasso.covariance.classes import Samples
-from jointglasso.covariance.windows import TimeWindows, read_times, time_windows
+from jointglasso.data.checks import InputError, check_choice, labelled
+from jointglasso.data.samples import Samples
+from jointglasso.data.windows import TimeWindows, read_times, time_windows
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.select_penalty import WEIGHTS
-from jointglasso.validation import InputError, check_choice, labelled
 
 
 class TimeVaryingGraphicalLasso(JointModel):

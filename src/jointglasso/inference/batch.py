@@ -10,13 +10,13 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import DenseCovariance
+from jointglasso.data import DenseCovariance
+from jointglasso.data.checks import InputError
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.standard_errors import all_factors, moderated
 from jointglasso.inference.support import find_support, penalty_of
 from jointglasso.selection.solves import Tracker, WorkerPool
-from jointglasso.validation import InputError
 
 #: Entries of the correlation matrices (K p^2 each) in one batch of resamples.
 _PIECE = 1_000_000

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from jointglasso._display import ReprMixin
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.data.checks import check_choice, check_count
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import read_inference_data, resample
 from jointglasso.inference.infer_edges import infer
@@ -23,7 +24,6 @@ from jointglasso.inference.result import check_level, check_rate
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import edge_p_values
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
-from jointglasso.validation import check_choice, check_count
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,15 +13,15 @@ from scipy.linalg import helmert
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count, listed
-from jointglasso.covariance import CovarianceSource, SampleCovariance
-from jointglasso.covariance.classes import Samples, read_samples
-from jointglasso.covariance.effects import without_effects
-from jointglasso.covariance.missing import handle_missing
-from jointglasso.covariance.prepare import Preparation
-from jointglasso.covariance.ranks import NormalScores
+from jointglasso.data import CovarianceSource, SampleCovariance
+from jointglasso.data.checks import InputError, check_choice
+from jointglasso.data.effects import without_effects
+from jointglasso.data.missing import handle_missing
+from jointglasso.data.prepare import Preparation
+from jointglasso.data.ranks import NormalScores
+from jointglasso.data.samples import Samples, read_samples
 from jointglasso.errors import argument
 from jointglasso.selection.em import imputed
-from jointglasso.validation import InputError, check_choice
 
 #: Associations with standard errors; those of "mixed" come from resamples and are available in `infer` only.
 ASSOCIATIONS = ("pearson", "nonparanormal", "mixed")

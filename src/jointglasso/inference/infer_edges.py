@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso.data.checks import InputError, check_choice, check_positive
 from jointglasso.errors import argument
 from jointglasso.inference.data import COPIES, InferenceData, read_inference_data
 from jointglasso.inference.desparsified import Residuals
@@ -13,7 +14,6 @@ from jointglasso.inference.estimates import choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
 from jointglasso.inference.support import Support, find_support, refitted
 from jointglasso.selection.solves import solve_options
-from jointglasso.validation import InputError, check_choice, check_positive
 
 #: Excess kurtosis above which a note warns about Pearson's correlations; that of Student's t with 5 degrees is 6.
 HEAVY = 5.0

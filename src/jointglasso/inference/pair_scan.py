@@ -13,7 +13,7 @@ from scipy import stats
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import SampleCovariance
+from jointglasso.data import SampleCovariance
 from jointglasso.inference.data import InferenceData
 from jointglasso.inference.desparsified import Residuals, inside
 from jointglasso.penalties import GroupPenalty

@@ -23,12 +23,12 @@ from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.data.checks import InputError, check_count, check_positive
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import q_values, spread
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
-from jointglasso.validation import InputError, check_count, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,12 +13,12 @@ from scipy import sparse
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._version import __version__
+from jointglasso.data.checks import InputError, check_positive
 from jointglasso.inference import tests
 from jointglasso.inference.estimates import Estimates
 from jointglasso.inference.tests import q_values
 from jointglasso.networks import JointNetworks
 from jointglasso.solution import Solution
-from jointglasso.validation import InputError, check_positive
 
 if TYPE_CHECKING:
     import pandas as pd

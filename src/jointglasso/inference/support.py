@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import check_weights
 from jointglasso.engine import solve
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening import component_curve
@@ -26,7 +27,6 @@ from jointglasso.screening.curve import reachable_floor
 from jointglasso.screening.pairs import known_pairs
 from jointglasso.selection.relaxed import refit
 from jointglasso.solution import ConvergenceWarning, Solution
-from jointglasso.validation import check_weights
 
 #: omega = lambda2 / (lambda1 + lambda2), and its value with more than `LARGEST` variables.
 OMEGA, OMEGA_OF_MANY = 0.5, 0.25

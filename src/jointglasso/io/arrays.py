@@ -15,11 +15,11 @@ from scipy import sparse
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso._wording import count, listed, nearest
+from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.io.grid import AnnotatedSamples, as_label, numbered
 from jointglasso.io.opening import foreign_reader, read_bytes, require_memory
 from jointglasso.io.reading_options import ReadOptions
-from jointglasso.validation import InputError
 
 wrong = partial(InputError, parameter="path")
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from jointglasso._files import original
 from jointglasso._wording import count, listed
+from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.io.grid import COMMA_NUMBER, THOUSANDS, Grid, NumberFormat, build_grid, numbered
 from jointglasso.io.opening import read_text
 from jointglasso.io.reading_options import ReadOptions
-from jointglasso.validation import InputError
 
 wrong = partial(InputError, parameter="path")
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._wording import listed, nearest
+from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.io.delimited import has_header
 from jointglasso.io.grid import Grid, NumberFormat, build_grid, numbered
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.reading_options import ReadOptions
-from jointglasso.validation import InputError
 
 wrong = partial(InputError, parameter="sheet")
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import nearest
+from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
-from jointglasso.validation import InputError
 
 #: Cells read as missing, in upper or lower case, with or without blanks around them.
 MISSING_MARKERS = ("", "NA", "N/A", "#N/A", "NaN", "null", "None", "-", "?", ".")

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import count, listed, nearest
-from jointglasso.covariance import SampleCovariance
-from jointglasso.covariance.classes import Samples
-from jointglasso.validation import InputError, InputTypeError, check_choice
+from jointglasso.data import SampleCovariance
+from jointglasso.data.checks import InputError, InputTypeError, check_choice
+from jointglasso.data.samples import Samples
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,13 @@ import numpy as np
 
 from jointglasso._typing import BoolArray
 from jointglasso._wording import count, listed, nearest
+from jointglasso.data.checks import InputError, require_whole_characters
 from jointglasso.errors import argument
 from jointglasso.io.delimited import DelimitedRows, detect_delimiter
 from jointglasso.io.grid import AnnotatedSamples, as_label
 from jointglasso.io.labelled_table import LabelledTable
 from jointglasso.io.opening import kind_of, read_text, require_file
 from jointglasso.io.reading_options import ReadOptions
-from jointglasso.validation import InputError, require_whole_characters
 
 wrong = partial(InputError, parameter="labels")
 

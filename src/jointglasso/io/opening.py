@@ -17,8 +17,8 @@ from typing import Any
 
 from jointglasso._memory import available_memory
 from jointglasso._wording import listed, nearest
+from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.errors import argument
-from jointglasso.validation import InputError, InputTypeError
 
 wrong = partial(InputError, parameter="path")
 

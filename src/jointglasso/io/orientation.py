@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from jointglasso._wording import count, listed, nearest
+from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.io.grid import AnnotatedSamples, Grid, as_label, numbered
 from jointglasso.io.labelling import LabelFile
 from jointglasso.io.reading_options import ReadOptions
-from jointglasso.validation import InputError
 
 wrong = partial(InputError, parameter="path")
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from jointglasso.data.checks import InputError, check_choice
 from jointglasso.io.arrays import read_h5ad, read_npz
 from jointglasso.io.delimited import read_delimited
 from jointglasso.io.frames import read_excel, read_parquet
@@ -16,7 +17,6 @@ from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, require_file
 from jointglasso.io.orientation import orient
 from jointglasso.io.reading_options import ReadOptions, check_options
 from jointglasso.io.soft import read_soft
-from jointglasso.validation import InputError, check_choice
 
 #: Readers of files whose rows are known to be samples, and of those whose orientation has to be determined.
 SAMPLE_READERS: dict[str, Callable[[Path, ReadOptions], AnnotatedSamples]] = {
@@ -72,7 +72,7 @@ def read_table(
         label file. Without a label the table has no classes.
     time : str, optional
         Annotation that holds the time of each sample, in place of `label`: time stamps, as words, replace the classes
-        (`jointglasso.covariance.windows` makes classes of them).
+        (`jointglasso.data.windows` makes classes of them).
     labels : path, optional
         Text table with the labels: sample names and labels in two columns, or labels only, in the order of the samples.
         One of several label columns is chosen by `label`.

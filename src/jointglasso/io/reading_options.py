@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from jointglasso.validation import InputError, InputTypeError, check_choice
+from jointglasso.data.checks import InputError, InputTypeError, check_choice
 
 _TABLES = ("text", "excel", "parquet")
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from jointglasso._wording import count, listed, nearest
+from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.io.grid import AnnotatedSamples, NumberFormat, as_label, build_grid
 from jointglasso.io.opening import read_text
 from jointglasso.io.reading_options import ReadOptions
-from jointglasso.validation import InputError
 
 wrong = partial(InputError, parameter="path")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, IntArray
-from jointglasso.validation import InputError, InputTypeError
+from jointglasso.data.checks import InputError, InputTypeError
 
 #: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="precision")

@@ -10,8 +10,8 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, IntArray
+from jointglasso.data.checks import InputError
 from jointglasso.networks.edge_list import as_objects
-from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import IntArray
+from jointglasso.data.checks import InputError
 from jointglasso.networks.layout import union_weights
-from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks

@@ -10,8 +10,8 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
+from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.networks.edge_list import as_objects
-from jointglasso.validation import InputError, InputTypeError
 
 if TYPE_CHECKING:
     import pandas as pd

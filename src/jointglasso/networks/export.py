@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Any
 from jointglasso._files import atomic_write, write_columns
 from jointglasso._optional import require
 from jointglasso._wording import listed
+from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.networks.attributes import chosen_rows, graph_columns
 from jointglasso.networks.cytoscape import write_cx2
 from jointglasso.networks.tables import edge_columns
-from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks

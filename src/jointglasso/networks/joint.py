@@ -13,6 +13,8 @@ import numpy as np
 from jointglasso._display import html_of
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.data.checks import InputError, check_count
+from jointglasso.data.naming import distinct_class_names, names_of_all
 from jointglasso.networks import attributes, tables
 from jointglasso.networks.checks import (
     NameIndex,
@@ -26,8 +28,6 @@ from jointglasso.networks.differences import class_pairs, difference_table, step
 from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted, without
 from jointglasso.networks.export import export
 from jointglasso.networks.tables import centrality_table
-from jointglasso.validation import InputError, check_count
-from jointglasso.validation.naming import distinct_class_names, names_of_all
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
+from jointglasso.data.checks import InputError
 from jointglasso.networks.betweenness import betweenness
 from jointglasso.networks.clusters import same_columns, same_counts
 from jointglasso.networks.edge_list import KINDS, as_objects
-from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

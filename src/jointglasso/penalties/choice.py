@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from jointglasso._typing import BoolArray, IntArray
+from jointglasso.data.checks import InputError, check_choice, check_nonnegative
 from jointglasso.penalties.base import PairPenalty
 from jointglasso.penalties.class_graph import complete_of, forest_of, read_class_graph
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.group import GroupPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
 from jointglasso.penalties.missing_variables import MissingVariables, PartialClassPenalty
-from jointglasso.validation import InputError, check_choice, check_nonnegative
 
 #: Values of the `penalty` argument.
 PENALTIES = ("group", "fused", "chain", "graph", "laplacian")

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation import InputError, InputTypeError
+from jointglasso.data.checks import InputError, InputTypeError
 
 #: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="class_graph")

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.validation import InputError, InputTypeError, check_count
+from jointglasso.data.checks import InputError, InputTypeError, check_count
 
 #: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="pair_weights")

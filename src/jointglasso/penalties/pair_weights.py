@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.data.checks import InputError
 from jointglasso.penalties.pair_input import Exceptions, read_pair_weights, read_triples
-from jointglasso.validation import InputError
 
 
 class PairWeights:

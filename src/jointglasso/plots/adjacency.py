@@ -10,9 +10,9 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
+from jointglasso.data.checks import InputError
 from jointglasso.networks import JointNetworks
 from jointglasso.plots.canvas import INK, finish, name_cells, panels, plain
-from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jointglasso._files import atomic_write
 from jointglasso._optional import require
 from jointglasso._typing import IntArray
-from jointglasso.validation import InputError
+from jointglasso.data.checks import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso._typing import FloatArray
+from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.differences import values_by_class
 from jointglasso.plots.canvas import (
@@ -25,7 +26,6 @@ from jointglasso.plots.canvas import (
     say,
     tidy,
 )
-from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

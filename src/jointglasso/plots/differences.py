@@ -9,12 +9,12 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.differences import class_pairs, values_by_class
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import BLUE, FAINT, INK, VERMILION, finish, new_figure, pair_names, plain, say, tidy
 from jointglasso.plots.node_labels import Scene, place_labels
-from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,6 +10,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.data.checks import check_count
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.plots.canvas import (
     FAINT,
@@ -25,7 +26,6 @@ from jointglasso.plots.canvas import (
     say,
     tidy,
 )
-from jointglasso.validation import check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

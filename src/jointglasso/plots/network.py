@@ -11,13 +11,13 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
+from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.communities import VariableGroups, node_groups
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import INK, PALE, finish, new_figure, plain, say
 from jointglasso.plots.node_labels import Scene, place_labels
 from jointglasso.plots.strokes import draw_edges, draw_legend, node_colours
-from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

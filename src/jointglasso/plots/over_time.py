@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso._typing import IntArray
+from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import LACKS, compared_pairs, pattern_codes
 from jointglasso.networks.differences import values_by_class
 from jointglasso.plots.canvas import BLUE, FAINT, INK, class_style, finish, new_figure, pair_names, plain, say, tidy
-from jointglasso.validation import InputError, check_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

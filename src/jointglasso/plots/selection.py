@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso._typing import FloatArray
+from jointglasso.data.checks import InputError
 from jointglasso.plots.canvas import INK, VERMILION, class_style, finish, new_figure, tidy
-from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

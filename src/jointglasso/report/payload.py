@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jointglasso.data.checks import InputError
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.checks import check_edge_matrices
 from jointglasso.networks.clusters import compared_pairs
@@ -24,7 +25,6 @@ from jointglasso.report.wording import (
     steps_facts,
     verdict,
 )
-from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.inference import Inference, NetworkBootstrap

@@ -11,9 +11,9 @@ import numpy as np
 
 from jointglasso import __version__
 from jointglasso._optional import version_of
+from jointglasso.data.checks import InputTypeError
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import compared_pairs, pattern_words, summary_of_edge_clusters
-from jointglasso.validation import InputTypeError
 
 if TYPE_CHECKING:
     from jointglasso.solution import Certificate, Solution

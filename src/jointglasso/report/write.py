@@ -15,11 +15,11 @@ from typing import Any
 
 from jointglasso import __version__
 from jointglasso._files import atomic_text
+from jointglasso.data.checks import InputTypeError
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
 from jointglasso.solution import Solution
-from jointglasso.validation import InputTypeError
 
 #: Parts of the script of the page, in order of dependence.
 _SCRIPTS = (

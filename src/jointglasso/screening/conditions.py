@@ -13,9 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.data import CovarianceSource, as_source
+from jointglasso.data.checks import InputError, check_nonnegative, check_weights
 from jointglasso.penalties import GroupPenalty, PairWeights, as_pair_weights
-from jointglasso.validation import InputError, check_nonnegative, check_weights
 
 _SIDE = 256
 

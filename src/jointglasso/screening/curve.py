@@ -12,14 +12,14 @@ from scipy.special import betainc, betaincinv
 from jointglasso._display import SHOWN, ReprMixin
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_weights
 from jointglasso.errors import argument
 from jointglasso.penalties import PairPenalty, make_penalty
 from jointglasso.screening.largest import lambda_max
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
 from jointglasso.screening.rules import RULES, partition_of_pairs
-from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_weights
 
 #: Relative resolution of lambda1, far above the rounding errors of the pair tests.
 _RESOLUTION = 1e-9

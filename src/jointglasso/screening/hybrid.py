@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.screening.pairs import PairTable
 from jointglasso.screening.partition import Partition

@@ -8,10 +8,10 @@ import numpy as np
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data.checks import InputError, check_weights
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.pairs import tiles
-from jointglasso.validation import InputError, check_weights
 
 
 def lambda_max(

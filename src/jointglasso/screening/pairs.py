@@ -16,9 +16,9 @@ from jointglasso import config
 from jointglasso._threads import cores_here, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import SCANNERS, DeviceFailed, scanner
-from jointglasso.covariance import CovarianceSource, StreamedSource
+from jointglasso.data import CovarianceSource, StreamedSource
+from jointglasso.data.checks import impossible_pair
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
-from jointglasso.validation import impossible_pair
 
 #: Columns of a `PairTable`, for some of its pairs.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]

@@ -9,8 +9,8 @@ import numpy as np
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, IntArray
+from jointglasso.data.checks import InputError
 from jointglasso.screening import conditions
-from jointglasso.validation import InputError
 
 if TYPE_CHECKING:
     from jointglasso.penalties.base import Coupling

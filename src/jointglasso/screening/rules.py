@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data.checks import InputError, check_choice, check_weights
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.dynamic import start_edges
 from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
-from jointglasso.validation import InputError, check_choice, check_weights
 
 
 def class_partition(pairs: PairTable) -> Partition:

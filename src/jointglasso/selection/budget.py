@@ -13,13 +13,13 @@ import numpy as np
 
 from jointglasso._memory import available_memory
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import check_weights
 from jointglasso.engine import plan
 from jointglasso.problem import PROBLEM, make_problem
 from jointglasso.screening.curve import drawn_covariances, reachable_floor
 from jointglasso.screening.pairs import known_pairs
 from jointglasso.selection.grids import of_problem
-from jointglasso.validation import check_weights
 
 #: Up to this number of variables every point is solved.
 _SMALL = 1000

@@ -40,11 +40,11 @@ from scipy.special import gammaln
 from scipy.stats import chi2
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.data import CovarianceSource, as_source
+from jointglasso.data.checks import InputError, check_choice, check_nonnegative
 from jointglasso.errors import argument
 from jointglasso.selection.likelihood import deviances
 from jointglasso.solution import EdgeClusters
-from jointglasso.validation import InputError, check_choice, check_nonnegative
 
 CRITERIA = ("aic", "bic", "ebic", "jbic")
 

@@ -27,8 +27,9 @@ from sklearn.utils import check_random_state
 from jointglasso._display import ReprMixin
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance.classes import Samples
-from jointglasso.covariance.prepare import Preparation
+from jointglasso.data.checks import InputError, check_count
+from jointglasso.data.prepare import Preparation
+from jointglasso.data.samples import Samples
 from jointglasso.engine import solve
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.networks.edge_list import upper_entries
@@ -41,7 +42,6 @@ from jointglasso.selection.solves import (
     solve_options,
     warn_not_converged,
 )
-from jointglasso.validation import InputError, check_count
 
 
 @dataclass(frozen=True, repr=False)

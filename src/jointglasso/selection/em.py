@@ -14,17 +14,17 @@ from dataclasses import replace
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
-from jointglasso.covariance.classes import Samples
-from jointglasso.covariance.dense import DenseCovariance
-from jointglasso.covariance.missing import effective_sizes
-from jointglasso.covariance.prepare import Preparation, PreparedSamples
-from jointglasso.covariance.ranks import NormalScores
+from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import InputError
+from jointglasso.data.dense import DenseCovariance
+from jointglasso.data.missing import effective_sizes
+from jointglasso.data.prepare import Preparation, PreparedSamples
+from jointglasso.data.ranks import NormalScores
+from jointglasso.data.samples import Samples
 from jointglasso.engine import solve
 from jointglasso.errors import argument
 from jointglasso.selection.relaxed import refit
 from jointglasso.selection.solves import quiet_solves
-from jointglasso.validation import InputError
 
 #: Maximum number of EM iterations, and the largest change of a correlation at which they stop.
 _MAX_ROUNDS, _TOL = 30, 1e-3

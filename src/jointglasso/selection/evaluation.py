@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
 from jointglasso.engine import solve
 from jointglasso.selection.criteria import GraphSize, model_complexity, sample_sizes
 from jointglasso.selection.likelihood import deviances

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
 from jointglasso.selection.support_fit import Fit, Limits, inverse, maximise
 from jointglasso.solution import EdgeClusters
 from jointglasso.solvers.face import Face, Pattern

@@ -17,10 +17,8 @@ import numpy as np
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, as_source
-from jointglasso.errors import argument
-from jointglasso.screening.largest import lambda_max
-from jointglasso.validation import (
+from jointglasso.data import CovarianceSource, as_source
+from jointglasso.data.checks import (
     InputError,
     InputTypeError,
     check_count,
@@ -28,6 +26,8 @@ from jointglasso.validation import (
     check_positive,
     check_weights,
 )
+from jointglasso.errors import argument
+from jointglasso.screening.largest import lambda_max
 
 #: omega = lambda2 / (lambda1 + lambda2) of the columns: 0 decouples the classes, 1 gives them one common support.
 OMEGAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
+from jointglasso.data import CovarianceSource
 from jointglasso.selection.likelihood import diagonal_blocks
 
 
@@ -43,7 +43,7 @@ def _inverse_on_support(Theta: Any) -> Any:
     """Entries of the inverse of a sparse matrix at its non-zeros, as a CSR matrix."""
     p = Theta.shape[0]
     isolated = np.ones(p, dtype=bool)
-    pieces: list[tuple[FloatArray, IntArray, IntArray]] = []
+    pieces: list[tuple[Any, IntArray, IntArray]] = []
     for members, block in diagonal_blocks(Theta):
         isolated[members] = False
         rows, columns = np.nonzero(block)

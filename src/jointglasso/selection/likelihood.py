@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource
-from jointglasso.covariance.missing import pairwise_products
-from jointglasso.validation import InputError
+from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import InputError
+from jointglasso.data.missing import pairwise_products
 
 
 def components_of(Theta: Any) -> list[IntArray]:

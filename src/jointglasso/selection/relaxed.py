@@ -17,14 +17,14 @@ from scipy import sparse
 
 from jointglasso._threads import blas_threads_for, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.covariance import CovarianceSource, as_source
+from jointglasso.data import CovarianceSource, as_source
+from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_positive
 from jointglasso.errors import argument
 from jointglasso.selection.face_fit import Block, coupled_blocks, fit_face, given_block
 from jointglasso.selection.interpolation import InterpolatedCovariance
 from jointglasso.selection.likelihood import deviances, diagonal_blocks
 from jointglasso.selection.support_fit import Fit, Limits, best_multiple, fit_support
 from jointglasso.solution import EdgeClusters, Refit, RefitFailure, RefitWarning, Solution
-from jointglasso.validation import InputError, check_choice, check_count, check_nonnegative, check_positive
 
 #: Largest component that is refitted to compute a criterion.
 LARGEST = 1000

@@ -14,8 +14,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from jointglasso._typing import FloatArray
-from jointglasso.covariance import CovarianceSource
-from jointglasso.covariance.missing import handle_missing
+from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import InputError
+from jointglasso.data.missing import handle_missing
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved
@@ -23,7 +24,6 @@ from jointglasso.selection.grids import LambdaGrid
 from jointglasso.selection.likelihood import held_out_loss, logdet
 from jointglasso.selection.resampling import EdgeCounter, Part, SelectionData, Sizes, complement, draw
 from jointglasso.solution import Solution
-from jointglasso.validation import InputError
 
 
 class Instability(Evaluator):

@@ -12,12 +12,12 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
 from jointglasso._typing import IntArray
-from jointglasso.covariance import CovarianceSource, is_source
-from jointglasso.covariance.classes import Samples, read_samples
-from jointglasso.covariance.prepare import Preparation
+from jointglasso.data import CovarianceSource, is_source
+from jointglasso.data.checks import InputError, check_count
+from jointglasso.data.prepare import Preparation
+from jointglasso.data.samples import Samples, read_samples
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
-from jointglasso.validation import InputError, check_count
 
 #: Sample indices by class.
 Part = list[IntArray]

@@ -137,8 +137,8 @@ class SelectionResult:
         inside = "It lies inside what was tried, not on its edge."
         if not sum(self.solution.n_edges):
             inside = (
-                "The data support no network: by this criterion no graph is better than the empty one. More samples, or "
-                "fewer variables to choose among, are needed."
+                "The data support no network: by this criterion no graph is better than the empty one. More samples or "
+                "fewer variables are needed."
             )
         lines = [self._what(), self._why(), self.edge_advice or inside]
         lines += [
@@ -151,7 +151,7 @@ class SelectionResult:
         if self.interrupted:
             tried = count(int(np.sum(self.records["tried"])), "point")
             lines.insert(0, f"Interrupted after {tried}: the choice is among these, and a better one may be missing.")
-        if self.solution.refit is not None and sum(self.solution.n_edges):
+        if self.solution.refit is not None and any(self.solution.n_edges):
             lines.append(self.solution.refit.describe())
         if self.n_failed:
             lines.append(

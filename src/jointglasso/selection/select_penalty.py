@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from jointglasso._wording import listed
-from jointglasso.covariance import CovarianceSource
-from jointglasso.covariance.prepare import Preparation
+from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import InputError, check_choice, check_count, check_positive, check_switch, check_weights
+from jointglasso.data.prepare import Preparation
 from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
@@ -34,7 +35,6 @@ from jointglasso.selection.solves import (
     warn_not_converged,
 )
 from jointglasso.solution import Solution
-from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch, check_weights
 
 #: Default class weights where samples are given: the sampling noise is then equal in all classes.
 WEIGHTS = "sqrt_sample_size"
@@ -132,7 +132,7 @@ def select(
         Runs the columns and points: threads by default, or any executor of `concurrent.futures`, such as a
         ProcessPoolExecutor. The result does not depend on it.
     scale, assume_centered, association, missing, constant, variables
-        How covariances are computed from samples, see `jointglasso.covariance.prepare.Preparation`. In folds and
+        How covariances are computed from samples, see `jointglasso.data.prepare.Preparation`. In folds and
         subsamples, variables that are constant by chance are isolated, regardless of `constant`.
     weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
         Class weights of the solves. By default ``sqrt(n_k / mean n)``, since the sampling noise of a class is

@@ -13,11 +13,11 @@ from inspect import signature
 from typing import Any
 
 from jointglasso._wording import nearest
+from jointglasso.data.checks import InputTypeError, check_jobs, check_positive
 from jointglasso.engine import solve
 from jointglasso.engine.executors import Executor, TaskBatch, TaskProgress, check_executor, memory_of, run_tasks
 from jointglasso.errors import argument
 from jointglasso.solution import ConvergenceWarning
-from jointglasso.validation import InputTypeError, check_jobs, check_positive
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from jointglasso._display import ReprMixin
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
-from jointglasso.covariance.prepare import Preparation
+from jointglasso.data.checks import InputError, check_count, check_positive, check_switch
+from jointglasso.data.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.errors import argument
@@ -35,7 +36,6 @@ from jointglasso.selection.solves import (
     solve_options,
     warn_not_converged,
 )
-from jointglasso.validation import InputError, check_count, check_positive, check_switch
 
 
 @dataclass(frozen=True, repr=False)

@@ -181,8 +181,8 @@ class EdgeClusters:
         key = self.rows * p + self.columns
         pooled, n_members = np.zeros((2, len(self.rows), self.n_classes))
         for k, (edges, value) in enumerate(zip(pairs, values, strict=True)):
-            cell = np.searchsorted(key, edges)
-            cell = (cell, self.clusters[cell, k])
+            index = np.searchsorted(key, edges)
+            cell = (index, self.clusters[index, k])
             np.add.at(pooled, cell, value)
             np.add.at(n_members, cell, 1.0)
         return pooled[n_members > 0]

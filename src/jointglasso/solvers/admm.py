@@ -24,9 +24,9 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
+from jointglasso.data.checks import InputError, check_choice, check_count, check_positive, check_switch
 from jointglasso.duality import DualityGap
 from jointglasso.solvers.base import SolverResult, SolverTask, reason_to_end
-from jointglasso.validation import InputError, check_choice, check_count, check_positive, check_switch
 
 #: Stopping rule of the paper: both residuals, summed over the classes, below this.
 PAPER_TOLERANCE = 1e-6

@@ -9,11 +9,11 @@ import numpy as np
 
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.data.checks import InputTypeError
 from jointglasso.duality import DualityGap
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.small_groups import extract_group, extract_groups
-from jointglasso.validation import InputTypeError
 
 #: ``improve(theta, bounds, todo, n_iter)``: improves Theta in place on the groups in `todo`, after `n_iter` iterations;
 #: returns the iterations taken and the new bounds.

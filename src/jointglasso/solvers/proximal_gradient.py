@@ -17,8 +17,8 @@ from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import bincount
+from jointglasso.data.checks import check_count
 from jointglasso.solvers.base import SolverResult, SolverTask, reason_to_end
-from jointglasso.validation import check_count
 
 
 @dataclass(frozen=True)

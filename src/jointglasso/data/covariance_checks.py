@@ -10,11 +10,11 @@ import numpy as np
 from jointglasso._lapack import factor_in_place
 from jointglasso._threads import map_on_cores, map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.data.messages import not_semidefinite
+from jointglasso.data.naming import align_variables, column_names, joined_variables, reorder_rows, split_classes
+from jointglasso.data.option_checks import check_count
+from jointglasso.data.table_checks import as_float_matrix
 from jointglasso.errors import InputError, InputTypeError
-from jointglasso.validation.messages import not_semidefinite
-from jointglasso.validation.naming import align_variables, column_names, joined_variables, reorder_rows, split_classes
-from jointglasso.validation.options import check_count
-from jointglasso.validation.table_checks import as_float_matrix
 
 #: Up to this size the definiteness of a covariance matrix is checked in full when it is given; beyond it every
 #: pair of variables is checked by the screening pass and every block before it is solved.

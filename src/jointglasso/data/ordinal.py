@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.covariance.classes import Samples
+from jointglasso.data.samples import Samples
 
 #: Maximum number of distinct integer values of an ordinal variable.
 CATEGORIES = 10

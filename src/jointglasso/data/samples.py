@@ -11,7 +11,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
-from jointglasso.validation import (
+from jointglasso.data.checks import (
     VARIABLES,
     InputError,
     SampleRows,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.data.option_checks import check_choice
 from jointglasso.errors import InputError, InputTypeError
-from jointglasso.validation.options import check_choice
 
 
 def data_argument(what: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._wording import listed
-from jointglasso.validation import InputError, InputTypeError, SampleRows, label_rows, with_rows
+from jointglasso.data.checks import InputError, InputTypeError, SampleRows, label_rows, with_rows
 
 
 def require_anndata(adata: Any) -> None:

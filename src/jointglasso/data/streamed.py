@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import SCANNERS, scanner
-from jointglasso.covariance.anndata_samples import distinct_names, samples_by_class
-from jointglasso.covariance.classes import Samples
-from jointglasso.validation import (
+from jointglasso.data.anndata_samples import distinct_names, samples_by_class
+from jointglasso.data.checks import (
     NOW_CONSTANT,
     NOW_SCALE,
     check_choice,
@@ -21,6 +20,7 @@ from jointglasso.validation import (
     require_sound_variance,
     require_varying,
 )
+from jointglasso.data.samples import Samples
 
 if TYPE_CHECKING:
     from anndata import AnnData

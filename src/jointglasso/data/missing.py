@@ -11,9 +11,9 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
-from jointglasso.covariance.classes import Samples
+from jointglasso.data.checks import InputError
+from jointglasso.data.samples import Samples
 from jointglasso.errors import argument
-from jointglasso.validation import InputError
 
 MISSING = ("refuse", "complete", "pairwise", "em")
 

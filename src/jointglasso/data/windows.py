@@ -10,8 +10,8 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import IntArray
 from jointglasso._wording import count
-from jointglasso.covariance.source import CovarianceSource
-from jointglasso.validation import InputError, check_count, check_nonnegative
+from jointglasso.data.checks import InputError, check_count, check_nonnegative
+from jointglasso.data.source import CovarianceSource
 
 #: Minimum number of samples of a window.
 FEWEST = 2

@@ -9,8 +9,8 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import nearest
+from jointglasso.data.naming import column_names, require_whole_characters
 from jointglasso.errors import InputError, InputTypeError
-from jointglasso.validation.naming import column_names, require_whole_characters
 
 
 def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:

@@ -1,8 +1,7 @@
 """Validation of the input: errors state in one sentence what is wrong and what to do."""
 
-from jointglasso.errors import InputError, InputTypeError
-from jointglasso.validation.covariances import FULL_CHECK_SIZE, check_covariances, join_matrices, semidefinite
-from jointglasso.validation.messages import (
+from jointglasso.data.covariance_checks import FULL_CHECK_SIZE, check_covariances, join_matrices, semidefinite
+from jointglasso.data.messages import (
     impossible_pair,
     indefinite_start,
     no_minimum,
@@ -12,7 +11,7 @@ from jointglasso.validation.messages import (
     require_sound_variance,
     require_varying,
 )
-from jointglasso.validation.naming import (
+from jointglasso.data.naming import (
     VARIABLES,
     align_variables,
     column_names,
@@ -21,7 +20,7 @@ from jointglasso.validation.naming import (
     require_whole_characters,
     split_classes,
 )
-from jointglasso.validation.options import (
+from jointglasso.data.option_checks import (
     NOW_CONSTANT,
     NOW_SCALE,
     check_callback,
@@ -36,5 +35,6 @@ from jointglasso.validation.options import (
     check_weights,
     renamed,
 )
-from jointglasso.validation.sample_checks import label_rows, labelled, require_finite
-from jointglasso.validation.table_checks import SampleRows, deferred, read_matrix, readable_table, with_rows
+from jointglasso.data.sample_checks import label_rows, labelled, require_finite
+from jointglasso.data.table_checks import SampleRows, deferred, read_matrix, readable_table, with_rows
+from jointglasso.errors import InputError, InputTypeError

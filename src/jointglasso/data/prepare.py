@@ -9,22 +9,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
-from jointglasso.covariance.classes import Samples
-from jointglasso.covariance.dense import DenseCovariance
-from jointglasso.covariance.missing import (
-    MISSING,
-    effective_sizes,
-    handle_missing,
-    pairwise_correlation,
-    semidefinite_correlation,
-)
-from jointglasso.covariance.ordinal import CATEGORIES, latent_correlation, ordinal_variables
-from jointglasso.covariance.ranks import NormalScores, latent_from_spearman, ranks
-from jointglasso.covariance.samples import SCALES, SampleCovariance, stated_variance
-from jointglasso.covariance.source import CovarianceSource
-from jointglasso.covariance.windows import Resized
-from jointglasso.errors import argument
-from jointglasso.validation import (
+from jointglasso.data.checks import (
     VARIABLES,
     InputError,
     check_choice,
@@ -32,6 +17,21 @@ from jointglasso.validation import (
     require_sound_variance,
     require_varying,
 )
+from jointglasso.data.dense import DenseCovariance
+from jointglasso.data.missing import (
+    MISSING,
+    effective_sizes,
+    handle_missing,
+    pairwise_correlation,
+    semidefinite_correlation,
+)
+from jointglasso.data.ordinal import CATEGORIES, latent_correlation, ordinal_variables
+from jointglasso.data.ranks import NormalScores, latent_from_spearman, ranks
+from jointglasso.data.samples import Samples
+from jointglasso.data.source import CovarianceSource
+from jointglasso.data.streamed import SCALES, SampleCovariance, stated_variance
+from jointglasso.data.windows import Resized
+from jointglasso.errors import argument
 
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
 CONSTANT = ("refuse", "isolate")
@@ -90,7 +90,7 @@ class Preparation:
         Pearson's correlation; ``2 sin(pi rho / 6)`` of Spearman's rho, made positive semidefinite where needed;
         Pearson's correlation of winsorised normal scores; or polychoric and polyserial correlations of variables with
         few whole numbers as values (questionnaires), beside normal scores of the others, made positive semidefinite
-        where needed (`jointglasso.covariance.ordinal`).
+        where needed (`jointglasso.data.ordinal`).
     missing : {"refuse", "complete", "pairwise", "em"}
         Refuse missing values, drop incomplete samples, use for each pair the samples that have both values (the
         pairwise matrix is made positive semidefinite where needed), or use EM

@@ -8,7 +8,7 @@ import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
-from jointglasso.validation import InputError
+from jointglasso.data.checks import InputError
 
 
 def without_effects(X: FloatArray, table: Any, class_name: str) -> tuple[FloatArray, float]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.validation import VARIABLES, check_choice, check_covariances, join_matrices
+from jointglasso.data.checks import VARIABLES, check_choice, check_covariances, join_matrices
 
 
 class DenseCovariance:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.validation import require_ordinary_variance
+from jointglasso.data.checks import require_ordinary_variance
 
 
 @runtime_checkable
@@ -103,7 +103,7 @@ def is_source(S: Any) -> bool:
 
 def as_source(S: Any) -> CovarianceSource:
     """Return a source unchanged; wrap an array (K, p, p), or a sequence or dict of p x p matrices."""
-    from jointglasso.covariance.dense import DenseCovariance
+    from jointglasso.data.dense import DenseCovariance
 
     source: CovarianceSource = S if is_source(S) else DenseCovariance(S)
     for k, name in enumerate(source.class_names):

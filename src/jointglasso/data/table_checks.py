@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.data.naming import column_names, data_argument, require_unique
 from jointglasso.errors import InputError, InputTypeError
-from jointglasso.validation.naming import column_names, data_argument, require_unique
 
 #: Entries of a file that are read at a time.
 _NUMBERS_AT_ONCE = 2_000_000
