@@ -58,7 +58,7 @@ def test_fit_is_solve_on_the_correlations_of_each_class():
     assert list(model.classes_) == ["c0", "c1"]
     for found, wanted in zip(model.solution_.precision, expected.precision, strict=True):
         np.testing.assert_allclose(found.toarray(), wanted.toarray(), atol=1e-8)
-    likeliest = jgl.refit(R, expected)
+    likeliest = jgl.refit(R, expected, relaxation=[n / (n + 10 * np.log(6)) for n in (60, 80)])
     for found, wanted in zip(model.precision_correlation_, likeliest.precision, strict=True):
         np.testing.assert_allclose(found.toarray(), wanted.toarray(), atol=1e-6)
 
@@ -74,32 +74,30 @@ def test_fit_on_the_covariance_scale_is_solve_on_the_covariances():
 
 
 @pytest.mark.parametrize("scale", ["correlation", "covariance"])
-def test_values_are_the_maximum_likelihood_on_the_edges_and_the_penalised_ones_stand_beside(scale):
+def test_values_are_between_the_penalised_ones_and_the_maximum_likelihood_on_the_edges(scale):
     X, y = chain_data(scales=np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0]))
     model = jgl.JointGraphicalLasso(0.1, 0.05, scale=scale).fit(X, y)
     for k, label in enumerate(model.classes_):
+        n = int((y == label).sum())
+        phi = n / (n + 10 * np.log(6))
+        assert model.refit_.relaxation[k] == pytest.approx(phi)
         S = np.cov(X[y == label].T, bias=True)
         Theta, penalized = model.precision_[k].toarray(), model.penalized_precision_[k].toarray()
         np.testing.assert_array_equal(Theta != 0, penalized != 0)
-        edges = (Theta != 0) & ~np.eye(6, dtype=bool)
-        assert edges.any()
-        np.testing.assert_allclose(np.linalg.inv(Theta)[Theta != 0], S[Theta != 0], atol=1e-6)
-        assert not np.allclose(np.linalg.inv(penalized)[edges], S[edges], atol=1e-3), "these are shrunken"
+        assert ((Theta != 0) & ~np.eye(6, dtype=bool)).any()
+        target = phi * S + (1 - phi) * np.linalg.inv(penalized)
+        np.testing.assert_allclose(np.linalg.inv(Theta)[Theta != 0], target[Theta != 0], atol=1e-6)
         shown = model.networks_.precision[k].toarray()
         np.testing.assert_allclose(shown, (model.precision_correlation_ if scale == "correlation" else
                                            model.precision_)[k].toarray())  # fmt: skip
 
 
-def test_where_the_likelihood_has_no_maximum_a_ridge_is_named():
+def test_few_samples_need_no_ridge():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(6, 5)), np.repeat([0, 1], 3)
-    with pytest.warns(jgl.RefitWarning, match="no maximum in parts of .*ridge of 0.01"):
-        model = jgl.JointGraphicalLasso(0.05, 0.01).fit(X, y)
-    assert model.refit_.ridge == 0.01
-    assert {failure.class_name for failure in model.refit_.failures} <= {"0", "1"}
-    R = np.corrcoef(X[:3].T) + 0.01 * np.eye(5)
-    Theta = model.precision_correlation_[0].toarray()
-    np.testing.assert_allclose(np.linalg.inv(Theta)[Theta != 0], R[Theta != 0], atol=1e-6)
+    model = jgl.JointGraphicalLasso(0.05, 0.01).fit(X, y)
+    assert not model.refit_.failures and model.refit_.ridge == 0.0
+    assert "between the penalised estimate" in model.refit_.describe()
 
 
 @pytest.mark.parametrize("scale", ["correlation", "covariance"])

@@ -131,7 +131,9 @@ def test_every_penalty_is_offered_and_told_of(penalty):
 def test_every_criterion_has_a_function_a_charge_and_an_option(criterion):
     public = getattr(selection, criterion)
     assert inspect.getdoc(public)
-    few, many = (model_complexity(criterion, GraphSize(np.repeat(50.0, n), n), K, 30) for n in (5, 9))
+    few, many = (
+        model_complexity(criterion, GraphSize(np.repeat(50.0, n), np.repeat(47.5, n), n, True), K, 30) for n in (5, 9)
+    )
     assert np.isfinite(many) and 0 < few < many
     assert criterion in OFFERED.choices
     for explained in (jgl.select, jgl.JointGraphicalLassoCV, jgl.TimeVaryingGraphicalLasso):

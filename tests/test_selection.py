@@ -10,11 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy import integrate, stats
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, StratifiedKFold
 from sklearn.utils import check_random_state
 
 import jointglasso as jgl
 from jointglasso.selection import aic, bic, ebic, jbic, lambda_max
+from jointglasso.selection.criteria import noise_gain
 from jointglasso.selection.evaluation import Evaluation, Evaluator
 from jointglasso.selection.grids import OMEGAS
 from jointglasso.selection.resampled import choose, subsample_sizes
@@ -164,13 +166,84 @@ def test_the_joint_criterion_counts_places_once_and_classes_by_pair(n_classes, p
     for _ in range(n_classes):
         upper = np.triu((rng.random((p, p)) < 0.4) * rng.uniform(-0.1, 0.1, (p, p)), 1)
         precision.append(np.eye(p) + upper + upper.T)
-    edges = np.array([np.count_nonzero(np.triu(Theta, 1)) for Theta in precision])
     union = np.count_nonzero(np.triu(np.sum([np.abs(Theta) for Theta in precision], axis=0), 1))
-    places = math.comb(p * (p - 1) // 2, union) * math.comb(n_classes * union, int(edges.sum()))
+    edges = [(k, i, j) for k, Theta in enumerate(precision) for i, j in np.argwhere(np.triu(Theta, 1))]
     deviance = [np.trace(a @ b) - np.linalg.slogdet(b)[1] for a, b in zip(S, precision, strict=True)]
-    expected = (n * deviance + np.log(n) * edges).sum() + 2 * gamma * math.log(places)
+    expected = (n * deviance).sum()
+    if edges:
+        n_edges, pairs = len(edges), p * (p - 1) // 2
+        places = math.comb(pairs, union) * math.comb(n_classes * union, n_edges)
+        degree = [(Theta != 0).sum(axis=0) - 1 for Theta in precision]
+        price = np.array([math.log(n[k]) + 2 * gamma * math.log(places) / n_edges for k, _, _ in edges])
+        price *= max(1.0, (1.1 * best_on_noise(pairs, n_classes, union, n_edges) + 3.0) / price.sum())
+        expected += sum(
+            c * n[k] / (n[k] - 1.5 - min(degree[k][i], degree[k][j])) for c, (k, i, j) in zip(price, edges, strict=True)
+        )
     assert jbic(S, precision, n, gamma=gamma) == pytest.approx(expected)
     assert jbic(S[::-1], precision[::-1], n[::-1], gamma=gamma) == pytest.approx(expected)
+
+
+def best_on_noise(pairs, n_classes, union, n_edges):
+    """Mean of the largest fraction t of chi-squared variables with m degrees of freedom, by integrating quantiles."""
+    m = n_edges / union
+    log_choose = sum(math.lgamma(a + 1) * sign for a, sign in ((n_classes, 1), (m, -1), (n_classes - m, -1)))
+    t = union / pairs / math.exp(log_choose)
+    if t >= 1:
+        return n_edges
+    mean, _ = integrate.quad(lambda v: stats.chi2.isf(t * np.exp(-v), m) * np.exp(-v), 0, 60, limit=200)
+    return union * mean
+
+
+@pytest.mark.parametrize(("sizes", "p"), [((6, 6), 40), ((10, 10), 50), ((9, 8), 120), ((20, 20), 60)])
+def test_few_samples_of_noise_give_no_network(sizes, p):
+    """The former criterion chose 10 to 245 false edges a class on such data."""
+    edges = []
+    for seed in range(5):
+        X = np.random.default_rng([seed, p, *sizes]).normal(size=(sum(sizes), p))
+        edges.append(np.mean(jgl.select(X, np.repeat(["a", "b"], sizes)).solution.n_edges))
+    assert np.mean(edges) <= 1.0
+
+
+def test_likelihood_ratios_of_few_samples_are_chi_squared_after_the_correction():
+    """n = 8: Bartlett's factor brings the tail of ``-n log(1 - r^2)`` from 7 times its nominal level to about it."""
+    n = 8
+    X = np.random.default_rng(0).normal(size=(200_000, n, 2))
+    X -= X.mean(axis=1, keepdims=True)
+    r = (X[..., 0] * X[..., 1]).sum(axis=1) / np.sqrt((X[..., 0] ** 2).sum(axis=1) * (X[..., 1] ** 2).sum(axis=1))
+    ratio = -n * np.log1p(-(r**2))
+    threshold = stats.chi2.isf(1e-3, 1)
+    assert (ratio > threshold).mean() > 5e-3
+    assert (ratio * (n - 2.5) / n > threshold).mean() == pytest.approx(1e-3, rel=0.35)
+
+
+def test_noise_gain_is_what_the_best_graphs_gain():
+    """Simulated: the sum of the U largest sums over K classes of chi-squared statistics."""
+    rng, pairs = np.random.default_rng(0), 1000
+    draws = rng.chisquare(1, size=(400, pairs, 2))
+    for union in (1, 10, 100):
+        both = np.sort(draws.sum(axis=2), axis=1)[:, -union:].sum(axis=1).mean()
+        assert noise_gain(pairs, 2, union, 2 * union) == pytest.approx(both, rel=0.06)
+        first = np.sort(draws[..., 0], axis=1)[:, -union:].sum(axis=1).mean()
+        assert noise_gain(pairs, 1, union, union) == pytest.approx(first, rel=0.1)
+
+
+def test_classes_without_edges_and_their_thresholds_are_named():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(130, 12)), np.repeat(["many", "few"], [120, 10])
+    X[:120, 1] += 0.6 * X[:120, 0]
+    text = jgl.select(X, y).explain()
+    assert "threshold (lambda1 + lambda2) / w_k of an edge in one class alone at" in text
+    assert "No edge in 'few'" in text
+    assert "this criterion accepts" in text
+
+
+def test_halves_of_the_samples_choose_again(data):
+    result = jgl.select(*data, halves=True, random_state=0)
+    assert len(result.half_edges) == 2 and min(result.half_edges) > 0
+    assert f"choose {result.half_edges[0]} and {result.half_edges[1]} edges" in result.explain()
+    assert jgl.select(*data, halves=True, random_state=0).half_edges == result.half_edges
+    few = np.random.default_rng(0).normal(size=(12, 4))
+    assert jgl.select(few, np.repeat([0, 1], 6), halves=True).half_edges == ()
 
 
 def test_of_an_empty_graph_every_criterion_is_its_likelihood():
@@ -642,13 +715,15 @@ def test_the_explanation_says_what_why_and_how_clear(data):
     result = jgl.select(*data)
     text = result.explain()
     assert f"lambda1 = {result.lambda1:.4g}" in text
-    assert "smallest joint extended BIC (gamma=0.55)" in text
+    assert "smallest joint extended BIC (gamma=0.45)" in text
     assert "Its neighbours: one step stronger +" in text
     assert "within 10 of its score" in text
-    assert "Values are those of the maximum likelihood" in text
+    assert "Values are between the penalised estimate (0) and the maximum likelihood on its edges (1), at 0.8" in text
     assert repr(result).startswith("SelectionResult(criterion='jbic'")
-    n_doubtful = replace(result, finished=False)
-    assert "a clear choice" not in n_doubtful.explain()
+    assert "a clear choice" not in text, "two halves of the samples were not compared"
+    assert "choose 21 and 22 edges: a clear choice" in replace(result, half_edges=(21, 22)).explain()
+    assert "choose 10 and 22 edges: the number of edges is uncertain" in replace(result, half_edges=(10, 22)).explain()
+    assert "the number of edges is uncertain" in replace(result, half_edges=(0, 0)).explain()
 
 
 def test_the_explanation_warns_of_the_edge_of_the_grid(data, source):
@@ -661,7 +736,7 @@ def test_the_explanation_warns_of_the_edge_of_the_grid(data, source):
     noise = np.random.default_rng(0).normal(size=(200, 5))
     result = jgl.select(noise, np.repeat(["a", "b"], 100))
     assert result.on_edge == ()
-    assert "no edge at all" in result.explain()
+    assert "The data support no network" in result.explain()
     single = jgl.select(*data, grid=[(0.2, 0.1)])
     assert single.on_edge == ()
     assert "no neighbours" in single.explain()

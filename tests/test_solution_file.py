@@ -285,13 +285,15 @@ def test_maximum_likelihood_values_come_back_with_the_solution(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 6)), np.repeat(["a", "b"], [77, 3])
     X[:, 1] += X[:, 0]
-    with pytest.warns(jgl.RefitWarning):
-        solution = jgl.select(X, y, grid=[(0.2, 0.02)], relaxed=False).solution
+    source = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
+    solution = jgl.solve(source, 0.2, 0.02, penalize_diagonal=False)
+    solution = replace(solution, refit=jgl.refit(source, solution, on_failure="ridge"))
     assert solution.refit.failures, "class b is too small for its edges"
     read = jgl.load(solution.save(tmp_path / "refitted.jgl"))
     for mine, theirs in zip(read.estimate, solution.refit.precision, strict=True):
         np.testing.assert_array_equal(mine.toarray(), theirs.toarray())
     assert read.refit.failures == solution.refit.failures
     assert read.refit.ridge == solution.refit.ridge == 0.01
+    assert read.refit.relaxation == solution.refit.relaxation == (1.0, 1.0)
     np.testing.assert_array_equal(read.refit.residual, solution.refit.residual)
     np.testing.assert_array_equal(read.precision[0].toarray(), solution.precision[0].toarray())

@@ -136,9 +136,9 @@ def model_complexity(criterion: str, size: GraphSize, n_classes: int, n_variable
     if criterion == "aic":
         return 2.0 * n_edges
     plain = float(np.log(size.samples).sum())
+    gamma = check_gamma(gamma)
     if criterion == "bic" or not n_edges:
         return plain
-    gamma = check_gamma(gamma)
     if criterion == "ebic":
         return plain + 4.0 * gamma * float(np.log(n_variables)) * n_edges
     if not size.estimable:

@@ -147,13 +147,11 @@ class Information(Evaluator):
     def score_part(self, source: CovarianceSource, known: Any, solution: Solution) -> float:
         """The criterion of a solution; infinite where its degrees are too large for n_k, or without a maximum."""
         size = GraphSize.of(solution.precision, self._sizes, solution.edge_clusters)
-        if self._relaxed and not size.estimable:  # before the refit, which takes long where there is no maximum
+        complexity = model_complexity(self._criterion, size, len(self._sizes), source.n_variables, self._gamma)
+        if not np.isfinite(complexity):  # before the refit, which takes long where there is no maximum
             return np.inf
         if self._relaxed:
             deviance = relaxed_deviances(source, solution, self._sizes)
         else:
             deviance = deviances(source, solution.precision)
-        if deviance is None:
-            return np.inf
-        complexity = model_complexity(self._criterion, size, len(self._sizes), source.n_variables, self._gamma)
-        return float((self._sizes * deviance).sum()) + complexity
+        return np.inf if deviance is None else float((self._sizes * deviance).sum()) + complexity

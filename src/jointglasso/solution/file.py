@@ -142,7 +142,12 @@ def _metadata(solution: Solution) -> dict[str, Any]:
     if refit is not None:
         failures = [[failure.class_name, list(failure.variables), failure.reason] for failure in refit.failures]
         residual = np.asarray(refit.residual).tolist()
-        metadata["refit"] = {"residual": residual, "ridge": refit.ridge, "failures": failures}
+        metadata["refit"] = {
+            "residual": residual,
+            "ridge": refit.ridge,
+            "relaxation": list(refit.relaxation),
+            "failures": failures,
+        }
     if solution.edge_clusters is not None:
         metadata["edge_clusters"] = {"neighbours": solution.edge_clusters.neighbours.tolist()}
     if low_rank is not None:
@@ -348,7 +353,8 @@ def _read_refit(fields: _Fields, precision: list[Any]) -> Refit:
     failures = [
         RefitFailure(str(name), tuple(map(str, names)), str(why)) for name, names, why in fields.get("failures", list)
     ]
-    return Refit(precision, residual, tuple(failures), fields.number("ridge", least=0))
+    relaxation = tuple(map(float, fields.get("relaxation", list)))
+    return Refit(precision, residual, tuple(failures), fields.number("ridge", least=0), relaxation)
 
 
 def _iteration(row: FloatArray) -> Iteration:
