@@ -67,21 +67,22 @@ def moved(values: np.ndarray, share: float, rng: np.random.Generator) -> np.ndar
     return values
 
 
-def draw(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, Graphs]:
-    """Samples, labels and true graphs of a design."""
+def draw(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, Graphs, list[np.ndarray]]:
+    """Samples, labels, true graphs and covariances of a design."""
     kind, p, sizes, share = DESIGNS[name]
     rng = np.random.default_rng(seed)
     low, high = (0.15, 0.25) if kind == "hub" else (0.25, 0.45)
     values = graph(kind, p, rng) * rng.uniform(low, high, (p, p)) * rng.choice([-1, 1], (p, p))
-    X, truth = [], []
+    X, truth, covariances = [], [], []
     for n in sizes:
         mine = moved(values, share, rng)
         mine = mine + mine.T
         smallest = np.linalg.eigvalsh(mine)[0]
         Theta = np.eye(p) + mine * min(1.0, -0.9 / smallest if smallest < 0 else 1.0)
-        X.append(rng.normal(size=(n, p)) @ np.linalg.cholesky(np.linalg.inv(Theta)).T)
+        covariances.append(np.linalg.inv(Theta))
+        X.append(rng.normal(size=(n, p)) @ np.linalg.cholesky(covariances[-1]).T)
         truth.append(np.triu(mine != 0, 1))
-    return np.vstack(X), np.repeat(np.arange(len(sizes)), sizes), truth
+    return np.vstack(X), np.repeat(np.arange(len(sizes)), sizes), truth, covariances
 
 
 def matthews(found: Graphs, truth: Graphs) -> float:
@@ -157,7 +158,7 @@ def measure(job: tuple[str, int]) -> dict[str, tuple[float, float]]:
     """One data set of a design: Matthews correlation (on noise: false edges a class) and seconds, by way."""
     warnings.simplefilter("ignore")
     name, seed = job
-    X, y, truth = draw(name, seed)
+    X, y, truth, _ = draw(name, seed)
     noise = not any(graph.any() for graph in truth)
     out = {}
     for way, find in WAYS.items():

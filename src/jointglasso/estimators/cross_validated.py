@@ -17,10 +17,9 @@ class JointGraphicalLassoCV(JointModel):
 
     Parameters
     ----------
-    criterion : {"cv", "jbic", "ebic", "bic", "aic", "stars"}
-        Held-out likelihood, information criteria, or StARS; see `jointglasso.select`. Cross-validation, the
-        convention of scikit-learn's classes with this suffix, optimises prediction and selects too many edges; to
-        estimate the graph use "jbic", the default of `select`.
+    criterion : {"jbic", "cv", "ebic", "bic", "aic", "stars"}
+        Information criteria, held-out likelihood ("cv", one-standard-error rule), or StARS; see `jointglasso.select`.
+        The default is that of `select`: cross-validation optimises prediction and selects too many edges.
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
         Points to evaluate; by default a search, unless one of the next three parameters is given:
     n_lambdas, ratios, min_ratio
@@ -61,7 +60,7 @@ class JointGraphicalLassoCV(JointModel):
     def __init__(
         self,
         *,
-        criterion: str = "cv",
+        criterion: str = "jbic",
         grid: Any = None,
         n_lambdas: int | None = None,
         ratios: Sequence[float] | None = None,

@@ -167,6 +167,8 @@ def noise_gain(n_candidates: float, n_classes: int, n_pairs: int, n_edges: int) 
 
 def single_edge_rate(n_variables: int, n_classes: int, sizes: FloatArray, gamma: float = GAMMA["jbic"]) -> float:
     """Expected number of single edges, over all classes, that lower JBIC on independent normal data of this size."""
+    if n_variables < 2:
+        return 0.0
     n_candidates = n_variables * (n_variables - 1) / 2
     price = np.log(sizes) + 2.0 * gamma * np.log(n_candidates * n_classes)
     price = np.maximum(price, NOISE_FACTOR * noise_gain(n_candidates, n_classes, 1, 1) + NOISE_MARGIN)

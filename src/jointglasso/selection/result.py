@@ -206,6 +206,12 @@ class SelectionResult:
                 f"By StARS ({self.criterion_name}): of the weakest penalty of each column that is stable enough, this "
                 f"one, with instability {self.score:.3g}, gives the most edges ({tried})."
             )
+        if self.criterion == "cv":
+            smallest = float(np.nanmin(self.records["score"]))
+            return (
+                f"Of {tried} it has the fewest edges within one standard error of the smallest {self.criterion_name}: "
+                f"{self.score:.6g}, the smallest is {smallest:.6g}."
+            )
         return f"It has the smallest {self.criterion_name}: {self.score:.6g}, of {tried}."
 
     @property

@@ -22,7 +22,14 @@ from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.resampled import CrossValidated, Instability, UnstableBeyond, choose, monotone
+from jointglasso.selection.resampled import (
+    CrossValidated,
+    Instability,
+    UnstableBeyond,
+    choose,
+    monotone,
+    sparsest_within_error,
+)
 from jointglasso.selection.resampling import SelectionData, complement, draw, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Found, Patience, walk_grid
@@ -103,7 +110,8 @@ def select(
         Class of each row of a table; one class without it.
     criterion : {"jbic", "ebic", "bic", "aic", "cv", "stars"}
         Information criteria (`jointglasso.selection.criteria`; the joint extended BIC by default), cross-validated
-        likelihood, or StARS. "aic" and "bic" select many false edges and warn.
+        likelihood of the penalised estimate with the one-standard-error rule, or StARS. "aic" and "bic" choose noise,
+        with a warning.
     grid : LambdaGrid or list of pairs (lambda1, lambda2), optional
         Points to try instead of the search; "stars" takes `lambda_grid` of the data by default.
     gamma : float, optional
@@ -307,9 +315,13 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
             f"{argument('relaxed', False)}.",
             "relaxed",
         )
-    # Columns often lead to the same graph and hence to tied scores: take the least shrunken estimate.
-    tied_points = np.flatnonzero(scores <= np.nanmin(scores) + evaluate.tie)
-    best = int(min(tied_points, key=lambda point: (grid.strength[point], point)))
+    if settings.criterion == "cv":
+        tried = [number for number, point in enumerate(grid) if point in outcome.done]
+        best = tried[sparsest_within_error([outcome.done[grid[number]] for number in tried])]
+    else:
+        # Columns often lead to the same graph and hence to tied scores: take the least shrunken estimate.
+        tied_points = np.flatnonzero(scores <= np.nanmin(scores) + evaluate.tie)
+        best = int(min(tied_points, key=lambda point: (grid.strength[point], point)))
     solution = _solution(data, outcome.done[grid[best]], settings)
     result = _result(data, grid, outcome.done, best, solution, settings.criterion, evaluate)
     left_out = describe_left_out(outcome.left_out)
