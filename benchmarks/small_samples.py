@@ -2,8 +2,8 @@
 
     python benchmarks/small_samples.py [noise] [recovery] [values] [--repetitions 50] [--processes 2] [--old FOLDER]
 
-`noise`: false edges a class on independent normal data, the fraction of data sets with any, and seconds, by sample sizes,
-number of variables, and way of choosing.
+`noise`: false edges a class on independent normal data, the fraction of data sets with any, and seconds, by sample
+sizes, number of variables, and way of choosing.
 `recovery`: Matthews correlation with the true edges of the designs of `recovery.py`, and of some with few samples.
 `values`: expected loss ``<Sigma, Theta> - log det Theta`` against the empty network (negative is better) and root mean
 squared error of the partial correlations, of the penalised values, the values shown, and the maximum likelihood.

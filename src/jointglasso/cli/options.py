@@ -131,7 +131,7 @@ grid_options = together(
 )
 
 score_options = together(
-    click.option("--gamma", type=float, help="Parameter of jbic (0.55) and ebic (0.5), 0 to 1."),
+    click.option("--gamma", type=float, help="Parameter of jbic (0.45) and ebic (0.5), 0 to 1."),
     click.option(
         "--penalized-scores",
         is_flag=True,

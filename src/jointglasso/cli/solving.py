@@ -121,6 +121,7 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             executor=options["executor"],
             callback=show,
             on_interrupt="return",
+            halves=data.samples.n_variables <= MANY_VARIABLES,
             checkpoint=options["checkpoint"],
             **data.preparation,
             **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
