@@ -112,8 +112,6 @@ class SampleCovariance:
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
         self._device = self._choose_device(device)
-        #: Argument `device`; large groups choose their device by it.
-        self.device_wanted = device
 
     def _read(self, samples: Samples) -> None:
         """Centre and scale the samples; for those in files keep the reference to them."""

@@ -54,13 +54,8 @@ class GroupRunner:
         warm_start: WarmStart | None,
         memory: MemoryPlan = UNLIMITED,
     ) -> None:
-        self.memory_plan, self.blocks, self.isolated_objective, self.options = (
-            memory,
-            blocks,
-            isolated_objective,
-            options,
-        )
-        self.covariance_seconds, self.n_iter = 0.0, 0
+        self.memory_plan, self.blocks, self.options = memory, blocks, options
+        self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
         self.shared = TaskContext(
             problem, options.method, options.tol, deferred, warm_start, options.checkpoint,
             memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks,
@@ -131,7 +126,6 @@ class GroupRunner:
             shared=self.shared,
             subset_for=subset_for,
             broadcast=False,
-            cost=lambda item: 1.0 + float(item.blocks.group_cost.sum()),
             progress=lambda number, *news: (
                 self.progress.report(number, *news) if news else control.stopped_by is not None
             ),
