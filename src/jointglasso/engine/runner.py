@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jointglasso import config
+from jointglasso._threads import cores_here
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
 from jointglasso.engine.memory import UNLIMITED, MemoryPlan
@@ -70,6 +71,8 @@ class GroupRunner:
 
     def _items(self, starts: Sequence[float]) -> list[Task]:
         shares, area, cached_entries = gap_fractions(self.blocks), self.blocks.group_area, 0.0
+        concurrent = self.options.executor is not None or min(self.options.n_jobs or 1, len(self.groups)) > 1
+        n_threads = 1 if concurrent else cores_here()
         items = []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             blocks = self.blocks.select(groups)
@@ -79,6 +82,7 @@ class GroupRunner:
                 gap_budget=shares[groups],
                 rest=self.start_objective - start,
                 max_iter=self.options.max_iter,
+                n_threads=n_threads,
                 saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
             )
             cached_entries += float(area[groups].sum()) * (
@@ -116,7 +120,7 @@ class GroupRunner:
     def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[AnyCachedBlocks]:
         """The blocks of finished tasks, one after another, rebuilt if they were freed."""
         for outcome in outcomes:
-            yield rebuild(outcome, self.items[outcome.number], self.shared)
+            yield rebuild(outcome, replace(self.items[outcome.number], n_threads=cores_here()), self.shared)
 
     def _run_items(self) -> list[TaskResult]:
         control = self.options.control

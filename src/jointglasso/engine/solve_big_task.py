@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from jointglasso import config
-from jointglasso._threads import cores_here
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.linalg import Factorization
@@ -172,7 +171,7 @@ def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgre
         diagonal_penalty=problem.diagonal_penalty,
         limit=lambda objective: float(item.gap_budget[0]) * shared.tol * max(problem.unit, abs(item.rest + objective)),
         max_iter=item.max_iter,
-        n_threads=cores_here(),
+        n_threads=item.n_threads,
         start=start,
         W=W,
         report=progress,
