@@ -83,12 +83,12 @@ class DaskExecutor:
             raise ConnectionError(_LOST) from None
 
     def has_lost(self, error: Exception) -> bool:
-        """Whether a task failed because its workers died, or the data that they held."""
+        """Whether a task was lost with its workers or with data that they held; an error if the scheduler was lost."""
         from distributed import KilledWorker
 
-        return isinstance(error, KilledWorker) or (
-            isinstance(error, CancelledError) and self._client.status == "running"
-        )
+        if isinstance(error, CancelledError) and self._client.status != "running":
+            raise ConnectionError(_LOST) from None
+        return isinstance(error, KilledWorker | CancelledError)
 
 
 def _require_same_version(client: Any) -> None:
