@@ -9,14 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.metadata import version
 
 import numpy as np
 import pytest
 
 import jointglasso as jgl
 from jointglasso import config
-from jointglasso.engine import dask as cluster_module, screening
+from jointglasso.engine import screening
 from jointglasso.engine.executors import TaskBatch, check_executor, run_tasks
 from jointglasso.screening import pairs
 from test_executors import NEEDS, hungry, most_at_once
@@ -238,29 +237,32 @@ def test_two_solves_at_once_on_one_client(client, S):
     assert len(found) == 2
 
 
-def test_another_version_on_the_workers_is_refused(client, S, monkeypatch):
-    monkeypatch.setattr(cluster_module, "__version__", "99.0")
-    with pytest.raises(RuntimeError, match=r"has version .* of jointglasso, and this process 99\.0: install the same"):
+def other_versions(monkeypatch, client, **packages):
+    """Let the workers of `client` report other versions of packages."""
+    versions = client.get_versions(packages=["jointglasso", "scipy", "numba"])
+    for answer in versions["workers"].values():
+        answer["packages"].update(packages)
+    monkeypatch.setattr(client, "get_versions", lambda packages: versions)
+
+
+@pytest.mark.parametrize("installed", ["99.0", None])
+def test_another_version_on_the_workers_is_refused(client, S, monkeypatch, installed):
+    other_versions(monkeypatch, client, jointglasso=installed)
+    with pytest.raises(RuntimeError, match=rf"has version {installed} of jointglasso, .*: install the same"):
         jgl.solve(S, *LAMBDAS, executor=client)
 
 
 def test_another_numba_on_the_workers_is_a_warning(client, monkeypatch):
-    monkeypatch.setattr(cluster_module, "version", lambda name: "0.1" if name == "numba" else version(name))
-    with pytest.warns(RuntimeWarning, match=r"has numba .* \(here 0\.1\): last digits may differ; install the same"):
+    other_versions(monkeypatch, client, numba="0.1")
+    with pytest.warns(RuntimeWarning, match=r"has numba 0\.1 \(here .*\): last digits may differ; install the same"):
         check_executor(client)
 
 
-def test_workers_without_the_package_and_clusters_without_workers_are_refused(monkeypatch, client):
-    monkeypatch.setattr(cluster_module, "_VERSIONS_OF_WORKER", "[__import__('no_such_package').__version__]")
-    with pytest.raises(RuntimeError, match="cannot import jointglasso"):
-        check_executor(client)
-
-    class Nobody:
-        asynchronous, status = False, "running"
-        run = staticmethod(lambda *arguments, **options: {})
-
+def test_clusters_without_workers_are_refused(monkeypatch, client):
+    versions = client.get_versions() | {"workers": {}}
+    monkeypatch.setattr(client, "get_versions", lambda packages: versions)
     with pytest.raises(RuntimeError, match="has no worker"):
-        cluster_module.DaskExecutor(Nobody())
+        check_executor(client)
 
 
 def test_an_error_there_is_the_error_here(client):

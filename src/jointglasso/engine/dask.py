@@ -7,19 +7,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
-from jointglasso._version import __version__
 from jointglasso.data.checks import InputTypeError
 
 #: Packages whose versions affect the last digits of the results.
 _ARITHMETIC = ("numpy", "scipy", "numba")
-_VERSIONS_OF_WORKER = (
-    "[__import__('jointglasso').__version__, "
-    f"*(__import__('importlib.metadata').metadata.version(name) for name in {_ARITHMETIC})]"
-)
 
 _NO_WORKER = "The Dask cluster has no worker that takes data: start one, or wait for it (client.wait_for_workers(1))."
 
@@ -92,30 +86,22 @@ class DaskExecutor:
 
 
 def _require_same_version(client: Any) -> None:
-    """Refuse workers that have another version of this package, or cannot import it."""
-    from distributed.comm import CommClosedError
-
+    """Refuse workers that have another version of this package, or none; warn of other versions of `_ARITHMETIC`."""
     if client.status != "running":
         raise ConnectionError("The distributed.Client is closed, or has lost its scheduler: make another one.")
-    answers = client.run(eval, _VERSIONS_OF_WORKER, on_error="return")
-    versions = {
-        worker: installed for worker, installed in answers.items() if not isinstance(installed, CommClosedError)
-    }
-    if not versions:
+    versions = client.get_versions(packages=["jointglasso", *_ARITHMETIC])
+    wanted = versions["client"]["packages"]
+    workers = {worker: answer["packages"] for worker, answer in versions["workers"].items()}
+    if not workers:
         raise RuntimeError(_NO_WORKER)
-    wanted = dict(zip(("jointglasso", *_ARITHMETIC), (__version__, *map(version, _ARITHMETIC)), strict=True))
-    for worker, installed in versions.items():
-        if isinstance(installed, Exception):
-            raise RuntimeError(f"The Dask worker {worker} cannot import jointglasso ({installed}): install it there.")
-        if installed[0] != __version__:
+    for worker, installed in workers.items():
+        if installed["jointglasso"] != wanted["jointglasso"]:
             raise RuntimeError(
-                f"The Dask worker {worker} has version {installed[0]} of jointglasso, and this process {__version__}: "
-                "install the same version everywhere."
+                f"The Dask worker {worker} has version {installed['jointglasso']} of jointglasso, and this process "
+                f"{wanted['jointglasso']}: install the same version everywhere."
             )
-    for worker, installed in versions.items():
-        other = [
-            f"{name} {v} (here {wanted[name]})" for name, v in zip(wanted, installed, strict=True) if v != wanted[name]
-        ]
+    for worker, installed in workers.items():
+        other = [f"{n} {installed[n]} (here {wanted[n]})" for n in _ARITHMETIC if installed[n] != wanted[n]]
         if other:
             warnings.warn(
                 f"The Dask worker {worker} has {' and '.join(other)}: last digits may differ; install the same "
