@@ -314,6 +314,18 @@ def test_a_dead_worker_changes_nothing():
     assert sorted(finished) == [0, 1, 2, 3, 4]
 
 
+def fail_to_begin():
+    raise OSError("no")
+
+
+def test_threads_that_cannot_begin_change_nothing():
+    with (
+        ThreadPoolExecutor(1, initializer=fail_to_begin) as broken,
+        pytest.warns(RuntimeWarning, match="A worker process died"),
+    ):
+        assert run_tasks(TaskBatch(die_elsewhere, [1, 2], os.getpid()), broken) == [10, 20]
+
+
 def kill_worker(item, shared, progress):
     if item.number == 1 and multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)

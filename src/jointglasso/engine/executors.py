@@ -130,11 +130,13 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class _Submitted:
-    """A task in the hands of an executor."""
+    """A submitted task."""
 
     number: int
     machine: str
     """Machine it was submitted to; empty if any."""
+    share: float | None
+    """Memory share in bytes; None without a limit."""
     pickled: bool
 
 
@@ -149,6 +151,8 @@ class _Run:
     def __init__(self, batch: TaskBatch, executor: Executor, n_jobs: int | None, memory: float | None) -> None:
         self.batch, self.executor, self.memory = batch, executor, memory
         self.in_process = isinstance(executor, ThreadPoolExecutor | _CallingThread)
+        dask = executor if isinstance(executor, DaskExecutor) and batch.broadcast else None
+        self.broadcast = None if dask is None else dask.scatter(batch.shared)
         self.machines, self._counted_at = machines_of(executor), time.monotonic()
         n_workers = max(self.machines.values())
         if isinstance(executor, _CallingThread) or (math.isinf(n_workers) and memory is not None):
@@ -169,8 +173,6 @@ class _Run:
     def results(self) -> list[Any]:
         """Results of all items, in their order."""
         threads = isinstance(self.executor, ThreadPoolExecutor)
-        shared = isinstance(self.executor, DaskExecutor) and self.batch.broadcast
-        self.broadcast = self.executor.scatter(self.batch.shared) if shared else None  # type: ignore[attr-defined]
         try:
             with single_threaded_blas() if threads else nullcontext():  # the threads themselves keep the cores busy
                 self._run_all()
@@ -194,10 +196,8 @@ class _Run:
             self._known = len(self.batch.items)
             while self._queue and (machine := self._free_machine()) is not None:
                 self._submit(heappop(self._queue)[1], machine)
-            if not self._running:
-                if not self._queue:
-                    return
-                continue
+            if not self._running and not self._queue:
+                return
             try:
                 self._collect(self._ended.get(timeout=config.POLL_SECONDS))
             except Empty:
@@ -226,11 +226,13 @@ class _Run:
         try:
             future = self._run_here(number) if self.in_process else self._send(number, machine)
         except BrokenExecutor as error:
+            if isinstance(self.executor, _CallingThread):
+                raise
             self._lost(number, error)
             return
         except RuntimeError as error:
             raise RuntimeError(_SHUT) if "shutdown" in str(error) else error from None
-        self._running[future] = _Submitted(number, machine, not self.in_process)
+        self._running[future] = _Submitted(number, machine, self.memory_share, not self.in_process)
         future.add_done_callback(self._ended.put)
 
     def _run_here(self, number: int) -> Future[Any]:
@@ -267,12 +269,13 @@ class _Run:
             if isinstance(result, MemoryShareExceeded):
                 raise result
         except MemoryShareExceeded as error:
-            if self.memory_share is None:
+            if task.share is None:
                 raise
             self._exceeded[number] = error.needed
             return
         except Exception as error:
-            if self._is_lost(error):
+            dask = isinstance(self.executor, DaskExecutor) and self.executor.has_lost(error)
+            if dask or isinstance(error, BrokenExecutor):
                 self._lost(number, error)
                 return
             raise RuntimeError(_SHUT) if isinstance(error, CancelledError) else error from None
@@ -284,15 +287,10 @@ class _Run:
             result = result.result
         self._results[number] = self.batch.finish(number, result)
 
-    def _is_lost(self, error: Exception) -> bool:
-        """Whether the task was lost with its worker, rather than failed."""
-        dask = isinstance(self.executor, DaskExecutor) and self.executor.has_lost(error)
-        return dask or isinstance(error, BrokenExecutor)
-
     def _lost(self, number: int, error: Exception) -> None:
         """Continue in the calling process after the death of a worker."""
         self._enqueue([number])
-        if not self.in_process:
+        if not isinstance(self.executor, _CallingThread):
             warnings.warn(
                 f"A worker process died, of too little memory or by a signal ({type(error).__name__}): the remaining "
                 "tasks run in the calling process.",
