@@ -1,15 +1,13 @@
-"""Scaling of `select` and of one solve, in threads, processes and Dask workers; plans against the truth; the scan.
+"""Scaling of `select` and of one solve, in threads, processes and Dask workers; and the scan.
 
     python benchmarks/scaling.py --workers 2 --variables 500
     python benchmarks/scaling.py --workers 2 8 16 --variables 500 --only select
-    python benchmarks/scaling.py --workers 16 --plan 100000 --simulate 1000000 64
     python benchmarks/scaling.py --workers 16 --scan 20000
 
 Every way is timed in turn, several times over; the fastest time of each counts, and the first, in which workers import
 the package and load its kernels, stands beside it. Efficiency is the time on one core (BLAS on one thread as well)
 divided by the time with so many workers, and by their number; for weak scaling the problem grows with them. All ways
-must give the same bits, or the script fails. `--plan P` foretells a solve of P variables by `jgl.plan(workers=...)` and
-then does it on so many workers; `--simulate P N` only foretells one on N workers. `--scan P` times the scan of P
+must give the same bits, or the script fails. `--scan P` times the scan of P
 variables on one core and on all, beside the bare products of its tiles.
 """
 
@@ -142,31 +140,6 @@ def drawn(p: int) -> list[np.ndarray]:
     return module_samples(p, 200, 3)
 
 
-def foretell(p: int, n_workers: int) -> tuple[jgl.SampleCovariance, float, float, jgl.ClusterPlan]:
-    """Print a plan for a cluster, and how long it took to make."""
-    source, lambda1, lambda2 = modules(p)
-    began = time.perf_counter()
-    plan = jgl.plan(source, lambda1, lambda2, workers=n_workers)
-    print(f"p={p}, made in {time.perf_counter() - began:.1f} s:\n{plan}", flush=True)
-    return source, lambda1, lambda2, plan
-
-
-def against_the_truth(p: int, n_workers: int) -> None:
-    """Foretell a solve, then do it."""
-    from distributed import Client, LocalCluster
-
-    source, lambda1, lambda2, plan = foretell(p, n_workers)
-    options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        jgl.solve(*modules(2000), executor=client)  # kernels are loaded
-        began = time.perf_counter()
-        solution = jgl.solve(source, lambda1, lambda2, executor=client)
-        seconds = time.perf_counter() - began
-    stages = {stage: round(spent, 2) for stage, spent in solution.timings.items()}
-    print(f"p={p} on {n_workers} workers: {seconds:.1f} s {stages}")
-    print(f"foretold over true: {plan.seconds / seconds:.2f}", flush=True)
-
-
 def scan(p: int, n_workers: int) -> None:
     """Time the scan for pairs on all cores and on one, and what it cannot do without."""
     drawn(p)
@@ -193,19 +166,12 @@ def main() -> None:
     parser.add_argument("--only", choices=["select", "solve"])
     parser.add_argument("--variables", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--plan", type=int)
     parser.add_argument("--scan", type=int)
-    parser.add_argument("--simulate", type=int, nargs=2)
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; the same bits from every way or an error")
-    if given.plan or given.simulate or given.scan:
+    if given.scan:
         jgl.warm_kernels()
-        if given.scan:
-            scan(given.scan, given.workers[0])
-        if given.plan:
-            against_the_truth(given.plan, given.workers[0])
-        if given.simulate:
-            foretell(*given.simulate)
+        scan(given.scan, given.workers[0])
         return
     select, p = selection(given.variables), 4 * given.variables
     for n_workers in given.workers:

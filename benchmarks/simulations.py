@@ -41,7 +41,7 @@ from scipy import stats
 import jointglasso as jgl
 import recovery
 from common import best_of, describe_machine, print_header, print_row
-from jointglasso._threads import use_single_thread
+from jointglasso._threads import single_core
 from jointglasso.inference.permutation import STATISTICS
 from jointglasso.inference.tests import q_values
 
@@ -557,7 +557,7 @@ def held_out_table(repetitions: int, seed: int, work: Work) -> None:
 def begin() -> None:
     """A process of several keeps to one core."""
     warnings.simplefilter("ignore")
-    use_single_thread()
+    single_core().__enter__()  # until the process ends
 
 
 def main() -> None:

@@ -34,7 +34,6 @@ def results(data):
         "DifferenceTest": jgl.difference_test(X, y, n_permutations=9, random_state=0, **penalties),
         "ComponentCurve": jgl.component_curve(source, 0.3),
         "Plan": jgl.plan(source, 0.2, 0.05),
-        "ClusterPlan": jgl.plan(source, 0.2, 0.05, workers=2),
         "Certificate": solution.certificate,
         "Partition": solution.partition,
         "LambdaGrid": jgl.lambda_grid(source),
@@ -48,7 +47,7 @@ WORDS = {
     "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "q_value",
     "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "EdgeStability": "mean edges",
     "DifferenceTest": "p_familywise", "ComponentCurve": "largest", "Plan": "independent",
-    "ClusterPlan": "largest seen", "Certificate": "optimum", "Partition": "variables alone", "LambdaGrid": "similarity",
+    "Certificate": "optimum", "Partition": "variables alone", "LambdaGrid": "similarity",
     "Refit": "residual", "LowRank": "latent variables",
 }  # fmt: skip
 

@@ -215,13 +215,18 @@ def test_interrupt_and_checkpoint(S, pool, tmp_path):
 
 
 def test_ctrl_c_returns_what_there_is(S):
+    pressed = []
+
     def press_ctrl_c(step):
-        os.kill(os.getpid(), signal.SIGINT)
+        if not pressed:
+            pressed.append(step)
+            os.kill(os.getpid(), signal.SIGINT)
 
     options = {"executor": OneByOne(), "callback": press_ctrl_c, "tol": 1e-12}
     with pytest.warns(jgl.ConvergenceWarning, match="interrupt"):
         partial = jgl.solve(S, *LAMBDAS, on_interrupt="return", **options)
     assert np.isfinite(partial.certificate.gap) and partial.methods["unsolved"] >= 1
+    pressed.clear()
     with pytest.raises(KeyboardInterrupt):
         jgl.solve(S, *LAMBDAS, **options)
 
@@ -230,10 +235,6 @@ def warn_and_double(item, shared, progress):
     warnings.warn(f"item {item} is odd", UserWarning, stacklevel=2)
     progress("heard", item)
     return shared * item
-
-
-def die(item, shared, progress):
-    os._exit(1)
 
 
 def fail(item, shared, progress):
@@ -295,12 +296,50 @@ def test_errors_come_back_and_give_up_is_called(pool):
     assert gave_up
 
 
-def test_a_dead_worker_is_one_sentence():
+def die_elsewhere(item, shared, progress):
+    """Kills its process, unless it is the calling one."""
+    if item == 2 and os.getpid() != shared:
+        os._exit(1)
+    return 10 * item
+
+
+def test_a_dead_worker_changes_nothing():
+    items, finished = [1, 2, 3, 4, 5], []
     with (
-        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as doomed,
-        pytest.raises(RuntimeError, match=r"A worker process died.*checkpoint"),
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as doomed,
+        pytest.warns(RuntimeWarning, match="A worker process died.*run in the calling process"),
     ):
-        run_tasks(TaskBatch(die, [1, 2], None), doomed)
+        batch = TaskBatch(die_elsewhere, items, os.getpid(), finish=lambda n, r: finished.append(n) or r)
+        assert run_tasks(batch, doomed) == [10, 20, 30, 40, 50]
+    assert sorted(finished) == [0, 1, 2, 3, 4]
+
+
+def fail_to_begin():
+    raise OSError("no")
+
+
+def test_threads_that_cannot_begin_change_nothing():
+    with (
+        ThreadPoolExecutor(1, initializer=fail_to_begin) as broken,
+        pytest.warns(RuntimeWarning, match="A worker process died"),
+    ):
+        assert run_tasks(TaskBatch(die_elsewhere, [1, 2], os.getpid()), broken) == [10, 20]
+
+
+def kill_worker(item, shared, progress):
+    if item.number == 1 and multiprocessing.parent_process() is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return solve_task(item, shared, progress)
+
+
+def test_a_solve_survives_the_death_of_a_worker(S, monkeypatch):
+    here = jgl.solve(S, *LAMBDAS)
+    monkeypatch.setattr("jointglasso.engine.runner.solve_task", kill_worker)
+    with (
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as doomed,
+        pytest.warns(RuntimeWarning, match="A worker process died"),
+    ):
+        assert_same_bits(here, jgl.solve(S, *LAMBDAS, executor=doomed))
 
 
 @pytest.mark.parametrize("when", ["before", "in the middle"])
@@ -528,36 +567,6 @@ def test_memory_at_the_peak_of_a_stability_selection():
 def wait_a_while(item, shared, progress):
     time.sleep(item)
     return item
-
-
-class Counting(ThreadPoolExecutor):
-    """An executor that remembers how long things take, as Dask's does, and counts its tasks."""
-
-    def __init__(self):
-        super().__init__(2)
-        self.pace, self.n_tasks = {}, 0
-
-    def submit(self, function, *arguments):
-        self.n_tasks += 1
-        return super().submit(function, *arguments)
-
-
-@pytest.mark.parametrize(("seconds", "n_items", "n_tasks"), [(0.0, 300, (4, 60)), (0.12, 8, (8, 8))])
-def test_items_that_take_no_time_go_together(seconds, n_items, n_tasks):
-    """They are few tasks, but every worker has some; what takes longer is a task each."""
-    items = [seconds + 1e-9 * n for n in range(n_items)]
-    with Counting() as two:
-        assert run_tasks(TaskBatch(wait_a_while, items, None), two) == items
-        assert n_tasks[0] <= two.n_tasks <= n_tasks[1]
-
-
-def test_items_that_cost_more_than_those_before_do_not_go_together():
-    """The big groups of a path's next point, behind the small ones of the last."""
-    with Counting() as two:
-        run_tasks(TaskBatch(wait_a_while, [0.0] * 100, None), two)
-        few, two.n_tasks = two.n_tasks, 0
-        run_tasks(TaskBatch(wait_a_while, [0.001] * 60, None, cost=lambda item: 1e6), two)
-        assert few < two.n_tasks == 60
 
 
 def test_threads_of_an_executor_leave_the_filters_of_warnings_alone():

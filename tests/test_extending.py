@@ -142,7 +142,6 @@ def test_every_criterion_has_a_function_a_charge_and_an_option(criterion):
 
 def test_every_backend_says_whether_it_is_there_and_finds_pairs():
     modules = {module.name for module in pkgutil.iter_modules(backends.__path__)}
-    modules -= {"matrices"}  # of big groups, which do not look for pairs: test_big_device.py
     assert modules == set(backends.SCANNERS.values()), "a backend needs a word for device="
     for device in backends.SCANNERS:
         assert f'"{device}"' in jgl.SampleCovariance.__doc__

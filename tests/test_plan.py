@@ -10,19 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 import jointglasso as jgl
 from jointglasso import _memory
-from jointglasso.engine import cluster_plan
 from jointglasso.engine.memory import dense_groups, group_memory, n_concurrent, work_memory
 from jointglasso.engine.planning import plan_of
 from jointglasso.engine.tasks import task_groups
-from jointglasso.penalties import GroupPenalty
 from jointglasso.screening import Partition
-from jointglasso.screening.pairs import scan_pairs
 
 
 def correlated(p=120, n=60, K=2, seed=0):
@@ -273,40 +267,15 @@ def test_batches_are_limited(monkeypatch, name, limit):
     assert max(len(item) for item in found) == 5
 
 
-def test_a_plan_for_a_cluster_counts_pairs_groups_and_memory():
-    """Modules of 20 variables: what a few tiles and groups say of the whole is known here."""
-    data = jgl.datasets.make_joint_ggm("modules", 3000, 2, n_samples=40, n_blocks=150, random_state=0)
-    source = jgl.SampleCovariance(list(data.samples), scale="correlation")
-    penalties = 0.62, 0.05
-    found = jgl.plan(source, *penalties, workers=4, memory=2.0**30)
-    above = scan_pairs(source, GroupPenalty(*penalties), np.ones(2))
-    assert 0.4 * len(above.rows) < found.n_pairs < 2.5 * len(above.rows)
-    strong = above.rows[above.violates_global_condition], above.columns[above.violates_global_condition]
-    _, group = connected_components(coo_array((np.ones(len(strong[0])), strong), shape=(3000, 3000)))
-    assert 2 <= found.largest_group <= np.bincount(group).max() and found.followed_to_its_end
-    assert found.fits and found.worker_memory > 20 * 3000 * 80
-    assert found.solve_seconds >= 0 and 0 < found.scan_seconds <= found.seconds < 60
-    twice = jgl.plan(source, *penalties, workers=8, memory=2.0**20)
-    assert not twice.fits and "too little" in str(twice)
-
-
-def test_a_plan_for_a_cluster_says_what_it_cannot_know(monkeypatch):
-    monkeypatch.setattr(cluster_plan, "_FOLLOWED", 10)
-    draw = np.random.default_rng(0)
-    source = jgl.SampleCovariance([draw.normal(size=(30, 1)) + draw.normal(size=(30, 60))], scale="correlation")
-    assert "A group of more than 10 variables was met" in str(jgl.plan(source, 0.2, 0.0, workers=2))
-    with pytest.raises(TypeError, match="is made from samples"):
-        jgl.plan(np.eye(3)[None], 0.2, 0.0, workers=2)
+def test_a_plan_for_workers_divides_core_seconds():
+    S = jgl.datasets.make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
+    one, two, many = (jgl.plan(S, 0.4, 0.1, workers=n) for n in (1, 2, 1000))
+    assert one.seconds == pytest.approx(one.core_seconds) == pytest.approx(2.0 * two.seconds)
+    assert many.seconds == pytest.approx(many.n_cores * many.group_seconds.max())
+    assert many.seconds < two.seconds
+    assert "on 2 workers" in str(two) and "workers" not in str(jgl.plan(S, 0.4, 0.1))
     with pytest.raises(ValueError, match="workers"):
-        jgl.plan(source, 0.2, 0.0, workers=0)
-
-
-def test_some_variables_of_a_source():
-    draw = np.random.default_rng(0)
-    source = jgl.SampleCovariance([draw.normal(size=(30, 9)), draw.normal(size=(20, 9))], scale="correlation")
-    some = np.array([7, 2, 5])
-    for k in range(2):
-        assert_allclose(source.restricted_to(some).block(k, np.arange(3)), source.block(k, some), rtol=1e-12)
+        jgl.plan(S, 0.4, 0.1, workers=0)
 
 
 def test_groups_correlated_throughout_are_planned_with_more_seconds():

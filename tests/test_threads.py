@@ -10,7 +10,6 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import jointglasso as jgl
-from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import Workers, _helpers, available_cores, map_on_cores, map_on_threads, single_threaded_blas
 
 
@@ -154,9 +153,3 @@ def test_refits_of_a_selection_hold_blas_to_one_thread(monkeypatch):
         chosen = jgl.select(X, np.repeat(["a", "b"], 45))
         assert chosen.solution.refit is not None
     assert len(seen) > 2 and set(seen) == {1}
-
-
-def test_a_solve_keeps_freed_memory():
-    keep_freed_memory.cache_clear()
-    jgl.solve(np.eye(2)[None], 0.1, 0.1)
-    assert keep_freed_memory.cache_info().currsize == 1

@@ -22,7 +22,7 @@ _MOVED = {
 #: The public names, by where they live.
 _NAMES = {
     "data": "CovarianceSource DenseCovariance SampleCovariance",
-    "engine": "ClusterPlan NotEnoughMemory Plan plan solve solve_path",
+    "engine": "NotEnoughMemory Plan plan solve solve_path",
     "estimators": "JointGraphicalLasso JointGraphicalLassoCV TimeVaryingGraphicalLasso",
     "inference": "Inference NetworkBootstrap NetworkTest bootstrap_network infer network_test",
     "networks": "JointNetworks",
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         SampleCovariance as SampleCovariance,
     )
     from jointglasso.engine import (
-        ClusterPlan as ClusterPlan,
         NotEnoughMemory as NotEnoughMemory,
         Plan as Plan,
         plan as plan,

@@ -1,20 +1,13 @@
-"""Memory available to this process, the budget of a thread, and the settings of the C allocator."""
+"""Memory available to this process, and the memory budget of a thread."""
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from threading import local
-
-#: Parameters (number in glibc's malloc.h, value): size up to which a freed array stays in the heap, and bytes of free
-#: heap that are not returned to the system. They are the maxima of glibc's own dynamic adjustment.
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = (-3, 2**25), (-1, 2**26)
-
 
 _thread_state = local()
 
@@ -42,22 +35,6 @@ def sharing_memory(budget: float | None) -> Iterator[None]:
 def memory_share() -> float:
     """Memory budget of this thread in bytes; infinite if no other task runs at the same time."""
     return float(getattr(_thread_state, "budget", math.inf))
-
-
-@cache
-def keep_freed_memory() -> None:
-    """Make the C allocator retain freed memory, as glibc does by itself after a large array was freed.
-
-    A solve frees and allocates arrays of about a megabyte repeatedly. Memory that is returned to the system each time
-    must be mapped and cleared again: half of the time of small solves, and more in Dask workers,
-    whose settings return all free memory to the system.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # another C library
-        return
-    for setting in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
-        mallopt(*setting)
 
 
 def available_memory() -> float | None:

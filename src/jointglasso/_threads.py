@@ -55,13 +55,19 @@ if hasattr(os, "register_at_fork"):
 _thread_state = local()
 
 
-def use_single_thread() -> None:
-    """Restrict this thread to one core, because several threads share the cores."""
+@contextmanager
+def single_core() -> Iterator[None]:
+    """Restrict this thread to one core, because several threads or processes share the cores."""
+    before = getattr(_thread_state, "single_core", False)
     _thread_state.single_core = True
+    try:
+        yield
+    finally:
+        _thread_state.single_core = before
 
 
 def cores_here() -> int:
-    """Number of cores this thread may use: 1 after `use_single_thread`, else all."""
+    """Number of cores this thread may use: 1 inside `single_core`, else all."""
     return 1 if getattr(_thread_state, "single_core", False) else available_cores()
 
 
@@ -77,18 +83,15 @@ def _map_shared(function: Callable[[Any], Result], items: Sequence[Any] | IntArr
     pending = iter(range(len(items)))  # advanced by one thread at a time, so that each item is taken once
 
     def process_items() -> None:
-        before = getattr(_thread_state, "single_core", False)
-        use_single_thread()
+        n = -1
         try:
-            for n in pending:
-                try:
+            with single_core():
+                for n in pending:
                     results[n] = function(items[n])
-                except BaseException as error:
-                    errors[n] = error
-                    break
+        except BaseException as error:
+            errors[n] = error
         finally:
             _exhaust(pending)
-            _thread_state.single_core = before
 
     job = [process_items]  # cleared at the end: a late pool thread finds it empty and keeps no reference
     futures: list[Future[None]] = []

@@ -58,16 +58,9 @@ MEMORY_CHECK_BYTES = 2.0**26
 #: fifty to a hundred non-zeros independently of its size.
 FACTORIZATIONS, DENSE_FACTORIZATIONS = 60.0, 8e4
 
-#: Bytes of tasks in transit to workers, beyond the first two tasks; seconds between two checks for a stop request;
-#: seconds between two checkpoints of a long task.
-MAX_BYTES_IN_FLIGHT, POLL_SECONDS, SNAPSHOT_SECONDS = 2**30, 0.2, 30.0
-
-#: Seconds between two checks that some worker of the cluster accepts or executes tasks.
-IDLE_SECONDS = 10.0
-
-#: Smallest task in seconds that is sent to another process, which costs up to ten milliseconds; and bytes up to which
-#: a task is pickled as one object, since Dask sends each array as a separate message.
-TASK_SECONDS, PACKED_BYTES = 0.1, 2**20
+#: Tasks submitted at a time to an executor with an unknown number of workers; seconds between two checks for a stop
+#: request, between two counts of the workers of a cluster, and between two checkpoints of a long task.
+MAX_TASKS_IN_FLIGHT, POLL_SECONDS, RECOUNT_SECONDS, SNAPSHOT_SECONDS = 64, 0.2, 5.0, 30.0
 
 # --- Which method (solvers/auto.py, solvers/sweeping.py) ---
 

@@ -143,9 +143,12 @@ def workers_of(session: Session, options: dict[str, Any]) -> Iterator[Any]:
     with ExitStack() as stack:
         address = options["scheduler"]
         if address is None:
-            cluster = distributed.LocalCluster(
-                n_workers=options["workers"], threads_per_worker=1, dashboard_address="127.0.0.1:0"
-            )
+            # By default Dask makes workers return freed memory at once: up to 1.7 times the time of a solve.
+            trim = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26}
+            with require("dask", "dask").config.set(trim):
+                cluster = distributed.LocalCluster(
+                    n_workers=options["workers"], threads_per_worker=1, dashboard_address="127.0.0.1:0"
+                )
             address = stack.enter_context(cluster)
         try:
             client = stack.enter_context(distributed.Client(address, timeout="10s"))

@@ -112,8 +112,6 @@ class SampleCovariance:
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
         self._device = self._choose_device(device)
-        #: Argument `device`; large groups choose their device by it.
-        self.device_wanted = device
 
     def _read(self, samples: Samples) -> None:
         """Centre and scale the samples; for those in files keep the reference to them."""
@@ -210,22 +208,6 @@ class SampleCovariance:
         """
         samples = samples_by_class(adata, groupby, layer, classes)
         return cls(samples, scale=scale, variable_names=distinct_names(adata.var_names))
-
-    def restricted_to(self, variables: IntArray) -> SampleCovariance:
-        """Covariance source restricted to `variables`."""
-        return SampleCovariance(
-            [Z[variables].T * np.sqrt(Z.shape[1]) for Z in self._scaled],
-            assume_centered=True,
-            constant="isolate" if self._isolate_constant else "refuse",
-            device="cpu",
-            class_names=self.class_names,
-            variable_names=[self.variable_names[i] for i in variables],
-        )
-
-    @property
-    def in_files(self) -> bool:
-        """Whether the samples are stored in files that other processes can read."""
-        return self._files is not None
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         Z = self._scaled[k]

@@ -1,8 +1,7 @@
 """The solve: screening, tasks on executors, rechecks, and the certificate."""
 
-from jointglasso.engine.cluster_plan import ClusterPlan
 from jointglasso.engine.execute import solve
 from jointglasso.engine.path import solve_path
 from jointglasso.engine.planning import NotEnoughMemory, Plan, plan
 
-__all__ = ["ClusterPlan", "NotEnoughMemory", "Plan", "plan", "solve", "solve_path"]
+__all__ = ["NotEnoughMemory", "Plan", "plan", "solve", "solve_path"]

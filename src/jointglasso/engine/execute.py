@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._memory import keep_freed_memory
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
 from jointglasso.data.checks import (
@@ -220,7 +219,6 @@ def solve_problem(
     pairs: PairTable | None = None,
 ) -> Solution:
     """Screen, solve, certify, assemble; `pairs` is the scan of the covariances, if already done."""
-    keep_freed_memory()
     options = _with_suitable_method(options, problem)
     screen = None
     try:

@@ -7,7 +7,7 @@ of entries inside the blocks; seconds are accurate to a factor of a few.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -19,9 +19,8 @@ from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import MemoryShareExceeded, available_memory, memory_share
 from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data.checks import check_choice, check_count, check_positive
-from jointglasso.engine.cluster_plan import ClusterSize, plan_on_cluster
-from jointglasso.engine.executors import memory_of, n_workers_of
+from jointglasso.data.checks import check_choice, check_count
+from jointglasso.engine.executors import machines_of, memory_of
 from jointglasso.engine.memory import MemoryPlan, cached_entries, dense_groups, group_memory, n_concurrent, work_memory
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.runner import RunnerOptions
@@ -55,6 +54,10 @@ class Plan(ReprMixin):
     """Estimated seconds."""
     memory: float
     """Peak bytes beyond the input, with one task at a time."""
+    n_cores: int
+    """Cores of this machine, which `group_seconds` assumes."""
+    n_workers: int | None = None
+    """Workers of one core each, if the plan is for a cluster."""
 
     @property
     def n_groups(self) -> int:
@@ -63,8 +66,16 @@ class Plan(ReprMixin):
 
     @property
     def seconds(self) -> float:
-        """Estimated seconds of all groups, one after another."""
-        return float(self.group_seconds.sum())
+        """Estimated seconds of all groups: one after another on this machine, or on the workers of a cluster."""
+        if self.n_workers is None:
+            return float(self.group_seconds.sum())
+        longest = self.n_cores * float(self.group_seconds.max(initial=0.0))
+        return max(self.core_seconds / self.n_workers, longest)
+
+    @property
+    def core_seconds(self) -> float:
+        """Estimated seconds of all groups on one core."""
+        return self.n_cores * float(self.group_seconds.sum())
 
     def __str__(self) -> str:
         return str(self._parts()[0])
@@ -75,6 +86,7 @@ class Plan(ReprMixin):
             f"{groups}, largest block {self.partition.largest} of "
             f"{self.partition.n_variables} variables; about {readable_bytes(self.memory)} and "
             f"{readable_seconds(self.seconds)}"
+            f"{'' if self.n_workers is None else f' on {self.n_workers} workers'}"
         )
         table = {
             "largest block": self.group_largest[:SHOWN],
@@ -114,10 +126,8 @@ def plan(
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     workers: int | None = None,
-    cores: int = 1,
-    memory: float | None = None,
-) -> Any:
-    """Screen, and estimate the memory and time of the solve; for a cluster, extrapolate from a sample of the problem.
+) -> Plan:
+    """Screen, and estimate the memory and time of the solve.
 
     Parameters
     ----------
@@ -126,17 +136,12 @@ def plan(
     solver
         As in `jointglasso.solve`.
     workers : int, optional
-        Plan for this many workers of a Dask cluster with cores like those of this machine. `S` is then a
-        `SampleCovariance`, and only a few tiles and groups of the problem are computed: some seconds for a million
-        variables.
-    cores : int, default 1
-        Threads of each worker.
-    memory : float, optional
-        Memory of each worker in bytes, to be compared with the estimate.
+        Number of workers, each with one core like those of this machine: `Plan.seconds` is then the core-seconds of
+        all groups divided by the workers, and at least those of the longest group.
 
     Returns
     -------
-    Plan, or ClusterPlan where `workers` is given
+    Plan
 
     Examples
     --------
@@ -149,20 +154,10 @@ def plan(
     check_choice("screening", screening, SCREENING)
     method = choose_method(solver)
     problem = make_problem(S, lambda1, lambda2, **of_problem)
-    if workers is not None:
-        from jointglasso.engine.execute import solve
-
-        check_count("workers", workers, 1)
-        check_count("cores", cores, 1)
-        options = {**of_problem, "pair_weights": None, "screening": screening, "solver": solver}
-        return plan_on_cluster(
-            problem,
-            ClusterSize(workers, cores, None if memory is None else check_positive("memory", memory)),
-            lambda source, executor: solve(source, lambda1, lambda2, executor=executor, **options),
-            lambda partition: _memory_of(partition, None, method, may_be_big(problem, method.name)),
-        )
+    n_workers = None if workers is None else check_count("workers", workers, 1)
     screen = Screen(problem, screening)
-    return plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
+    planned = plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
+    return replace(planned, n_workers=n_workers)
 
 
 def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool = False) -> Plan:
@@ -182,6 +177,7 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
         group_memory=memory[order],
         group_seconds=seconds[order],
         memory=float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs),
+        n_cores=available_cores(),
     )
 
 
@@ -206,7 +202,7 @@ def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     budget = available_memory() if options.max_memory is None else options.max_memory
     if budget is None:
         return MemoryPlan(n_jobs)
-    together = min(n_workers_of(options.executor, n_jobs), len(upper_bound))
+    together = min(max(machines_of(options.executor, n_jobs).values()), len(upper_bound))
     n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
     jobs, free = n_concurrent(upper_bound, n_workers, budget - overhead)
     for_admm = free >= 0.0

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jointglasso import config
+from jointglasso._threads import cores_here
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
 from jointglasso.engine.memory import UNLIMITED, MemoryPlan
@@ -54,13 +55,8 @@ class GroupRunner:
         warm_start: WarmStart | None,
         memory: MemoryPlan = UNLIMITED,
     ) -> None:
-        self.memory_plan, self.blocks, self.isolated_objective, self.options = (
-            memory,
-            blocks,
-            isolated_objective,
-            options,
-        )
-        self.covariance_seconds, self.n_iter = 0.0, 0
+        self.memory_plan, self.blocks, self.options = memory, blocks, options
+        self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
         self.shared = TaskContext(
             problem, options.method, options.tol, deferred, warm_start, options.checkpoint,
             memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks,
@@ -75,6 +71,8 @@ class GroupRunner:
 
     def _items(self, starts: Sequence[float]) -> list[Task]:
         shares, area, cached_entries = gap_fractions(self.blocks), self.blocks.group_area, 0.0
+        concurrent = self.options.executor is not None or min(self.options.n_jobs or 1, len(self.groups)) > 1
+        n_threads = 1 if concurrent else cores_here()
         items = []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             blocks = self.blocks.select(groups)
@@ -84,6 +82,7 @@ class GroupRunner:
                 gap_budget=shares[groups],
                 rest=self.start_objective - start,
                 max_iter=self.options.max_iter,
+                n_threads=n_threads,
                 saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
             )
             cached_entries += float(area[groups].sum()) * (
@@ -121,7 +120,7 @@ class GroupRunner:
     def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[AnyCachedBlocks]:
         """The blocks of finished tasks, one after another, rebuilt if they were freed."""
         for outcome in outcomes:
-            yield rebuild(outcome, self.items[outcome.number], self.shared)
+            yield rebuild(outcome, replace(self.items[outcome.number], n_threads=cores_here()), self.shared)
 
     def _run_items(self) -> list[TaskResult]:
         control = self.options.control
@@ -131,7 +130,6 @@ class GroupRunner:
             shared=self.shared,
             subset_for=subset_for,
             broadcast=False,
-            cost=lambda item: 1.0 + float(item.blocks.group_cost.sum()),
             progress=lambda number, *news: (
                 self.progress.report(number, *news) if news else control.stopped_by is not None
             ),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso.data import absent_of
+from jointglasso.engine.dask import DaskExecutor
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
 from jointglasso.engine.recheck import KKTViolations
 from jointglasso.penalties import PairPenalty, PairWeights
@@ -34,7 +35,7 @@ def scan_on(
 
     arguments = problem.source, penalty, problem.weights, problem.pair_weights
     return scan_pairs(
-        *arguments, strong_only=strong_only, map_tiles=map_tiles if hasattr(executor, "broadcast") else None
+        *arguments, strong_only=strong_only, map_tiles=map_tiles if isinstance(executor, DaskExecutor) else None
     )
 
 

@@ -15,12 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from jointglasso import config
-from jointglasso._threads import cores_here
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.backends.matrices import matrices_on
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import indefinite_start, not_semidefinite, semidefinite
 from jointglasso.duality import DualityGap
 from jointglasso.engine.checkpoint import Saved
@@ -174,11 +171,10 @@ def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgre
         diagonal_penalty=problem.diagonal_penalty,
         limit=lambda objective: float(item.gap_budget[0]) * shared.tol * max(problem.unit, abs(item.rest + objective)),
         max_iter=item.max_iter,
-        n_threads=cores_here(),
+        n_threads=item.n_threads,
         start=start,
         W=W,
         report=progress,
-        matrices=matrices_on(_device(problem.source)),
     )
     if shared.checkpoint is None:
         return task
@@ -187,12 +183,6 @@ def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgre
         return nonzeros_of(group, theta, np.zeros(theta.value.shape, dtype=bool))
 
     return replace(task, keep=shared.checkpoint.snapshots(item.blocks, pick))
-
-
-def _device(source: CovarianceSource) -> str:
-    """Device for factorizations: the GPU only if the source requests it explicitly, since it was not faster."""
-    wanted: str = getattr(source, "device_wanted", "auto")
-    return "cpu" if wanted == "auto" else wanted
 
 
 def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:

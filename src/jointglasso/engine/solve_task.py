@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 
-from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.linalg import factorize
@@ -94,7 +93,7 @@ def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> AnyCachedBl
 def build(item: Task, shared: TaskContext) -> tuple[BlockSystem, ScreeningCheck | None]:
     """Blocks of a task, and the check of their screened-out entries (None for static screening)."""
     problem, deferred = shared.problem, shared.deferred
-    system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, cores_here())
+    system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, item.n_threads)
     if deferred is None:
         return system, None
     if problem.penalty.class_dependent:  # the classes of a pair may belong to several groups
@@ -131,7 +130,7 @@ def _task(item: Task, shared: TaskContext, system: BlockSystem, progress: TaskPr
         max_iter=item.max_iter,
         start=theta,
         warm=item.start is not None or warm_start is not None,
-        n_threads=cores_here(),
+        n_threads=item.n_threads,
         report=progress,
         memory_for_admm=shared.memory_for_admm,
     )

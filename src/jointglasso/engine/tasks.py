@@ -57,6 +57,8 @@ class Task:
     rest: float
     """Current estimate of the objective of all other tasks; the tolerance is relative to the total."""
     max_iter: int
+    n_threads: int = 1
+    """Threads that the task may use."""
     start: Nonzeros | None = None
     """Result of an earlier attempt with a larger gap."""
     saved: Saved | None = None

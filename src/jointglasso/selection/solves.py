@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 import warnings
@@ -15,7 +14,15 @@ from typing import Any
 from jointglasso._wording import nearest
 from jointglasso.data.checks import InputTypeError, check_jobs, check_positive
 from jointglasso.engine import solve
-from jointglasso.engine.executors import Executor, TaskBatch, TaskProgress, check_executor, memory_of, run_tasks
+from jointglasso.engine.executors import (
+    Executor,
+    TaskBatch,
+    TaskProgress,
+    check_executor,
+    machines_of,
+    memory_of,
+    run_tasks,
+)
 from jointglasso.errors import argument
 from jointglasso.solution import ConvergenceWarning
 
@@ -59,9 +66,7 @@ class WorkerPool:
     @property
     def size(self) -> float:
         """Number of concurrent tasks; infinite where the executor does not state it."""
-        if self.executor is None:
-            return self.n_jobs or 1
-        return float(getattr(self.executor, "_max_workers", math.inf))
+        return sum(machines_of(self.executor, self.n_jobs).values())
 
     def do(self, work: TaskBatch) -> list[Any]:
         """Run all items of `work`."""

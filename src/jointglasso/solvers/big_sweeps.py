@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from jointglasso import config
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import IntArray
-from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
 from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
@@ -43,8 +42,6 @@ class BigTask:
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], GroupSupport]], None] = field(default=lambda theta: None)
     """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
-    matrices: DeviceMatrices | None = None
-    """Device that factors the matrices of the certificate; None for the CPU."""
 
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
@@ -91,7 +88,6 @@ def _point(task: BigTask, ascent: ColumnAscent, theta: GroupSupport | None = Non
     return DualPoint(
         task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.permuted,
         _theta(task.penalty, ascent) if theta is None else theta, ascent.ascent.W, task.n_threads,
-        matrices=task.matrices,
     )  # fmt: skip
 
 
@@ -117,7 +113,6 @@ def at_inverse(task: BigTask, theta: GroupSupport) -> DualPoint:
     W = np.full(int(group.offset[-1]), np.nan, dtype=np.float32)
     point = DualPoint(
         group, task.penalty, task.diagonal_penalty, order, Permutation.by(group, group.local), theta, W, task.n_threads,
-        matrices=task.matrices,
     )  # fmt: skip
     for block, b in enumerate(group.size):
         matrix = point.inverse(point.dense_theta(block))

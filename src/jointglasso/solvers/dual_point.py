@@ -25,7 +25,6 @@ from jointglasso import config
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.backends.matrices import DeviceMatrices
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
 from jointglasso.blocks.system import bincount
 from jointglasso.duality import ROUNDING, gap_radii, precision_radius
@@ -85,8 +84,6 @@ class DualPoint:
     n_threads: int = 1
     subgradient_override: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
     """Class, i < j and value of subgradients that override the nearest ones: pairs coupled to classes outside."""
-    matrices: DeviceMatrices | None = None
-    """Device that factors and inverts matrices; None for the CPU."""
 
     @cached_property
     def theta(self) -> GroupSupport:
@@ -255,16 +252,10 @@ class DualPoint:
 
     def _logdet(self, matrix: FloatArray) -> float:
         """Log-determinant of a matrix given by its upper triangle, which is overwritten; NaN if not definite."""
-        if self.matrices is not None and self.matrices.works:
-            with self.matrices.or_here():
-                return self.matrices.log_determinant(matrix, sum_error(len(matrix) + 1))
         return log_determinant(matrix) if factor_in_place(matrix) else np.nan
 
     def inverse(self, matrix: FloatArray) -> FloatArray | None:
         """Inverse of a matrix given by its upper triangle, which is overwritten; None if it is not definite."""
-        if self.matrices is not None and self.matrices.works:
-            with self.matrices.or_here():
-                return self.matrices.inverse(matrix)
         if not factor_in_place(matrix):
             return None
         invert_factor_in_place(matrix)
@@ -322,7 +313,6 @@ class DualPoint:
         b = np.add.reduceat(self._scaled_theta(v), first)
         sums = error_of_sums(chain, 1.0) * (3.0 * b + logs + of_dual)
         h = self._traces[0] - p - self.logdets[0] - self.logdets[1] + sums
-        p *= 1 if self.matrices is None else 2  # larger constant for factors of a device, see `backends/matrices.py`
         g = np.array([sum_error(n + 1.0) for n in p])
         theta, dual = near_errors(h, g, b, self._scaled_dual(d))
         if not np.isfinite(theta + dual).all():
