@@ -487,21 +487,6 @@ def test_samples_and_their_matrices_have_the_same_solution(screening, correlatio
     assert found.partition == expected.partition
 
 
-@pytest.mark.parametrize("old", [{"correlation": True}, {"isolate_constant": True}])
-def test_old_words_are_refused_with_the_new_ones(old):
-    ((word, _),) = old.items()
-    new = {"correlation": "scale='correlation'", "isolate_constant": "constant='isolate'"}[word]
-    with pytest.raises(TypeError, match=rf"{word}= is no longer an argument of SampleCovariance\S*: write {new}"):
-        jgl.SampleCovariance(SAMPLES, **old)
-
-
-def test_old_words_are_refused_by_every_door():
-    table = jgl.io.LabelledTable(SAMPLES[0], None, tuple("abcdefghi"), tuple(map(str, range(len(SAMPLES[0])))), "table")
-    for door in (lambda **k: jgl.SampleCovariance.from_labels(SAMPLES[0], None, **k), table.to_source):
-        with pytest.raises(TypeError, match="write scale='correlation' or scale='covariance'"):
-            door(correlation=True)
-
-
 def test_rows_of_a_dense_matrix_are_those_of_its_upper_triangle():
     rng = np.random.default_rng(0)
     S = np.corrcoef(rng.standard_normal((9, 30)))

@@ -14,7 +14,7 @@ import numpy as np
 from jointglasso._typing import BoolArray
 from jointglasso.data import SampleCovariance
 from jointglasso.data.anndata_samples import distinct_names, require_anndata, samples_by_class
-from jointglasso.data.checks import NOW_SCALE, InputError, SampleRows, check_choice, renamed
+from jointglasso.data.checks import InputError, SampleRows, check_choice
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from anndata import AnnData
 
 
-@renamed(correlation=NOW_SCALE)
 def fit(
     adata: AnnData,
     groupby: str = "condition",

@@ -6,9 +6,6 @@ atomic writing of result folders.
 
 from __future__ import annotations
 
-import shlex
-from typing import Any
-
 import click
 
 from jointglasso.cli.demo import demo
@@ -27,14 +24,6 @@ class _InOrder(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args[:1] == ["reproduce"]:
-            raise click.UsageError(
-                "The paper's experiments are in the folder 'reproduction' of a checkout of the project: run "
-                f"{shlex.join(['python', '-m', 'reproduction', *args[1:]])} there."
-            )
-        return super().resolve_command(ctx, args)
 
 
 @click.group(

@@ -124,9 +124,9 @@ def about(error: ValueError, option: str) -> InputError:
 
 def read_annotations(options: dict[str, Any], names: Sequence[str]) -> Any:
     """Annotation columns of the samples (groups, covariates) as a data frame; they are not variables."""
-    from jointglasso._optional import require
+    import pandas as pd
 
-    return require("pandas", "pandas").DataFrame({name: _column(options, name, names) for name in names})
+    return pd.DataFrame({name: _column(options, name, names) for name in names})
 
 
 def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:

@@ -12,11 +12,8 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import SCANNERS, scanner
 from jointglasso.data.anndata_samples import distinct_names, samples_by_class
 from jointglasso.data.checks import (
-    NOW_CONSTANT,
-    NOW_SCALE,
     check_choice,
     check_switch,
-    renamed,
     require_sound_variance,
     require_varying,
 )
@@ -86,7 +83,6 @@ class SampleCovariance:
     #: (K, p): variables not measured in a class; None if all classes have all variables.
     absent: BoolArray | None = None
 
-    @renamed(correlation=NOW_SCALE, isolate_constant=NOW_CONSTANT)
     def __init__(
         self,
         samples: Any,
@@ -173,7 +169,6 @@ class SampleCovariance:
         return np.divide(Z, root[:, None], out=unit, casting="same_kind")
 
     @classmethod
-    @renamed(correlation=NOW_SCALE)
     def from_labels(cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
@@ -189,7 +184,6 @@ class SampleCovariance:
         return cls(Samples.from_labels(X, [] if y is None else y, variable_names), scale=scale)
 
     @classmethod
-    @renamed(correlation=NOW_SCALE)
     def from_anndata(
         cls, adata: AnnData, groupby: str, *, layer: str | None = None, scale: str = "covariance", classes: Any = None
     ) -> SampleCovariance:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_count, check_nonnegative
@@ -89,9 +88,10 @@ def read_times(time: Any) -> Any:
         try:
             values = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
-            pandas = require("pandas", "pandas")
+            import pandas as pd
+
             try:
-                values = pandas.to_datetime(pandas.Series(list(time)), format="ISO8601").to_numpy()
+                values = pd.to_datetime(pd.Series(list(time)), format="ISO8601").to_numpy()
             except (TypeError, ValueError):
                 raise InputError(
                     "The time stamps are neither numbers nor dates: write dates as 2003-01-31 or 2003-01-31T12:00.",
@@ -123,9 +123,11 @@ def _by_count(count: IntArray, n: int, overlap: float) -> tuple[IntArray, IntArr
 
 def _by_width(times: Any, width: Any, overlap: float) -> tuple[IntArray, IntArray]:
     """Index ranges [first, stop) of time stamps of windows of equal duration; empty windows are dropped."""
+    import pandas as pd
+
     if times.dtype.kind == "M":
         try:
-            length = require("pandas", "pandas").Timedelta(width).to_numpy()
+            length = pd.Timedelta(width).to_numpy()
         except ValueError:
             raise InputError(
                 f"width={width!r} is no length of time: give a timedelta or a word such as '30D'.", "width"

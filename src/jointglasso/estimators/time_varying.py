@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from jointglasso._optional import require
 from jointglasso.data.checks import InputError, check_choice, labelled
 from jointglasso.data.samples import Samples
 from jointglasso.data.windows import TimeWindows, read_times, time_windows
@@ -149,8 +148,9 @@ class TimeVaryingGraphicalLasso(JointModel):
                 ready.source, solve(ready.source, self.lambda1, self.lambda2, **self._solve_options())
             )
         self._keep(solution, ready.location, ready.deviation, ready.notes)
-        pandas = require("pandas", "pandas")
-        self.windows_ = pandas.DataFrame(
+        import pandas as pd
+
+        self.windows_ = pd.DataFrame(
             {"name": windows.names, "first": windows.first, "last": windows.last, "samples": samples.sizes}
         )
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import helmert
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count, listed
 from jointglasso.data import CovarianceSource, SampleCovariance
@@ -248,9 +247,11 @@ def _by_class(name: str, values: Any, samples: Samples) -> list[Any] | None:
 
 
 def _table(values: Any) -> Any:
+    import pandas as pd
+
     if hasattr(values, "to_pandas"):  # polars, pyarrow
         values = values.to_pandas()
-    return require("pandas", "pandas").DataFrame(values if hasattr(values, "columns") else np.asarray(values))
+    return pd.DataFrame(values if hasattr(values, "columns") else np.asarray(values))
 
 
 def _column(name: str, table: Any) -> Any:

@@ -10,7 +10,6 @@ from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv
 
 from jointglasso._display import SHOWN, ReprMixin
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, absent_of, as_source
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_weights
@@ -131,6 +130,8 @@ class ComponentCurve(ReprMixin):
         return _thresholded(self._pairs, self._peak, lambda1, self._unit)
 
     def _parts(self) -> list[Any]:
+        import pandas as pd
+
         few = np.unique(np.linspace(0, len(self.lambda1) - 1, SHOWN).round().astype(int))
         columns = {"lambda1": self.lambda1, "lambda2": self.lambda2, "blocks": self.n_blocks, "largest": self.largest}
         columns |= {"pairs": self.n_edges, "cost": self.cost}
@@ -138,7 +139,7 @@ class ComponentCurve(ReprMixin):
         return [
             f"Blocks as lambda1 falls from {self.lambda_max:.4g}, where the last edge goes, to {self.lambda1[-1]:.4g}, "
             f"lambda2 = {self.ratio:g} lambda1, by the rule {self.rule!r}.{noise}",
-            require("pandas", "pandas").DataFrame({name: values[few] for name, values in columns.items()}),
+            pd.DataFrame({name: values[few] for name, values in columns.items()}),
         ]
 
 
