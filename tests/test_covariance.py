@@ -422,36 +422,34 @@ def test_what_an_anndata_object_lacks_is_named(options, message):
 # The protocol
 
 
-class Scaled:
-    """A source of somebody else: the identity plus a constant correlation within the first four variables."""
-
-    n_classes, n_variables = 2, 7
-    class_names, variable_names = ("one", "two"), tuple("abcdefg")
-    sample_sizes = None
+class Scaled(jgl.CovarianceSource):
+    """A source of a user: the identity plus a constant correlation within the first four variables."""
 
     def __init__(self):
+        super().__init__(("one", "two"), tuple("abcdefg"))
         S = np.eye(7)
         S[:4, :4] += 0.5 * (1 - np.eye(4))
         self._S = [S, 2.0 * S]
 
-    def tile(self, k, rows, columns):
-        return np.ascontiguousarray(self._S[k][rows, columns])
-
-    def block(self, k, variables):
-        return self._S[k][np.ix_(variables, variables)]
-
     def entries(self, k, rows, columns):
         return self._S[k][rows, columns]
 
-    def diagonal(self, k):
-        return np.diagonal(self._S[k]).copy()
 
-
-def test_sources_are_recognised_by_their_methods(source_and_matrices):
+def test_sources_derive_from_one_class(source_and_matrices):
     assert isinstance(source_and_matrices[0], jgl.CovarianceSource)
     assert isinstance(Scaled(), jgl.CovarianceSource)
     assert not isinstance(EXPECTED[False], jgl.CovarianceSource)
     assert not isinstance(np.stack(EXPECTED[False]), jgl.CovarianceSource)
+
+
+def test_parts_of_a_source_come_from_its_entries():
+    source, some = Scaled(), np.array([5, 0, 3])
+    np.testing.assert_array_equal(source.tile(1, slice(1, 5), slice(0, 7)), source._S[1][1:5])
+    np.testing.assert_array_equal(source.block(1, some), source._S[1][np.ix_(some, some)])
+    np.testing.assert_array_equal(source.rows(1, some, np.arange(7)), source._S[1][some])
+    np.testing.assert_array_equal(source.diagonal(1), np.full(7, 2.0))
+    other = source.with_sample_sizes(np.array([3, 4]))
+    assert other.sample_sizes.tolist() == [3, 4] and source.sample_sizes is None and other._S is source._S
 
 
 def test_a_source_is_taken_as_it_is():

@@ -18,6 +18,7 @@ from jointglasso.data.checks import (
     require_varying,
 )
 from jointglasso.data.samples import Samples
+from jointglasso.data.source import StreamedSource
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -33,7 +34,7 @@ DEVICES = ("auto", "cpu", *SCANNERS)
 _WORTH_A_DEVICE = 1e12
 
 
-class SampleCovariance:
+class SampleCovariance(StreamedSource):
     """Sample covariance or correlation of each class, computed in tiles from the samples.
 
     Parameters
@@ -80,8 +81,7 @@ class SampleCovariance:
     #: Products Z Z' are positive semidefinite: blocks need not be checked.
     is_semidefinite = True
 
-    #: (K, p): variables not measured in a class; None if all classes have all variables.
-    absent: BoolArray | None = None
+    sample_sizes: IntArray
 
     def __init__(
         self,
@@ -99,11 +99,8 @@ class SampleCovariance:
         if not isinstance(classes, Samples):
             classes = Samples.by_class(samples, class_names, variable_names, variables)
         classes.require_two()
-        self.absent = classes.absent
+        super().__init__(classes.class_names, classes.variable_names, classes.sizes, classes.absent)
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
-        self.class_names, self.variable_names = classes.class_names, classes.variable_names
-        self.n_classes, self.n_variables = classes.n_classes, classes.n_variables
-        self.sample_sizes: IntArray = classes.sizes
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)

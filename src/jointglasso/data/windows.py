@@ -162,15 +162,9 @@ def _window_names(first: Any, last: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-class Resized:
-    """Covariance source with sample sizes scaled by `sample_fraction`, for overlapping windows."""
-
-    def __init__(self, source: CovarianceSource, share: float) -> None:
-        self._source = source
-        sizes = source.sample_sizes
-        self.sample_sizes = None if sizes is None else np.maximum(FEWEST, np.rint(share * sizes)).astype(np.int64)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_source":  # not set yet during unpickling
-            raise AttributeError(name)
-        return getattr(self._source, name)
+def resized(source: CovarianceSource, share: float) -> CovarianceSource:
+    """Source with sample sizes scaled by `share`, for overlapping windows that share samples."""
+    sizes = source.sample_sizes
+    return source.with_sample_sizes(
+        None if sizes is None else np.maximum(FEWEST, np.rint(share * sizes)).astype(np.int64)
+    )

@@ -28,7 +28,7 @@ from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import may_be_big
 from jointglasso.errors import argument
-from jointglasso.problem import PROBLEM, JointProblem, make_problem
+from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
@@ -145,16 +145,16 @@ def plan(
     >>> planned.n_groups, planned.partition.largest
     (1, 2)
     """
-    of_problem = {name: value for name, value in locals().items() if name in PROBLEM}
+    settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
     check_choice("screening", screening, SCREENING)
     method = choose_method(solver)
-    problem = make_problem(S, lambda1, lambda2, **of_problem)
+    problem = settings.problem(S, lambda1, lambda2)
     if workers is not None:
         from jointglasso.engine.execute import solve
 
         check_count("workers", workers, 1)
         check_count("cores", cores, 1)
-        options = {**of_problem, "pair_weights": None, "screening": screening, "solver": solver}
+        options = {**vars(settings), "pair_weights": None, "screening": screening, "solver": solver}
         return plan_on_cluster(
             problem,
             ClusterSize(workers, cores, None if memory is None else check_positive("memory", memory)),

@@ -11,7 +11,7 @@ from scipy.special import betainc, betaincinv
 
 from jointglasso._display import SHOWN, ReprMixin
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_weights
 from jointglasso.errors import argument
 from jointglasso.penalties import PairPenalty, make_penalty
@@ -195,7 +195,7 @@ def component_curve(
     check_count("n_lambdas", n_lambdas, 2)
     source = as_source(S)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    named = source.class_names, source.sample_sizes, absent_of(source)
+    named = source.class_names, source.sample_sizes, source.absent
     unit = make_penalty(penalty, 1.0, ratio, class_graph, *named)
     if unit.class_dependent and rule not in _STRONG_ONLY:
         raise InputError(f'rule="{rule}" has no curve with penalty="{penalty}": use "strong" or "global".', "rule")

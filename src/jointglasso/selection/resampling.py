@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
 from jointglasso._typing import IntArray
-from jointglasso.data import CovarianceSource, is_source
+from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
@@ -51,7 +51,7 @@ class SelectionData:
 
 def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
     """Read a table with labels, a dict of tables by class, samples by class, or a covariance source."""
-    if is_source(X):
+    if isinstance(X, CovarianceSource):
         if y is not None:
             raise InputError("y is given although X is a covariance source, which knows its classes: leave y out.", "y")
         return SelectionData(X, None, preparation)
