@@ -29,7 +29,7 @@ class _InOrder(click.Group):
 @click.group(
     cls=_InOrder,
     epilog=f"{EXIT_CODES} Every command has --help, and --json for one JSON object on the standard output.",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(package_name="jointglasso")
 def main() -> None:

@@ -297,11 +297,10 @@ def _require_varying(samples: Samples, residuals: Samples) -> None:
         indices = np.flatnonzero(constant)
         if len(indices):
             beyond = "" if samples is residuals else " beyond the covariates"
-            dropped = argument("constant", "drop", words="leave them out")
             raise InputError(
                 f"{count(len(indices), 'variable')} ({listed((samples.variable_names[i] for i in indices), 5)}) "
                 f"{'does' if len(indices) == 1 else 'do'} not vary in class {name!r}{beyond}, without a correlation "
-                f"there: {dropped}.",
+                "there: leave them out.",
                 "X",
                 class_name=name,
             )

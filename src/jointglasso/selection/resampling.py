@@ -115,7 +115,7 @@ def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
             if size - len(part) < 2:
                 raise InputError(
                     f"Fold {number + 1} leaves {size - len(part)} of the {size} samples of class {name!r} to train "
-                    f"on, and a covariance needs 2: use stratified folds ({argument('cv', words='cv=a number')}), add "
+                    f"on, and a covariance needs 2: use stratified folds (cv=a number), add "
                     f"samples, or choose {argument('criterion', 'ebic')}.",
                     "cv",
                     class_name=name,
