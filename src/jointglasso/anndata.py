@@ -168,7 +168,7 @@ def _store(adata: Any, key: str, solution: Solution, used: BoolArray, parameters
             adata.varp[_varp_key(key, k, what)] = sparse.csr_matrix(full + sparse.diags_array(1.0 - used))
     for k, Theta in enumerate(solution.estimate):
         adata.varp[_varp_key(key, k, "partial_correlation")] = _embed(_partial_correlations(Theta), index, len(used))
-    for k, proved in enumerate(getattr(solution, "certified", None) or []):
+    for k, proved in enumerate(solution.certified or []):
         adata.varp[_varp_key(key, k, "certified")] = _embed(proved, index, len(used))
     adata.var[f"{key}_used"] = used
     adata.uns[key] = _summary(solution, parameters)

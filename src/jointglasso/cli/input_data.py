@@ -104,7 +104,7 @@ def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
     try:
         return read_table(file, **_reading(options)), None
     except ValueError as error:
-        column = getattr(error, "variable", None)
+        column = error.variable if isinstance(error, InputError) else None
         if not covariates and column and options["label"] and f"column {column!r} holds words" in str(error):
             message = f"{str(error)[:-1]}, or have its effect taken out of the variables with --covariates {column}."
             raise InputError(message, "path", variable=column) from None

@@ -19,9 +19,11 @@ from types import FrameType
 from typing import Any
 
 import click
+import numpy as np
 
 from jointglasso._wording import aligned
 from jointglasso.cli.options import OTHERS, SECTIONS
+from jointglasso.errors import InputError, InputTypeError
 
 OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
 
@@ -156,7 +158,7 @@ class Command(click.Command):
         except click.exceptions.Exit:
             raise
         except (Exception, KeyboardInterrupt) as error:
-            if debug or getattr(error, "errno", None) == errno.EPIPE:
+            if debug or (isinstance(error, OSError) and error.errno == errno.EPIPE):
                 raise
             code = _failed(error, as_json, ctx)
         else:
@@ -190,9 +192,10 @@ def _sentence(error: BaseException) -> str:
 
 def _answer_error(text: str, code: int, error: BaseException | None = None) -> None:
     """Print the error as JSON, with the class, variable and parameter it concerns where known."""
-    named = {"class": "class_name", "variable": "variable", "parameter": "parameter"}
-    attributes = {key: getattr(error, name, None) for key, name in named.items()}
-    fields = {key: value for key, value in attributes.items() if value is not None}
+    fields = {}
+    if isinstance(error, InputError | InputTypeError):
+        named = {"class": error.class_name, "variable": error.variable, "parameter": error.parameter}
+        fields = {key: value for key, value in named.items() if value is not None}
     click.echo(json.dumps({"error": text, **fields, "exit_code": code}, ensure_ascii=False))
 
 
@@ -210,7 +213,7 @@ def _asked_to_end_like_interrupted() -> Iterator[None]:
             raise KeyboardInterrupt
         interrupted(number, frame)
 
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [signal.SIGTERM] if sys.platform == "win32" else [signal.SIGTERM, signal.SIGHUP]
     handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         handled = []
@@ -246,7 +249,7 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy arrays and numbers
+    if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None

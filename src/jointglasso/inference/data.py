@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import helmert
 
+from jointglasso._optional import is_from
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count, listed
 from jointglasso.data import CovarianceSource, SampleCovariance
@@ -249,9 +250,9 @@ def _by_class(name: str, values: Any, samples: Samples) -> list[Any] | None:
 def _table(values: Any) -> Any:
     import pandas as pd
 
-    if hasattr(values, "to_pandas"):  # polars, pyarrow
+    if is_from(values, "polars", "pyarrow"):
         values = values.to_pandas()
-    return pd.DataFrame(values if hasattr(values, "columns") else np.asarray(values))
+    return pd.DataFrame(values if isinstance(values, pd.DataFrame) else np.asarray(values))
 
 
 def _column(name: str, table: Any) -> Any:
@@ -272,7 +273,7 @@ def _complete(samples: Samples, beside: list[Any], missing: str, offered: Sequen
 
 
 def _rows(part: Any, keep: IntArray) -> Any:
-    return part.iloc[keep] if hasattr(part, "iloc") else part[keep]
+    return part.iloc[keep] if is_from(part, "pandas") else part[keep]
 
 
 def _regress_out(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from datetime import date, time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,4 +109,4 @@ def cell_text(value: Any, decimal: str) -> str:
         return repr(float(value)).removesuffix(".0").replace(".", decimal)
     if isinstance(value, bool | np.bool_):
         return str(value).upper()
-    return value.isoformat() if callable(getattr(value, "isoformat", None)) else str(value)
+    return value.isoformat() if isinstance(value, date | time) else str(value)

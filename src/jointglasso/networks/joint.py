@@ -97,10 +97,10 @@ class JointNetworks:
             solution.estimate,
             solution.class_names,
             solution.variable_names,
-            certified=getattr(solution, "certified", None),
+            certified=solution.certified,
             stability=stability,
-            edge_clusters=getattr(solution, "edge_clusters", None),
-            absent=getattr(solution, "absent", None),
+            edge_clusters=solution.edge_clusters,
+            absent=solution.absent,
         )
 
     @property
