@@ -50,8 +50,9 @@ class DenseCovariance(CovarianceSource):
             matrices, variable_names, absent = join_matrices(matrices, class_names, variables)
             class_names = None
         checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
-        self._matrices, *names_and_sizes = checked
-        super().__init__(*names_and_sizes, absent if absent is not None and absent.any() else None)
+        self._matrices, class_names, variable_names, sample_sizes = checked
+        absent = absent if absent is not None and absent.any() else None
+        super().__init__(class_names, variable_names, sample_sizes, absent)
         self._diagonals = [np.diagonal(S).copy() for S in self._matrices]
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:

@@ -219,7 +219,8 @@ def place_of(table: Any) -> tuple[Any, ...] | None:
 
     Arrays of zarr implement pickling by reference themselves.
     """
-    if isinstance(table, np.memmap) and isinstance(table.base, mmap.mmap) and table.filename is not None:
+    mapped: Any = table.base if isinstance(table, np.memmap) else None
+    if isinstance(mapped, mmap.mmap) and table.filename is not None:
         order = "C" if table.flags.c_contiguous else "F"
         path = os.path.abspath(table.filename)
         return "mapped", path, os.path.getsize(path), (table.dtype, table.offset, table.shape, order)

@@ -156,7 +156,7 @@ class JointGraphicalLassoCV(JointModel):
 
     def _grid(self, source: CovarianceSource) -> Any:
         """Grid from the parameters; None for a search."""
-        values = {"n_lambdas": self.n_lambdas, "ratios": self.ratios, "min_ratio": self.min_ratio}
+        values: dict[str, Any] = {"n_lambdas": self.n_lambdas, "ratios": self.ratios, "min_ratio": self.min_ratio}
         described = {name: value for name, value in values.items() if value is not None}
         if self.grid is not None or not described:
             return self.grid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ def check_precision(matrices: Any) -> list[Any]:
     """Return K sparse symmetric matrices of one size with positive diagonals and no stored zeros."""
     from scipy import sparse
 
-    if isinstance(matrices, str) or not isinstance(matrices, Sized) or sparse.issparse(matrices):
+    if isinstance(matrices, str) or not isinstance(matrices, Collection) or sparse.issparse(matrices):
         raise InputTypeError(
             f"precision must be a list with one matrix per class, not {type(matrices).__name__}.", "precision"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,22 @@ if TYPE_CHECKING:
 
 #: Section of the report: a title with rows of term, value and note, paragraphs, charts or a table.
 Card = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SavedSelection:
+    """Model selection read back from a result folder, with the attributes that `write_report` uses."""
+
+    records: dict[str, list[Any]]
+    best: int | None
+    words: str
+    lambda1: float
+    lambda2: float
+
+    def explain(self) -> str:
+        """Why these penalties were chosen."""
+        return self.words
+
 
 #: Relative gap below which the rounding error of the objective dominates.
 _ROUNDING = 1e-13
@@ -116,7 +133,7 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, se
     partition = solution.partition
     rows = _solution_parameters(solution) if parameters is None else _rows_of(parameters)
     listed = {row["term"] for row in rows}
-    by_select = isinstance(selection, SelectionResult)
+    by_select = isinstance(selection, SelectionResult | SavedSelection)
     chosen = {"lambda1": selection.lambda1, "lambda2": selection.lambda2} if by_select else {}
     rows = [*_rows_of({name: value for name, value in chosen.items() if name not in listed}), *rows]
     rows += [
@@ -172,7 +189,7 @@ def selection_facts(selection: Any) -> Card | None:
     card: Card = {"id": "selection", "title": "Choice of the penalties"}
     if isinstance(selection, Mapping):
         return {**card, "rows": _rows_of(selection)}
-    if not isinstance(selection, SelectionResult):
+    if not isinstance(selection, SelectionResult | SavedSelection):
         return {**card, "table": {**_table(_columns(selection)), "best": None}}
     table = {**_table(_columns(selection.records)), "best": selection.best}
     return {**card, "paragraphs": selection.explain().splitlines(), "table": table}
