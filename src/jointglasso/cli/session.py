@@ -267,9 +267,9 @@ def in_options(text: str, command: click.Command) -> str:
     def spell(match: re.Match[str]) -> str:
         name = match["bare"] or match["name"]
         option = options.get(_NAMES.get(name, name))
-        if not option:
+        if not option or match["value"] == "False":
             return match["bare"] or match[0]
-        return f"{option} {_shell_word(match['value'])}" if match["value"] else option
+        return option if match["value"] in (None, "True") else f"{option} {_shell_word(match['value'])}"
 
     return _PARAMETER.sub(spell, text)
 

@@ -93,9 +93,7 @@ class JointGraphicalLassoCV(JointModel):
     ) -> None:
         self.criterion = criterion
         self.grid = grid
-        self.n_lambdas = n_lambdas
-        self.ratios = ratios
-        self.min_ratio = min_ratio
+        self.n_lambdas, self.ratios, self.min_ratio = n_lambdas, ratios, min_ratio
         self.gamma = gamma
         self.relaxed = relaxed
         self.patience = patience
