@@ -10,7 +10,6 @@ model = jgl.JointGraphicalLasso(lambda1=0.2, lambda2=0.1).fit(levels, some.y)
 print(model.networks_.compare().to_string(index=False))
 print(model.networks_.hubs(3).to_string(index=False))
 
-# Differences by eye are cheap; permuting the labels tells which of them chance would not make.
-test = jgl.difference_test(levels, some.y, lambda1=0.2, lambda2=0.1, n_permutations=50, random_state=0)
-print(f"Do the networks differ at all? p = {test.global_p_value:.3f}")
-print(test.table.head(5).to_string(index=False))
+# Do the networks differ at all (labels permuted), and which pairs of proteins do?
+print(jgl.network_test(levels, some.y, n_permutations=200, random_state=0).table.to_string(index=False))
+print(jgl.infer(levels, some.y).differences(fdr=0.1).head(5).to_string(index=False))

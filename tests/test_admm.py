@@ -213,7 +213,7 @@ def test_stopping_at_max_iter_warns_with_gap_reason_and_remedy(max_iter, optimum
         solution = solve(max_iter=max_iter, tol=1e-12)
     message = str(caught[0].message)
     assert len(caught) == 1 and message == str(solution.status)
-    assert "max_iter" in solution.status.reason and "1.0e-12" in message and "Raise max_iter" in message
+    assert "max_iter" in solution.status.reason and "1.0e-12" in message and "Raise `max_iter`" in message
     assert float(re.search(r"gap (\S+),", message)[1]) == pytest.approx(solution.certificate.relative_gap, rel=0.1)
     assert not solution.status and solution.n_iter == max_iter
     assert 0 <= solution.objective - optimum <= solution.certificate.gap < np.inf

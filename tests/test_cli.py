@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import jointglasso as jgl
 from jointglasso.cli import main
+from jointglasso.cli.options import SECTIONS
 
 #: Enough to solve in a moment, small enough a grid to choose from.
 PENALTIES = ("--lambda1", "0.2", "--lambda2", "0.1")
@@ -56,7 +57,7 @@ def fitted(table, tmp_path_factory):
     """A result folder with everything in it."""
     out = tmp_path_factory.mktemp("results") / "networks"
     invoke(
-        "fit", table, "--label", "state", "--select", "ebic", "--out", out, "--stability", 4, "--parquet",
+        "fit", table, "--label", "state", "--select", "ebic", "--out", out, "--stability", 4, "--export", "parquet",
         "--export", "graphml", "--export", "cx2", "--title", "Two states",
     )  # fmt: skip
     return out
@@ -493,9 +494,13 @@ def test_quiet_says_nothing_and_help_has_headings(table, tmp_path):
     assert shown.stdout == "" and (tmp_path / "out" / "report.html").exists()
     text = invoke("fit", "--help").output
     headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert headings[0] == "Classes and variables:" and headings[-1] == "Options:" and len(headings) == 7
+    assert headings[:2] == ["Classes:", "Table:"] and headings[-1] == "Other options:" and len(headings) == 8
     listed = [line.split()[0].rstrip(",") for line in text.splitlines() if line.startswith("  --")]
-    assert listed[0] == "--label" and listed.index("--out") < listed.index("--title") < listed.index("--parquet")
+    assert listed[0] == "--label" and listed.index("--out") < listed.index("--title") < listed.index("--export")
+    assert {"--subset", "--drop", "--covariates"} <= set(listed[listed.index("--subset") : listed.index("--scale")])
+    grouped = [name for names in SECTIONS.values() for name in names]
+    offered = {param.name for command in main.commands.values() for param in command.params}
+    assert len(set(grouped)) == len(grouped) and set(grouped) <= offered
 
 
 def test_a_limit_on_memory_is_kept(table, tmp_path):

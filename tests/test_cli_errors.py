@@ -14,8 +14,8 @@ from click.testing import CliRunner
 import jointglasso as jgl
 from jointglasso.cli import main
 from jointglasso.cli.results import file_names
-from jointglasso.cli.session import options_of, plain
-from jointglasso.errors import argument, argument_names_as
+from jointglasso.cli.session import in_options, plain
+from jointglasso.errors import argument
 from jointglasso.selection.solves import Tracker
 
 FIT = ("--lambda1", "0.3", "--lambda2", "0.1", "--no-figures")
@@ -285,11 +285,12 @@ def test_a_file_is_no_folder(good, tmp_path):
     ],
 )
 def test_arguments_are_spelt_as_options(named, said):
-    with argument_names_as(options_of(main.commands["fit"])):
-        assert argument(*named) == said
-    with argument_names_as(options_of(main.commands["fit"])):
-        assert argument("constant", "drop", words="drop them") == "drop them with --constant drop"
-    assert argument("names", False) == "names=False"
+    assert in_options(f"correct {argument(*named)}.", main.commands["fit"]) == f"correct {said}."
+
+
+def test_options_of_other_commands_keep_the_python_name():
+    text = f"raise {argument('max_iter')}, or set {argument('constant', 'isolate')}."
+    assert in_options(text, main.commands["doctor"]) == "raise max_iter, or set constant='isolate'."
 
 
 def test_files_of_classes_have_safe_and_different_names():

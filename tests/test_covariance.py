@@ -422,36 +422,34 @@ def test_what_an_anndata_object_lacks_is_named(options, message):
 # The protocol
 
 
-class Scaled:
-    """A source of somebody else: the identity plus a constant correlation within the first four variables."""
-
-    n_classes, n_variables = 2, 7
-    class_names, variable_names = ("one", "two"), tuple("abcdefg")
-    sample_sizes = None
+class Scaled(jgl.CovarianceSource):
+    """A source of a user: the identity plus a constant correlation within the first four variables."""
 
     def __init__(self):
+        super().__init__(("one", "two"), tuple("abcdefg"))
         S = np.eye(7)
         S[:4, :4] += 0.5 * (1 - np.eye(4))
         self._S = [S, 2.0 * S]
 
-    def tile(self, k, rows, columns):
-        return np.ascontiguousarray(self._S[k][rows, columns])
-
-    def block(self, k, variables):
-        return self._S[k][np.ix_(variables, variables)]
-
     def entries(self, k, rows, columns):
         return self._S[k][rows, columns]
 
-    def diagonal(self, k):
-        return np.diagonal(self._S[k]).copy()
 
-
-def test_sources_are_recognised_by_their_methods(source_and_matrices):
+def test_sources_derive_from_one_class(source_and_matrices):
     assert isinstance(source_and_matrices[0], jgl.CovarianceSource)
     assert isinstance(Scaled(), jgl.CovarianceSource)
     assert not isinstance(EXPECTED[False], jgl.CovarianceSource)
     assert not isinstance(np.stack(EXPECTED[False]), jgl.CovarianceSource)
+
+
+def test_parts_of_a_source_come_from_its_entries():
+    source, some = Scaled(), np.array([5, 0, 3])
+    np.testing.assert_array_equal(source.tile(1, slice(1, 5), slice(0, 7)), source._S[1][1:5])
+    np.testing.assert_array_equal(source.block(1, some), source._S[1][np.ix_(some, some)])
+    np.testing.assert_array_equal(source.rows(1, some, np.arange(7)), source._S[1][some])
+    np.testing.assert_array_equal(source.diagonal(1), np.full(7, 2.0))
+    other = source.with_sample_sizes(np.array([3, 4]))
+    assert other.sample_sizes.tolist() == [3, 4] and source.sample_sizes is None and other._S is source._S
 
 
 def test_a_source_is_taken_as_it_is():
@@ -485,21 +483,6 @@ def test_samples_and_their_matrices_have_the_same_solution(screening, correlatio
     expected = jgl.solve(EXPECTED[correlation], 0.3, 0.1, screening=screening, solver="admm", tol=1e-8)
     assert found.objective == pytest.approx(expected.objective, rel=1e-7)
     assert found.partition == expected.partition
-
-
-@pytest.mark.parametrize("old", [{"correlation": True}, {"isolate_constant": True}])
-def test_old_words_are_refused_with_the_new_ones(old):
-    ((word, _),) = old.items()
-    new = {"correlation": "scale='correlation'", "isolate_constant": "constant='isolate'"}[word]
-    with pytest.raises(TypeError, match=rf"{word}= is no longer an argument of SampleCovariance\S*: write {new}"):
-        jgl.SampleCovariance(SAMPLES, **old)
-
-
-def test_old_words_are_refused_by_every_door():
-    table = jgl.io.LabelledTable(SAMPLES[0], None, tuple("abcdefghi"), tuple(map(str, range(len(SAMPLES[0])))), "table")
-    for door in (lambda **k: jgl.SampleCovariance.from_labels(SAMPLES[0], None, **k), table.to_source):
-        with pytest.raises(TypeError, match="write scale='correlation' or scale='covariance'"):
-            door(correlation=True)
 
 
 def test_rows_of_a_dense_matrix_are_those_of_its_upper_triangle():

@@ -50,16 +50,6 @@ def test_tests_stand_beside_the_differences(networks):
     assert table["p_value"].tolist()[:2] == [0.01, 0.2] and table["q_value"].isna().tolist()[2:] == [True, True]
 
 
-def test_a_permutation_test_of_two_classes_fits_too():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((80, 4)), np.repeat(["x", "y"], 40)
-    X[:40, 1] += 2 * X[:40, 0]
-    tested = jgl.difference_test(X, y, lambda1=0.1, lambda2=0.05, n_permutations=19, random_state=0)
-    networks = jgl.JointNetworks.from_solution(jgl.select(X, y, grid=[(0.1, 0.05)]).solution)
-    first = networks.differences(tested=tested).iloc[0]
-    assert first["p_value"] == 0.05 and (first["variable1"], first["variable2"]) == ("x0", "x1")
-
-
 @pytest.mark.parametrize(
     "classes, words",
     [(("one", None), "name both"), (("one", "one"), "both 'one'"), (("one", "four"), "no class 'four'")],

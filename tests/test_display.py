@@ -31,7 +31,6 @@ def results(data):
         "NetworkTest": jgl.network_test(X, y, n_permutations=19, random_state=0),
         "NetworkBootstrap": jgl.bootstrap_network(X, y, n_resamples=20, random_state=0),
         "EdgeStability": jgl.edge_stability(X, y, n_subsamples=4, random_state=0, **penalties),
-        "DifferenceTest": jgl.difference_test(X, y, n_permutations=9, random_state=0, **penalties),
         "ComponentCurve": jgl.component_curve(source, 0.3),
         "Plan": jgl.plan(source, 0.2, 0.05),
         "Certificate": solution.certificate,
@@ -46,7 +45,7 @@ def results(data):
 WORDS = {
     "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "q_value",
     "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "EdgeStability": "mean edges",
-    "DifferenceTest": "p_familywise", "ComponentCurve": "largest", "Plan": "independent",
+    "ComponentCurve": "largest", "Plan": "independent",
     "Certificate": "optimum", "Partition": "variables alone", "LambdaGrid": "similarity",
     "Refit": "residual", "LowRank": "latent variables",
 }  # fmt: skip

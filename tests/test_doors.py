@@ -104,7 +104,6 @@ ASKED = {
     "anndata.fit": lambda _: jgl.anndata.fit(cells(), "state", **PENALTIES).class_names,
     "select": lambda _: jgl.select(X, Y, grid=[(0.2, 0.1)]).solution.class_names,
     "edge_stability": lambda _: jgl.edge_stability(X, Y, n_subsamples=2, **PENALTIES).class_names,
-    "difference_test": lambda _: jgl.difference_test(X, Y, n_permutations=2, **PENALTIES).class_names,
     "infer": lambda _: jgl.infer(X, Y).class_names,
     "network_test": lambda _: jgl.network_test(X, Y, n_permutations=2).class_names,
     "bootstrap_network": lambda _: jgl.bootstrap_network(X, Y, n_resamples=2).class_names,

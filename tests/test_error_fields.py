@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import jointglasso as jgl
-from jointglasso.errors import argument, argument_names_as
+from jointglasso.errors import argument
 
 S = np.array([[[1.0, 0.5], [0.5, 1.0]]] * 2)
 X = np.random.default_rng(0).normal(size=(20, 3))
@@ -128,13 +128,10 @@ def test_the_walk_finds_what_it_looks_for(source, found):
     assert unnamed(ast.parse(source, mode="eval").body) is found
 
 
-def test_arguments_are_spelt_as_in_python_unless_someone_says_otherwise():
-    assert argument("label") == "label" and argument("label", ...) == "label="
+def test_arguments_are_written_as_in_python():
+    assert argument("label") == "`label`" and argument("label", ...) == "label="
     assert argument("constant", "isolate") == "constant='isolate'" and argument("tol", 1e-6) == "tol=1e-06"
-    assert argument("drop", ["a b"]) == "drop=['a b']" and argument("cv", words="cv=a number") == "cv=a number"
-    with argument_names_as(lambda name, value, words: f"<{name}>" if name == "label" else None):
-        assert argument("label", "x") == "<label>" and argument("tol", 0.5) == "tol=0.5"
-    assert argument("label") == "label"
+    assert argument("drop", ["a b"]) == "drop=['a b']"
 
 
 def test_only_what_would_work_is_proposed_about_missing_values():

@@ -444,23 +444,11 @@ def test_objective_keeps_the_pairs_apart_when_p_squared_exceeds_32_bits(monkeypa
     assert problem.objective([Theta]) - p == pytest.approx(1.4)
 
 
-class _IdentitySource:
+class _IdentitySource(jgl.CovarianceSource):
     """One class, identity covariance, nothing stored."""
 
-    n_classes, sample_sizes, class_names = 1, None, ("1",)
-
     def __init__(self, p: int) -> None:
-        self.n_variables = p
-        self.variable_names = tuple(f"x{i}" for i in range(p))
-
-    def tile(self, k, rows, columns):
-        return (np.arange(rows.start, rows.stop)[:, None] == np.arange(columns.start, columns.stop)).astype(float)
-
-    def block(self, k, variables):
-        return np.eye(len(variables))
+        super().__init__(("1",), tuple(f"x{i}" for i in range(p)))
 
     def entries(self, k, rows, columns):
         return (rows == columns).astype(float)
-
-    def diagonal(self, k):
-        return np.ones(self.n_variables)

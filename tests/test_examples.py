@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SAID = {
     "first_fit.py": ["Converged after", "that is proved", "variable1", "jaccard"],
     "choosing_lambda.py": ["Chosen: lambda1", "edges by class", "selection.png"],
-    "two_conditions.py": ["KIRC", "Do the networks differ at all? p = 0.0"],
+    "two_conditions.py": ["KIRC", "maximum", "AMPK_alpha     B-Raf"],
     "prior_knowledge.py": ["without prior knowledge: TP53-CDKN1A, TP53-MDM2", "with prior knowledge: TP53-MDM2"],
     "same_or_different.py": ["edges of one value in all six: 710, 70", "'LGG': 5"],
     "twenty_thousand_variables.py": ["blocks of at most 300 variables", "Converged after"],

@@ -155,7 +155,7 @@ class TestDoors:
         assert done.exit_code == 0, done.output
         assert jgl.load(tmp_path / "out" / "solution.jgl").parameters["fuse_diagonal"] is True
         refused = CliRunner().invoke(main, [*command[:-1], "group", "--fuse-diagonal", "--out", str(tmp_path / "no")])
-        assert refused.exit_code != 0 and "fuse_diagonal=True goes with" in refused.output
+        assert refused.exit_code != 0 and "--fuse-diagonal goes with --penalty fused" in refused.output
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from unittest import mock
 
 import numpy as np
@@ -227,19 +226,6 @@ def test_tables_have_the_stated_columns_and_every_pair(found):
     for frame in (found.edges(), found.differences(), found.pooled_effect()):
         assert frame.p_value.is_monotonic_increasing
     assert (found.edges().q_value <= 0.1).sum() == len(found.edges(fdr=0.1))
-
-
-def test_columns_by_their_old_names_are_told_the_new_ones(found):
-    edges = found.edges(fdr=0.1)
-    for read in (lambda: edges["p"], lambda: edges.head(1)[["class", "p"]], lambda: edges.p):
-        with pytest.raises((KeyError, AttributeError), match="Column 'p' is called 'p_value' now"):
-            read()
-    with pytest.raises(KeyError, match="'class_2' is called 'class2' now"):
-        found.differences()["class_2"]
-    with pytest.raises(KeyError, match=r"^'class_1'$"):  # no table of two classes
-        edges["class_1"]
-    plain = pickle.loads(pickle.dumps(edges))
-    assert type(plain) is pd.DataFrame and plain.equals(pd.DataFrame(edges))
 
 
 def test_true_edges_and_differences_are_found_by_name(found):

@@ -486,7 +486,7 @@ def test_excel(tmp_path):
         jgl.io.read_table(path, label="kind")
     assert_is_the_table(jgl.io.read_table(path, label="kind", sheet="turned"))
     assert_is_the_table(jgl.io.read_table(path, label="kind", sheet=0))
-    with pytest.raises(ValueError, match=r"has no sheet 'dat' \(similar: 'data'\): correct sheet\."):
+    with pytest.raises(ValueError, match=r"has no sheet 'dat' \(similar: 'data'\): correct `sheet`\."):
         jgl.io.read_table(path, label="kind", sheet="dat")
 
 
@@ -549,7 +549,7 @@ def test_h5ad(tmp_path):
     np.testing.assert_array_equal(jgl.io.read_table(path, label="kind", layer="twice").X, np.nan_to_num(2 * X))
     with pytest.raises(ValueError, match=r"has no layer 'twce' \(similar: 'twice'\)"):
         jgl.io.read_table(path, label="kind", layer="twce")
-    with pytest.raises(ValueError, match=r"has no column 'kinds' in obs \(similar: 'kind'\): correct label\."):
+    with pytest.raises(ValueError, match=r"has no column 'kinds' in obs \(similar: 'kind'\): correct `label`\."):
         jgl.io.read_table(path, label="kinds")
 
 

@@ -291,21 +291,21 @@ CASES = [
             "out with drop=['kind']."
         ),
     ),
-    ("good.csv", GOOD, {"label": "Kind"}, "{path} has no column or row 'Kind' (similar: 'kind'): correct label."),
+    ("good.csv", GOOD, {"label": "Kind"}, "{path} has no column or row 'Kind' (similar: 'kind'): correct `label`."),
     (
         "good.csv",
         GOOD,
         {"label": "batch"},
         (
             "{path} has no column or row 'batch' (there are 'g1', 'g2', 'kind', 'a', 'b', 'c' and 1 more): "
-            "correct label."
+            "correct `label`."
         ),
     ),
     (
         "good.csv",
         GOOD,
         {"label": "kind", "samples_in": "columns"},
-        "{path} has no row 'kind' (but the other side has: check samples_in): correct label.",
+        "{path} has no row 'kind' (but the other side has: check `samples_in`): correct `label`.",
     ),
     (
         "both.csv",
@@ -326,19 +326,19 @@ CASES = [
         "good.csv",
         GOOD,
         {"label": "kind", "names": "who"},
-        "{path} has no column 'who' (there are 'sample', 'g1', 'g2', 'kind'): correct names.",
+        "{path} has no column 'who' (there are 'sample', 'g1', 'g2', 'kind'): correct `names`.",
     ),
     (
         "good.csv",
         GOOD,
         {"label": "kind", "drop": ["g9"]},
-        "{path} has no column 'g9' (there are 'g1', 'g2', 'kind'): correct drop.",
+        "{path} has no column 'g9' (there are 'g1', 'g2', 'kind'): correct `drop`.",
     ),
     (
         "good.csv",
         GOOD,
         {"label": "kind", "drop": ["g1", "g2"]},
-        "{path}: no variables are left beside names and labels: check label, names and drop.",
+        "{path}: no variables are left beside names and labels: check `label`, `names` and `drop`.",
     ),
     (
         "genes.csv",
@@ -386,13 +386,13 @@ CASES = [
         "good.csv",
         GOOD,
         {"label": "kind", "subset": ["w"]},
-        "'w' is not among the classes of {path} (there are 'u', 'v'): correct subset.",
+        "'w' is not among the classes of {path} (there are 'u', 'v'): correct `subset`.",
     ),
     (
         "good.csv",
         GOOD,
         {"label": "kind", "subset": {"g1": "9"}},
-        "'9' is not among 'g1' in {path} (there are '1', '2', '3', '4'): correct subset.",
+        "'9' is not among 'g1' in {path} (there are '1', '2', '3', '4'): correct `subset`.",
     ),
     (
         "good.csv",
@@ -460,7 +460,7 @@ CASES = [
         "plain.csv",
         PLAIN,
         {"labels": LABELS, "label": "state"},
-        "{labels} has no column 'state' (there is 'kind'): correct label.",
+        "{labels} has no column 'state' (there is 'kind'): correct `label`.",
     ),
     (
         "plain.csv",
@@ -536,7 +536,7 @@ CASES = [
         "table.npz",
         npz(X=np.ones((4, 2)), y=["u", "u", "v", "v"]),
         {"label": "kind"},
-        "{path} does not tell 'kind' of its samples (there is 'y'): correct label.",
+        "{path} does not tell 'kind' of its samples (there is 'y'): correct `label`.",
     ),
     (
         "table.npz",
@@ -566,14 +566,14 @@ CASES = [
         "table.npz",
         npz(X=np.ones((3, 2))),
         {"label": "kind"},
-        "{path} does not tell 'kind' of its samples (there are none): correct label.",
+        "{path} does not tell 'kind' of its samples (there are none): correct `label`.",
     ),
     # GEO DataSets
     (
         "tiny.soft",
         SOFT,
         {"label": "agents"},
-        "{path} has no subsets of type 'agents' (similar: 'agent'): correct label.",
+        "{path} has no subsets of type 'agents' (similar: 'agent'): correct `label`.",
     ),
     (
         "tiny.soft",
@@ -793,7 +793,6 @@ def test_a_number_is_no_path():
 @pytest.mark.parametrize(
     ("name", "package", "extra"),
     [
-        ("book.xlsx", "pandas", "tables"),
         ("book.xlsx", "openpyxl", "tables"),
         ("frame.parquet", "pyarrow", "tables"),
         ("cells.h5ad", "anndata", "anndata"),

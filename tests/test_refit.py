@@ -175,5 +175,5 @@ def test_perfect_correlation_and_zero_variance_are_named():
 
 def test_too_few_iterations_are_told_apart_from_no_maximum():
     S = covariance(50, 6, np.random.default_rng(8))
-    with pytest.raises(ValueError, match="raise max_iter"):
+    with pytest.raises(ValueError, match="raise `max_iter`"):
         jgl.refit([S], [np.ones((6, 6))], tol=1e-15, max_iter=12)

@@ -18,6 +18,7 @@ from scipy import sparse
 import jointglasso as jgl
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
+from jointglasso.report.wording import SavedSelection
 from jointglasso.report.write import embed_json, fill_page
 from reports import (
     HOSTILE_NAMES,
@@ -234,7 +235,8 @@ def test_stability_comes_from_the_argument_a_result_or_the_networks():
     expected = told.edge_stability.tolist()
     assert make_payload(solution, told)["edges"]["stability"] == expected
     assert make_payload(solution, plain, stability=matrices)["edges"]["stability"] == expected
-    result = SimpleNamespace(frequencies=matrices)
+    names = plain.class_names, plain.variable_names
+    result = jgl.EdgeStability(matrices, *names, 10, np.zeros(6), 0, 0.5, True)
     assert make_payload(solution, plain, stability=result)["edges"]["stability"] == expected
     assert make_payload(solution, plain)["edges"]["stability"] is None
 
@@ -334,7 +336,7 @@ def test_given_parameters_replace_those_of_the_solution():
 def test_selection_becomes_a_table(form):
     columns = {"lambda1": np.array([0.1, 0.2]), "edges": np.array([30, 12]), "converged": np.array([True, False])}
     frame = pd.DataFrame(columns)
-    result = SimpleNamespace(records=columns, best=1, lambda1=0.2, lambda2=0.0, explain=lambda: "Chosen.\nWhy.")
+    result = SavedSelection(columns, 1, "Chosen.\nWhy.", 0.2, 0.0)
     given_form = {"records": frame.to_dict("records"), "frame": frame, "result": result}[form]
     solution = edgeless_solution()
     payload = make_payload(solution, JointNetworks.from_solution(solution), selection=given_form)

@@ -531,13 +531,6 @@ def test_command_says_what_is_wrong_in_one_line(two_files, tmp_path):
     assert refused.exit_code == 2 and "stat" in refused.output and "Traceback" not in refused.output
 
 
-def test_the_old_places_name_the_new_one():
-    with pytest.raises(AttributeError, match="'reproduction' of a checkout; run python -m reproduction there"):
-        jgl.experiments  # noqa: B018
-    refused = CliRunner().invoke(jointglasso.cli.main, ["reproduce", "toy", "--quick"])
-    assert refused.exit_code == 2 and "run python -m reproduction toy --quick there." in refused.output
-
-
 def test_one_command_in_a_checkout(tmp_path):
     checkout = Path(__file__).parent.parent
     command = [sys.executable, "-m", "reproduction", "toy", "--quick", "--out", str(tmp_path / "out"), "--json"]

@@ -728,10 +728,10 @@ def test_the_explanation_says_what_why_and_how_clear(data):
 
 def test_the_explanation_warns_of_the_edge_of_the_grid(data, source):
     strong = jgl.lambda_grid(source, n_lambdas=3, min_ratio=0.9, ratios=(0.1, 0.2))
-    with pytest.warns(jgl.SelectionWarning, match="lower min_ratio"):
+    with pytest.warns(jgl.SelectionWarning, match="lower `min_ratio`"):
         result = jgl.select(*data, grid=strong)
     assert result.on_edge[0] == "weakest"
-    assert "lower min_ratio" in result.explain()
+    assert "lower `min_ratio`" in result.explain()
     assert "a clear choice" not in result.explain()
     noise = np.random.default_rng(0).normal(size=(200, 5))
     result = jgl.select(noise, np.repeat(["a", "b"], 100))

@@ -1,13 +1,12 @@
-"""How far edges can be trusted: selection frequencies and the permutation test of differences."""
+"""How far edges can be trusted: selection frequencies."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso.selection.differences import _ranges
 
 
 def classes(strengths, n, p=6, seed=0):
@@ -115,64 +114,3 @@ def test_small_classes_have_no_complementary_pairs():
         jgl.edge_stability(X, y, lambda1=0.2, lambda2=0.1)
     found = jgl.edge_stability(X, y, lambda1=0.2, lambda2=0.1, n_subsamples=3, complementary_pairs=False)
     assert found.n_subsamples == 3
-
-
-# Differences
-
-
-def test_the_statistic_is_the_range_of_the_partial_correlations():
-    first, second, third = np.eye(3), np.eye(3) * 4, np.eye(3)
-    first[0, 1] = first[1, 0] = -0.5
-    second[0, 1] = second[1, 0] = 1.0
-    third[1, 2] = third[2, 1] = 0.25
-    keys, spread = _ranges([sparse.csc_array(Theta) for Theta in (first, second, third)])
-    assert keys.tolist() == [1, 5]
-    np.testing.assert_allclose(spread, [0.75, 0.25])
-
-
-def test_classes_that_differ_are_told_apart_pair_by_pair():
-    rng = np.random.default_rng(0)
-    X, y = classes((0.0, 0.0), 100, seed=1)
-    X[y == "c0", 1] = X[y == "c0", 0] + 0.6 * rng.normal(size=100)
-    found = jgl.difference_test(X, y, lambda1=0.1, lambda2=0.05, n_permutations=60, random_state=0)
-    assert found.global_p_value == pytest.approx(1 / 61)
-    top = found.table.iloc[0]
-    assert (top.variable1, top.variable2) == ("x0", "x1")
-    assert top.p_familywise == pytest.approx(1 / 61)
-    assert (found.table.p_familywise >= found.table.p_value).all()
-    with pytest.raises(AttributeError, match=r"jointglasso.infer\(X, y\).differences"):
-        found.q_value  # noqa: B018
-    assert (found.table.p_familywise.iloc[1:] > 0.05).all()
-
-
-def test_the_test_has_its_size_when_the_classes_are_alike():
-    """Means, variances and class sizes differ; the p-values of 40 null data sets are uniform on 0.1, ..., 1."""
-    p_values = []
-    for seed in range(40):
-        X, _ = classes((0.4,), 45, p=4, seed=seed)
-        y = np.repeat(["a", "b"], (15, 30))
-        X[y == "a"] = X[y == "a"] * 3 + 5
-        found = jgl.difference_test(X, y, lambda1=0.05, lambda2=0.02, n_permutations=9, random_state=seed, tol=1e-4)
-        p_values.append(found.global_p_value)
-    rejected = np.mean(np.array(p_values) <= 0.1)
-    assert stats.binom.sf(rejected * 40 - 1, 40, 0.1) > 0.005
-    assert stats.kstest(np.array(p_values) - np.random.default_rng(0).uniform(0, 0.1, 40), "uniform").pvalue > 0.005
-
-
-def test_missing_values_and_ranks_go_through_the_permutations():
-    X, y = classes((0.4, 0.4), 30)
-    X[0, 0] = X[40, 3] = np.nan
-    for missing in ("complete", "pairwise"):
-        found = jgl.difference_test(
-            X, y, lambda1=0.1, lambda2=0.05, n_permutations=4, missing=missing, association="nonparanormal"
-        )
-        assert 0.2 <= found.global_p_value <= 1.0
-
-
-def test_one_class_cannot_differ():
-    X, _ = classes((0.4,), 20)
-    with pytest.raises(ValueError, match="there is only one"):
-        jgl.difference_test(X, lambda1=0.1, lambda2=0.1)
-    source = jgl.SampleCovariance([X, X])
-    with pytest.raises(ValueError, match="needs the samples"):
-        jgl.difference_test(source, lambda1=0.1, lambda2=0.1)

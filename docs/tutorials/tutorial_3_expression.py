@@ -61,7 +61,8 @@ print(f"{right.mean():.0%} of {len(edges)} edges join genes of one module")
 figure = jgl.plots.plot_networks(networks, pairs=120)
 
 # %%
-# With 18 samples *differences* are mostly chance, and the test says so: ask for many permutations before you
-# believe one. ::
+# With 18 samples most *differences* are chance. A permutation test compares the networks as a whole, and
+# ``infer`` tests single pairs. ::
 #
-#     jgl.difference_test(X, y, lambda1=0.8, lambda2=0.1, n_permutations=1000)
+#     jgl.network_test(X, y).table
+#     jgl.infer(X, y).differences(fdr=0.1)

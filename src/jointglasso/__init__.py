@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from jointglasso._version import __version__
 
-#: Rooms whose names are public themselves.
+#: Public subpackages.
 _PACKAGES = ("anndata", "datasets", "io", "plots")
-
-#: Names that were public once, and where to look now.
-_MOVED = {
-    "experiments": "the paper's experiments are in the folder 'reproduction' of a checkout; run python -m reproduction "
-    "there, or import reproduction."
-}
 
 #: The public names, by where they live.
 _NAMES = {
@@ -31,8 +25,8 @@ _NAMES = {
     "progress_bar": "RichProgress",
     "report": "write_report",
     "screening": "ComponentCurve Partition component_curve screen",
-    "selection": "DifferenceTest EdgeStability LambdaGrid SelectionProgress SelectionResult SelectionWarning "
-    "difference_test edge_stability lambda_grid refit select",
+    "selection": "EdgeStability LambdaGrid SelectionProgress SelectionResult SelectionWarning edge_stability "
+    "lambda_grid refit select",
     "solution": "Certificate ConvergenceWarning Iteration LowRank Refit RefitWarning Solution Status load",
     "errors": "InputError",
     "solvers": "ADMM Newton ProximalGradient",
@@ -87,13 +81,11 @@ if TYPE_CHECKING:
         screen as screen,
     )
     from jointglasso.selection import (
-        DifferenceTest as DifferenceTest,
         EdgeStability as EdgeStability,
         LambdaGrid as LambdaGrid,
         SelectionProgress as SelectionProgress,
         SelectionResult as SelectionResult,
         SelectionWarning as SelectionWarning,
-        difference_test as difference_test,
         edge_stability as edge_stability,
         lambda_grid as lambda_grid,
         refit as refit,
@@ -118,8 +110,7 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"jointglasso.{name}")
     if name not in _HOME:
-        moved = f": {_MOVED[name]}" if name in _MOVED else ""
-        raise AttributeError(f"module 'jointglasso' has no attribute {name!r}{moved}")
+        raise AttributeError(f"module 'jointglasso' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"jointglasso.{_HOME[name]}"), name)
     globals()[name] = value
     return value

@@ -16,6 +16,11 @@ def version_of(package: str) -> str | None:
         return None
 
 
+def is_from(data: Any, *packages: str) -> bool:
+    """Whether the type of an object, or a base class of it, is defined in one of these packages; imports nothing."""
+    return any(base.__module__.partition(".")[0] in packages for base in type(data).__mro__)
+
+
 def require(module: str, extra: str) -> Any:
     """Import `module`; the error names the extra of this package that installs it."""
     try:

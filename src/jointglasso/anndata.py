@@ -14,7 +14,7 @@ import numpy as np
 from jointglasso._typing import BoolArray
 from jointglasso.data import SampleCovariance
 from jointglasso.data.anndata_samples import distinct_names, require_anndata, samples_by_class
-from jointglasso.data.checks import NOW_SCALE, InputError, SampleRows, check_choice, renamed
+from jointglasso.data.checks import InputError, SampleRows, check_choice
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from anndata import AnnData
 
 
-@renamed(correlation=NOW_SCALE)
 def fit(
     adata: AnnData,
     groupby: str = "condition",
@@ -169,7 +168,7 @@ def _store(adata: Any, key: str, solution: Solution, used: BoolArray, parameters
             adata.varp[_varp_key(key, k, what)] = sparse.csr_matrix(full + sparse.diags_array(1.0 - used))
     for k, Theta in enumerate(solution.estimate):
         adata.varp[_varp_key(key, k, "partial_correlation")] = _embed(_partial_correlations(Theta), index, len(used))
-    for k, proved in enumerate(getattr(solution, "certified", None) or []):
+    for k, proved in enumerate(solution.certified or []):
         adata.varp[_varp_key(key, k, "certified")] = _embed(proved, index, len(used))
     adata.var[f"{key}_used"] = used
     adata.uns[key] = _summary(solution, parameters)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 
@@ -49,31 +47,12 @@ class InputTypeError(_ErrorFields, TypeError):
     """Parameter of an invalid type; fields as in `InputError`."""
 
 
-def argument(name: str, *value: Any, words: str = "") -> str:
-    """Name of an argument in a message: ``label``, ``label=`` (for the value ``...``) or ``label='state'``.
+def argument(name: str, *value: Any) -> str:
+    """Argument in a message: ```label```, ``label=`` (for the value ``...``) or ``label='state'``.
 
-    Within `argument_names_as`, for example in the command line interface, the name of the corresponding option is used.
-    `words` replace it in Python, for a choice that has no such argument in the Python interface.
+    The command line interface replaces these by its options.
     """
-    return _spelling(name, value, words)
-
-
-def _in_python(name: str, value: tuple[Any, ...], words: str) -> str:
-    if words or not value:
-        return words or name
+    if not value:
+        return f"`{name}`"
     (content,) = value
     return f"{name}={'' if content is ... else f'{content:g}' if isinstance(content, float) else repr(content)}"
-
-
-_spelling: Callable[[str, tuple[Any, ...], str], str] = _in_python
-
-
-@contextmanager
-def argument_names_as(spelling: Callable[[str, tuple[Any, ...], str], str | None]) -> Iterator[None]:
-    """Context manager: use `spelling` for argument names in all messages; None keeps the Python name."""
-    global _spelling
-    before, _spelling = _spelling, lambda *named: spelling(*named) or _in_python(*named)
-    try:
-        yield
-    finally:
-        _spelling = before

@@ -28,7 +28,7 @@ With latent variables Theta_k = A_k - L_k, L_k positive semidefinite: the penalt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import check_switch, check_weights, require_bounded
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights, as_pair_weights, make_penalty
@@ -84,7 +84,7 @@ class JointProblem:
         variance: FloatArray = self.source.diagonal(k) + self.diagonal_penalty / self.weights[k]
         if self.penalty.fused_diagonal_penalty is not None:
             variance = self._fused_variance[:, k]
-        absent = absent_of(self.source)
+        absent = self.source.absent
         return variance if absent is None else np.where(absent[k], 1.0, variance)
 
     @cached_property
@@ -101,7 +101,7 @@ class JointProblem:
 
         Infinite if one of them is not positive definite or has a forbidden entry.
         """
-        total, absent, diagonals = 0.0, absent_of(self.source), np.zeros((self.source.n_variables, len(precision)))
+        total, absent, diagonals = 0.0, self.source.absent, np.zeros((self.source.n_variables, len(precision)))
         off_diagonal = []
         for k, matrix in enumerate(precision):
             Theta = sparse.coo_array(matrix)
@@ -150,33 +150,38 @@ class JointProblem:
         return float(self.penalty.value(values, entries).sum()) if len(keys) else 0.0
 
 
-#: Keyword arguments of `make_problem`, for functions that forward them.
-PROBLEM = ("penalty", "class_graph", "weights", "penalize_diagonal", "fuse_diagonal", "pair_weights")
+@dataclass(frozen=True)
+class ProblemOptions:
+    """Options of `jointglasso.solve` that, with the covariances, lambda1 and lambda2, define the problem."""
+
+    penalty: str = "group"
+    class_graph: Any = None
+    weights: Any = None
+    penalize_diagonal: bool = True
+    fuse_diagonal: bool = False
+    pair_weights: Any = None
+
+    def problem(self, S: Any, lambda1: Any, lambda2: Any) -> JointProblem:
+        """Validate all arguments and build the problem."""
+        source = as_source(S)
+        named = source.class_names, source.sample_sizes, source.absent
+        fused = check_switch("fuse_diagonal", self.fuse_diagonal)
+        penalty = make_penalty(self.penalty, lambda1, lambda2, self.class_graph, *named, fuse_diagonal=fused)
+        w = check_weights(self.weights, source.class_names, source.sample_sizes)
+        factors = as_pair_weights(self.pair_weights, source.variable_names)
+        problem = JointProblem(source, penalty, w, check_switch("penalize_diagonal", self.penalize_diagonal), factors)
+        for k, name in enumerate(source.class_names):
+            require_bounded(source.diagonal(k), problem.diagonal_penalty, name, source.variable_names)
+        return problem
 
 
-def make_problem(
-    S: Any,
-    lambda1: Any,
-    lambda2: Any,
-    *,
-    penalty: str = "group",
-    class_graph: Any = None,
-    weights: Any = None,
-    penalize_diagonal: bool = True,
-    fuse_diagonal: bool = False,
-    pair_weights: Any = None,
-) -> JointProblem:
-    """Validate the arguments and build the problem."""
-    source = as_source(S)
-    named = source.class_names, source.sample_sizes, absent_of(source)
-    fused = check_switch("fuse_diagonal", fuse_diagonal)
-    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named, fuse_diagonal=fused)
-    w = check_weights(weights, source.class_names, source.sample_sizes)
-    factors = as_pair_weights(pair_weights, source.variable_names)
-    problem = JointProblem(source, chosen, w, check_switch("penalize_diagonal", penalize_diagonal), factors)
-    for k, name in enumerate(source.class_names):
-        require_bounded(source.diagonal(k), problem.diagonal_penalty, name, source.variable_names)
-    return problem
+#: Names of the fields of `ProblemOptions`, for dictionaries of options of `solve`.
+PROBLEM = tuple(field.name for field in fields(ProblemOptions))
+
+
+def make_problem(S: Any, lambda1: Any, lambda2: Any, **options: Any) -> JointProblem:
+    """Problem of the covariances, penalties and fields of `ProblemOptions`."""
+    return ProblemOptions(**options).problem(S, lambda1, lambda2)
 
 
 def _sparse_logdet(Theta: Any) -> float | None:

@@ -103,12 +103,7 @@ class BigGroup:
     def covariances(self, block: int, rows: IntArray, columns: IntArray) -> FloatArray:
         """(m, n): covariances of the variables `rows` and `columns` in the class of a block."""
         k = int(self.block_class[block])
-        read = getattr(self.source, "rows", None)
-        if read is not None:
-            return np.asarray(read(k, rows, columns))
-        first, second = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
-        low, high = np.minimum(first, second), np.maximum(first, second)
-        return self.source.entries(k, low, high).reshape(len(rows), len(columns))
+        return self.source.rows(k, rows, columns)
 
 
 @dataclass(frozen=True)

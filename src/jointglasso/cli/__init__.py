@@ -6,9 +6,6 @@ atomic writing of result folders.
 
 from __future__ import annotations
 
-import shlex
-from typing import Any
-
 import click
 
 from jointglasso.cli.demo import demo
@@ -28,19 +25,11 @@ class _InOrder(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args[:1] == ["reproduce"]:
-            raise click.UsageError(
-                "The paper's experiments are in the folder 'reproduction' of a checkout of the project: run "
-                f"{shlex.join(['python', '-m', 'reproduction', *args[1:]])} there."
-            )
-        return super().resolve_command(ctx, args)
-
 
 @click.group(
     cls=_InOrder,
     epilog=f"{EXIT_CODES} Every command has --help, and --json for one JSON object on the standard output.",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(package_name="jointglasso")
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from jointglasso.cli.summaries import edges_found, proof
 
 if TYPE_CHECKING:
     from jointglasso import JointNetworks, Solution
+    from jointglasso.report.wording import SavedSelection
 
 _SOLUTION = click.Path(path_type=Path)
 
@@ -75,21 +75,6 @@ def export(session: Session, solution: Path, out: tuple[Path, ...], class_name: 
     session.answer(out=[path.resolve() for path in written], class_name=class_name)
 
 
-@dataclass(frozen=True)
-class SavedSelection:
-    """Model selection read back from a result folder, with the attributes that `write_report` uses."""
-
-    records: dict[str, list[Any]]
-    best: int | None
-    words: str
-    lambda1: float
-    lambda2: float
-
-    def explain(self) -> str:
-        """Why these penalties were chosen."""
-        return self.words
-
-
 def _beside(file: Path, solution: Solution, networks: JointNetworks) -> dict[str, Any]:
     """Arguments of `write_report` stored by `fit` in the folder of the solution; empty for other folders."""
     folder = file.parent
@@ -112,6 +97,8 @@ def _selection(folder: Path, solution: Solution) -> SavedSelection:
     tried = list(zip(records["lambda1"], records["lambda2"], strict=True))
     explanation = folder / "selection.txt"
     text = explanation.read_text(encoding="utf-8") if explanation.is_file() else ""
+    from jointglasso.report.wording import SavedSelection
+
     return SavedSelection(records, tried.index(chosen) if chosen in tried else None, text, *chosen)
 
 

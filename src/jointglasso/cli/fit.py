@@ -16,6 +16,9 @@ from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Ses
 from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
 from jointglasso.cli.summaries import describe_steps, edges_found, facts_of, in_common, kinds_of_pairs, proof
 
+#: Formats of --export.
+EXPORTS = ("graphml", "cx2", "parquet")
+
 #: Smallest relative gap that --prove asks for; below it rounding errors dominate.
 SMALLEST_TOL = 1e-13
 
@@ -45,8 +48,7 @@ SMALLEST_TOL = 1e-13
 )
 @click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the current iterate with its duality gap.")
 @click.option("--prove", is_flag=True, help="Tighten the duality gap until every edge is certified present or absent.")
-@click.option("--parquet", is_flag=True, help="Write the tables as Parquet too.")
-@click.option("--export", "exports", multiple=True, type=click.Choice(["graphml", "cx2"]), help="More formats.")
+@click.option("--export", "exports", multiple=True, type=click.Choice(EXPORTS), help="More formats of the networks.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures.")
 @click.option(
     "--figure-format",
@@ -74,7 +76,7 @@ def fit(session: Session, /, **options: Any) -> int:
     """
     _check(options)
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
-    names = ("parquet", "exports", "figures", "title", "figure_format", "differences")
+    names = ("exports", "figures", "title", "figure_format", "differences")
     contents = Contents(**{name: options[name] for name in names}, over_time=options["time"] is not None)
     with target.building() as folder:  # before the solve, so that an unwritable folder fails early
         data = read_data(options)
@@ -98,7 +100,7 @@ def print_result(
     """Print penalties, edges, stability, `extra_lines`, certificate and the path of the result."""
     solution, selection = result.solution, result.selection
     if selection is not None and explain:
-        explained = selection.explain()
+        explained = session.in_options(selection.explain())
         for note in result.data.notes:  # printed when the data were read
             explained = explained.replace(f"{note}\n", "")
         session.say(f"\n{explained}\n\n{in_common(result.networks)}")
@@ -117,7 +119,9 @@ def print_result(
     session.say(f"Written to {target.requested}; open {target.requested / 'report.html'} in a browser.")
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
     if selection is not None:
-        session.answer(criterion=selection.criterion, score=selection.score, explanation=selection.explain())
+        session.answer(
+            criterion=selection.criterion, score=selection.score, explanation=session.in_options(selection.explain())
+        )
 
 
 def _check(options: dict[str, Any]) -> None:

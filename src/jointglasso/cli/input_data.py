@@ -104,7 +104,7 @@ def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
     try:
         return read_table(file, **_reading(options)), None
     except ValueError as error:
-        column = getattr(error, "variable", None)
+        column = error.variable if isinstance(error, InputError) else None
         if not covariates and column and options["label"] and f"column {column!r} holds words" in str(error):
             message = f"{str(error)[:-1]}, or have its effect taken out of the variables with --covariates {column}."
             raise InputError(message, "path", variable=column) from None
@@ -124,9 +124,9 @@ def about(error: ValueError, option: str) -> InputError:
 
 def read_annotations(options: dict[str, Any], names: Sequence[str]) -> Any:
     """Annotation columns of the samples (groups, covariates) as a data frame; they are not variables."""
-    from jointglasso._optional import require
+    import pandas as pd
 
-    return require("pandas", "pandas").DataFrame({name: _column(options, name, names) for name in names})
+    return pd.DataFrame({name: _column(options, name, names) for name in names})
 
 
 def _column(options: dict[str, Any], name: str, names: Sequence[str]) -> Any:

@@ -16,6 +16,32 @@ CRITERIA = click.Choice(["jbic", "ebic", "bic", "aic", "cv", "stars"])
 
 _PATH = click.Path(path_type=Path)
 
+#: Sections of the help and the parameters in each, in order; parameters of no section are listed last.
+SECTIONS = {
+    "Classes": ("label", "labels", "classes", "rename", "time", "windows", "width", "overlap", "groups"),
+    "Table": ("subset", "variables", "drop", "top_variance", "log", "covariates", "missing", "constant"),
+    "Model": (
+        "scale", "association", "weights", "penalty", "class_graph", "penalize_diagonal", "fuse_diagonal",
+        "pair_weights", "latent", "se",
+    ),
+    "Penalties": (
+        "lambda1", "lambda2", "criterion", "gamma", "penalized_scores", "folds", "subsamples", "seed", "n_lambdas",
+        "ratios", "min_ratio", "ratio", "points",
+    ),
+    "Result": (
+        "out", "overwrite", "title", "differences", "stability", "prove", "fdr", "n_resamples", "figures",
+        "figure_format", "exports", "plot",
+    ),
+    "Computation": (
+        "tol", "max_iter", "max_memory", "n_jobs", "workers", "scheduler", "checkpoint", "keep_partial",
+    ),
+    "File format": (
+        "format", "sheet", "layer", "samples_in", "header", "names", "no_names", "delimiter", "decimal", "thousands",
+        "comment", "no_comment", "encoding", "missing_marker", "unmatched",
+    ),
+}  # fmt: skip
+OTHERS = "Other options"
+
 
 def together(*options: Decorator) -> Decorator:
     """Compose several option decorators into one."""
@@ -46,7 +72,7 @@ _DATA = [
     click.option("--width", help="Length of the windows in time: a number, or 30D for dates."),
     click.option("--overlap", default=0.0, show_default=True, help="Fraction of a window that overlaps with the next."),
     click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if ambiguous."),
-    click.option("--classes", multiple=True, help="Classes to keep, in this order: A,B,C."),
+    click.option("--classes", multiple=True, help="Classes to keep, in this order (of chain and laplacian): A,B,C."),
     click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
     click.option(
         "--variables", help="Variables to keep: A,B,C, or a file with one name on each line; or, where not all classes "
@@ -118,7 +144,6 @@ solve_options = together(
         "(chain), in neighbouring classes (graph); or similar values in neighbouring classes (laplacian).",
     ),
     click.option("--fuse-diagonal", is_flag=True, help="With fused, chain and graph: fuse the diagonal entries, too."),
-    click.option("--order", help="Order of the classes for chain and laplacian: t0,t1,t2; default: as in the data."),
     click.option(
         "--class-graph", help="Class graph for graph and laplacian, with optional weights: control-a,control-b=0.5.",
     ),
@@ -139,7 +164,6 @@ score_options = together(
     ),
     click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
     click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),
-    click.option("--beta", default=0.05, show_default=True, help="Instability threshold of StARS."),
     click.option("--seed", default=0, show_default=True, help="Seed of folds and subsamples."),
 )
 

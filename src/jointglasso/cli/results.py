@@ -53,8 +53,8 @@ class Result:
 class Contents:
     """Optional contents of the result folder beside the tables."""
 
-    parquet: bool = False
     exports: Sequence[str] = ()
+    """Formats beside CSV: "parquet" for the tables, "graphml" and "cx2" for the networks."""
     figures: bool = True
     title: str | None = None
     figure_format: str = "png"
@@ -86,7 +86,7 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
 
 
 def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> None:
-    endings = ["csv", "parquet"] if contents.parquet else ["csv"]
+    endings = ["csv", "parquet"] if "parquet" in contents.exports else ["csv"]
     (folder / "classes").mkdir()
     for ending in endings:
         networks.export(folder / f"edges.{ending}")
@@ -96,7 +96,7 @@ def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> 
         write_table(folder / "patterns.csv", networks.patterns())
     if contents.over_time:
         write_table(folder / "steps.csv", networks.steps())
-    for format in contents.exports:
+    for format in set(contents.exports) - {"parquet"}:
         networks.export(folder / f"networks.{format}")
 
 

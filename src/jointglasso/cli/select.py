@@ -51,7 +51,7 @@ def select(session: Session, /, **options: Any) -> int:
             selection = choose(session, data, options["criterion"], {**options, "executor": executor})
         session.say()
         _show(session, selection)
-        session.say("\n" + selection.explain())
+        session.say("\n" + session.in_options(selection.explain()))
         if folder is not None:
             write_selection(folder, selection)
             if can_draw(session):
@@ -69,7 +69,7 @@ def select(session: Session, /, **options: Any) -> int:
         score=selection.score,
         best=selection.best,
         grid=selection.records,
-        explanation=selection.explain(),
+        explanation=session.in_options(selection.explain()),
         interrupted=selection.interrupted,
         data=data.facts,
         n_failed=selection.n_failed,

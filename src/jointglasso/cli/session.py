@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import json
 import math
+import re
 import shlex
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import click
+import numpy as np
 
 from jointglasso._wording import aligned
-from jointglasso.errors import argument_names_as
+from jointglasso.cli.options import OTHERS, SECTIONS
+from jointglasso.errors import InputError, InputTypeError
 
 OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
 
@@ -29,42 +32,28 @@ EXIT_CODES = (
     "2 bad input or usage; 3 interrupted; 4 a defect of the program."
 )
 
-#: Headings of the help, and the parameters below each in order; all others are listed last.
-GROUPS = {
-    "Classes and variables": (
-        "label", "labels", "time", "windows", "width", "overlap", "classes", "rename", "subset", "variables", "drop",
-        "top_variance", "covariates", "groups",
-    ),
-    "From values to covariances": ("scale", "association", "log", "missing", "constant", "weights"),
-    "Penalties": (
-        "lambda1", "lambda2", "criterion", "n_lambdas", "ratios", "ratio", "min_ratio", "gamma", "penalized_scores",
-        "folds", "subsamples", "beta", "seed", "pair_weights", "penalize_diagonal", "penalty",
-        "fuse_diagonal", "order", "class_graph", "latent", "points",
-    ),
-    "Result": (
-        "out", "overwrite", "title", "stability", "differences", "prove", "fdr", "n_resamples", "figures",
-        "figure_format", "exports", "parquet", "keep_partial", "checkpoint",
-    ),
-    "Solving": ("tol", "max_iter", "n_jobs", "max_memory"),
-    "Reading the file": (
-        "samples_in", "names", "no_names", "header", "sheet", "layer", "delimiter", "decimal", "thousands", "comment",
-        "no_comment", "encoding", "format", "missing_marker", "unmatched",
-    ),
-}  # fmt: skip
-OTHERS = "Options"
+#: Parameters of the library whose option has another name.
+_NAMES = {"missing_markers": "missing_marker", "cv": "folds", "subset": "classes"}
 
-#: Keyword arguments of the library whose option has another name.
-_NAMES = {"missing_markers": "missing_marker", "cv": "folds", "subset": "classes", "warm_start": "checkpoint"}
-
-#: Options for boolean values of keyword arguments.
-_SWITCHES = {
-    ("header", True): "--header",
-    ("header", False): "--no-header",
-    ("names", False): "--no-names",
-    ("comment", False): "--no-comment",
-    ("relaxed", False): "--penalized-scores",
-    ("complementary_pairs", False): "no --stability",
+#: Texts of messages that the command line words in another way, with the parameter whose option they need.
+_PHRASES = {
+    "header=True": ("header", "--header"),
+    "header=False": ("header", "--no-header"),
+    "names=False": ("no_names", "--no-names"),
+    "comment=False": ("no_comment", "--no-comment"),
+    "relaxed=False": ("penalized_scores", "--penalized-scores"),
+    "complementary_pairs=False": ("stability", "no --stability"),
+    "warm_start=this solution": ("checkpoint", "--checkpoint"),
+    "`subset`": ("subset", "--classes or --subset"),
+    "there: drop them": ("constant", "there: drop them with --constant drop"),
+    "there: leave them out": ("constant", "there: leave them out with --constant drop"),
+    "drop those variables": ("missing", "drop those variables with --missing drop-variables"),
 }
+
+#: A parameter as `errors.argument` writes it: `name`, name= or name=value.
+_PARAMETER = re.compile(
+    r"`(?P<bare>\w+)`|\b(?P<name>[a-z]\w*)=(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[[^\]]*\]|[-+\w.]*\w)?"
+)
 
 #: Errors caused by the input; their messages name the remedy.
 INPUT_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
@@ -83,6 +72,10 @@ class Session:
         self.command_line = command_line
         self.arguments = dict(arguments)
         self._answer: dict[str, Any] = {}
+
+    def in_options(self, text: str) -> str:
+        """Message of the library with the options of the command in place of parameters."""
+        return in_options(text, click.get_current_context().command)
 
     def say(self, text: str = "") -> None:
         """Print text; silent with --json and --quiet."""
@@ -141,16 +134,14 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the options under headings, the most used first."""
-        listed: dict[str, list[tuple[str, str]]] = {title: [] for title in (*GROUPS, OTHERS)}
-        rank = {name: number for number, name in enumerate(chain.from_iterable(GROUPS.values()))}
-        for param in sorted(self.get_params(ctx), key=lambda param: rank.get(param.name or "", len(rank))):
-            if (record := param.get_help_record(ctx)) is not None:
-                title = next((title for title, names in GROUPS.items() if param.name in names), OTHERS)
-                listed[title].append(record)
-        for title, records in listed.items():
-            if records:
+        records = {
+            param.name: param.get_help_record(ctx) for param in self.get_params(ctx) if isinstance(param, click.Option)
+        }
+        for title, names in (*SECTIONS.items(), (OTHERS, list(records))):
+            listed = [record for name in names if name in records and (record := records.pop(name)) is not None]
+            if listed:
                 with formatter.section(title):
-                    formatter.write_dl(records)
+                    formatter.write_dl(listed)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the callback; turn exceptions into a message and an exit code."""
@@ -158,7 +149,7 @@ class Command(click.Command):
         typed = ctx.meta["jointglasso.typed"]
         ctx.obj = Session(as_json=as_json, quiet=quiet, command_line=typed, arguments=ctx.params)
         try:
-            with argument_names_as(options_of(self)), _warnings_as_notes(), _asked_to_end_like_interrupted():
+            with _warnings_as_notes(self), _asked_to_end_like_interrupted():
                 code = super().invoke(ctx) or OK
         except click.UsageError as error:
             if as_json:
@@ -167,21 +158,22 @@ class Command(click.Command):
         except click.exceptions.Exit:
             raise
         except (Exception, KeyboardInterrupt) as error:
-            if debug or getattr(error, "errno", None) == errno.EPIPE:
+            if debug or (isinstance(error, OSError) and error.errno == errno.EPIPE):
                 raise
-            code = _failed(error, as_json, ctx.params.get("checkpoint"))
+            code = _failed(error, as_json, ctx)
         else:
             ctx.obj.close(code)
         ctx.exit(code)
 
 
-def _failed(error: BaseException, as_json: bool, checkpoint: Path | None) -> int:
+def _failed(error: BaseException, as_json: bool, ctx: click.Context) -> int:
     """Print the error message and return the exit code."""
+    checkpoint = ctx.params.get("checkpoint")
     if isinstance(error, KeyboardInterrupt):
         resume = "" if checkpoint is None else f" The same command resumes from the checkpoint in {checkpoint}."
         code, text = INTERRUPTED, f"Interrupted: no result was written.{resume}"
     elif isinstance(error, INPUT_ERRORS):
-        code, text = BAD_INPUT, _sentence(error)
+        code, text = BAD_INPUT, in_options(_sentence(error), ctx.command)
     else:
         code = DEFECT
         text = f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report what it shows, please."
@@ -200,9 +192,10 @@ def _sentence(error: BaseException) -> str:
 
 def _answer_error(text: str, code: int, error: BaseException | None = None) -> None:
     """Print the error as JSON, with the class, variable and parameter it concerns where known."""
-    named = {"class": "class_name", "variable": "variable", "parameter": "parameter"}
-    attributes = {key: getattr(error, name, None) for key, name in named.items()}
-    fields = {key: value for key, value in attributes.items() if value is not None}
+    fields = {}
+    if isinstance(error, InputError | InputTypeError):
+        named = {"class": error.class_name, "variable": error.variable, "parameter": error.parameter}
+        fields = {key: value for key, value in named.items() if value is not None}
     click.echo(json.dumps({"error": text, **fields, "exit_code": code}, ensure_ascii=False))
 
 
@@ -220,7 +213,7 @@ def _asked_to_end_like_interrupted() -> Iterator[None]:
             raise KeyboardInterrupt
         interrupted(number, frame)
 
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [signal.SIGTERM] if sys.platform == "win32" else [signal.SIGTERM, signal.SIGHUP]
     handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         handled = []
@@ -234,12 +227,12 @@ def _asked_to_end_like_interrupted() -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_as_notes() -> Iterator[None]:
+def _warnings_as_notes(command: click.Command) -> Iterator[None]:
     """Print each warning once, as a line on the standard error."""
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = str(message)
+        text = in_options(str(message), command)
         if text not in shown:
             shown.add(text)
             click.echo(f"Warning: {text}", err=True)
@@ -256,30 +249,37 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy arrays and numbers
+    if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value) if isinstance(value, Path) else value
 
 
-def options_of(command: click.Command) -> Callable[[str, tuple[Any, ...], str], str | None]:
-    """Function that maps an argument of the library to the option of a command; None where it has no such option."""
+def in_options(text: str, command: click.Command) -> str:
+    """Message of the library with the parameters that are options of the command written as on the command line."""
     click_options = [param for param in command.params if isinstance(param, click.Option)]
     options = {param.name: next((word for word in param.opts if word.startswith("--")), "") for param in click_options}
+    for phrase, (name, replacement) in _PHRASES.items():
+        if options.get(name):
+            text = text.replace(phrase, replacement)
 
-    def spell(name: str, value: tuple[Any, ...], words: str) -> str | None:
-        if value and isinstance(value[0], bool):
-            return _SWITCHES.get((name, value[0]))
+    def spell(match: re.Match[str]) -> str:
+        name = match["bare"] or match["name"]
         option = options.get(_NAMES.get(name, name))
-        if not option:
-            return None
-        if name == "subset" and not value:
-            return f"{option} or --subset"
-        if not value or value[0] is ...:
-            return option
-        text = ",".join(map(str, value[0])) if isinstance(value[0], list) else value[0]
-        assignment = f"{option} {text:g}" if isinstance(text, float) else f"{option} {shlex.quote(str(text))}"
-        return f"{words} with {assignment}" if words else assignment
+        if not option or match["value"] == "False":
+            return match["bare"] or match[0]
+        return option if match["value"] in (None, "True") else f"{option} {_shell_word(match['value'])}"
 
-    return spell
+    return _PARAMETER.sub(spell, text)
+
+
+def _shell_word(literal: str) -> str:
+    """Value of an option from the Python literal of a message."""
+    try:
+        value = ast.literal_eval(literal)
+    except (SyntaxError, ValueError):
+        return literal
+    if not isinstance(value, str | list):
+        return literal
+    return shlex.quote(value if isinstance(value, str) else ",".join(map(str, value)))

@@ -41,20 +41,13 @@ def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
 
 def _class_penalty(options: dict[str, Any], data: Data) -> dict[str, Any]:
     """Keyword arguments of the similarity penalty and its class graph; empty for the group penalty."""
-    order, graph = options["order"], options["class_graph"]
-    if order is not None and graph is not None:
-        raise InputError(
-            "--order and --class-graph both define which classes are neighbours: give one of them.", "order"
-        )
-    penalty = options["penalty"]
+    graph, penalty = options["class_graph"], options["penalty"]
     if penalty == "group" and options["time"] is not None and _is_default("penalty"):
         penalty = "chain"
     fused = {"fuse_diagonal": True} if options["fuse_diagonal"] else {}
-    if penalty == "group" and order is None and graph is None:
+    if penalty == "group" and graph is None:
         return fused
-    neighbours: Any = split([order]) if order is not None else None
-    if graph is not None:
-        neighbours = [_edge(word, data.source.class_names) for word in split([graph])]
+    neighbours = None if graph is None else [_edge(word, data.source.class_names) for word in split([graph])]
     return {"penalty": penalty, "class_graph": neighbours, **fused}
 
 
@@ -114,7 +107,6 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             gamma=options["gamma"],
             relaxed=not options["penalized_scores"],
             cv=options["folds"],
-            beta=options["beta"],
             n_subsamples=options["subsamples"],
             random_state=options["seed"],
             n_jobs=options["n_jobs"],

@@ -1,7 +1,7 @@
-"""Covariance sources: screening and solvers read S_k through the protocol `CovarianceSource`."""
+"""Covariance sources: screening and solvers read S_k through the base class `CovarianceSource`."""
 
 from jointglasso.data.dense import DenseCovariance
-from jointglasso.data.source import CovarianceSource, StreamedSource, absent_of, as_source, fingerprint, is_source
+from jointglasso.data.source import CovarianceSource, StreamedSource, as_source, fingerprint
 from jointglasso.data.streamed import SampleCovariance
 
 __all__ = [
@@ -9,8 +9,6 @@ __all__ = [
     "DenseCovariance",
     "SampleCovariance",
     "StreamedSource",
-    "absent_of",
     "as_source",
     "fingerprint",
-    "is_source",
 ]

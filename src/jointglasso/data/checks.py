@@ -21,8 +21,6 @@ from jointglasso.data.naming import (
     split_classes,
 )
 from jointglasso.data.option_checks import (
-    NOW_CONSTANT,
-    NOW_SCALE,
     check_callback,
     check_choice,
     check_count,
@@ -33,7 +31,6 @@ from jointglasso.data.option_checks import (
     check_switch,
     check_warm_start,
     check_weights,
-    renamed,
 )
 from jointglasso.data.sample_checks import label_rows, labelled, require_finite
 from jointglasso.data.table_checks import SampleRows, deferred, read_matrix, readable_table, with_rows

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._lapack import factor_in_place
 from jointglasso._threads import map_on_cores, map_on_threads
@@ -28,7 +29,7 @@ def check_covariances(
 
     Returns the matrices with aligned variables, the names of classes and variables, and the sample sizes.
     """
-    single = hasattr(matrices, "toarray") or (isinstance(matrices, np.ndarray) and matrices.ndim == 2)
+    single = sparse.issparse(matrices) or (isinstance(matrices, np.ndarray) and matrices.ndim == 2)
     named = split_classes(matrices, class_names, "covariance matrix", single)
     arrays = {name: as_float_matrix(S, f"The covariance matrix of class {name!r}") for name, S in named.items()}
     for name, S in arrays.items():
@@ -77,7 +78,7 @@ def _check_covariance(S: FloatArray, class_name: str, variable_names: Sequence[s
 def _check_sample_sizes(sample_sizes: Any, class_names: list[str]) -> IntArray | None:
     if sample_sizes is None:
         return None
-    if not hasattr(sample_sizes, "__iter__"):
+    if not isinstance(sample_sizes, Iterable):
         kind = type(sample_sizes).__name__
         raise InputTypeError(
             f"sample_sizes must be a list of whole numbers, one per class, not {kind} {sample_sizes!r}.", "sample_sizes"

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import VARIABLES, check_choice, check_covariances, join_matrices
+from jointglasso.data.source import CovarianceSource
 
 
-class DenseCovariance:
+class DenseCovariance(CovarianceSource):
     """K covariance matrices given as arrays.
 
     Parameters
@@ -35,9 +36,6 @@ class DenseCovariance:
     (('ill', 'well'), 2, [40, 30])
     """
 
-    #: (K, p): variables not measured in a class; None if all classes have all variables.
-    absent: BoolArray | None = None
-
     def __init__(
         self,
         matrices: Any,
@@ -47,12 +45,14 @@ class DenseCovariance:
         sample_sizes: Any = None,
         variables: str = "same",
     ) -> None:
+        absent = None
         if check_choice("variables", variables, VARIABLES) != "same":
             matrices, variable_names, absent = join_matrices(matrices, class_names, variables)
-            class_names, self.absent = None, absent if absent.any() else None
+            class_names = None
         checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
-        self._matrices, self.class_names, self.variable_names, self.sample_sizes = checked
-        self.n_classes, self.n_variables = len(self.class_names), len(self.variable_names)
+        self._matrices, class_names, variable_names, sample_sizes = checked
+        absent = absent if absent is not None and absent.any() else None
+        super().__init__(class_names, variable_names, sample_sizes, absent)
         self._diagonals = [np.diagonal(S).copy() for S in self._matrices]
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError
 
@@ -17,6 +16,8 @@ def without_effects(X: FloatArray, table: Any, class_name: str) -> tuple[FloatAr
     Text and categorical columns are coded by indicators. A variable with missing values is regressed on the samples in
     which it is observed.
     """
+    import pandas as pd
+
     if table.isna().any().any():
         column = table.columns[table.isna().any()][0]
         raise InputError(
@@ -24,7 +25,7 @@ def without_effects(X: FloatArray, table: Any, class_name: str) -> tuple[FloatAr
             "covariates",
             class_name=class_name,
         )
-    design = require("pandas", "pandas").get_dummies(table.infer_objects()).to_numpy(dtype=float)
+    design = pd.get_dummies(table.infer_objects()).to_numpy(dtype=float)
     if not np.isfinite(design).all():
         raise InputError(
             f"The covariates of class {class_name!r} hold infinite values: correct them.",

@@ -53,10 +53,9 @@ def require_varying(constant: BoolArray, class_name: str, variable_names: Sequen
     """Refuse variables that are constant in a class, since they have no correlation."""
     if constant.any():
         names = [variable_names[i] for i in np.flatnonzero(constant).tolist()]
-        dropped = argument("constant", "drop", words="drop them")
         raise InputError(
             f"{count(len(names), 'variable')} {'is' if len(names) == 1 else 'are'} constant in class {class_name!r} "
-            f"({listed(names, 5)}), without a correlation there: {dropped}, or set {argument('constant', 'isolate')} "
+            f"({listed(names, 5)}), without a correlation there: drop them, or set {argument('constant', 'isolate')} "
             "to keep them without edges in that class.",
             class_name=class_name,
             variable=names[0],

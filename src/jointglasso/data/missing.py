@@ -49,11 +49,10 @@ def _refused(samples: Samples, offered: Sequence[str]) -> InputError:
     more = f" and {len(affected) - len(worst)} more" if len(affected) > len(worst) else ""
     n_full = [int((~np.isnan(X).any(axis=1)).sum()) for X in samples.matrices]
     total = int(samples.sizes.sum())
-    dropped = argument("missing", "drop-variables", words="drop those variables")
     return InputError(
         f"X holds {count(int(by_variable.sum()), 'missing value')} (NaN) in {total - sum(n_full)} of {total} samples "
-        f"and {len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, {dropped}, or "
-        f"{_ways(samples, n_full, offered)}.",
+        f"and {len(affected)} of {samples.n_variables} variables ({named}{more}): fill them in, drop those "
+        f"variables, or {_ways(samples, n_full, offered)}.",
         variable=samples.variable_names[worst[0]],
         parameter="missing",
     )

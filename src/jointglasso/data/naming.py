@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +27,7 @@ def split_classes(data: Any, class_names: Any, what: str, single: bool) -> dict[
             )
         names, parts = list(data), list(data.values())
     else:
-        single = single or hasattr(data, "columns")
+        single = single or column_names(data) is not None
         if not single and not isinstance(data, np.ndarray | Sequence):
             raise InputTypeError(
                 f"Expected an array, a sequence or a dict with one {what} per class, not {type(data).__name__}.",
@@ -86,7 +86,7 @@ def require_whole_characters(names: Sequence[str], what: str) -> None:
 
 def word_list(parameter: str, values: Any) -> list[str]:
     """Names as a list of strings; a single string is refused."""
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
+    if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputTypeError(f"{parameter} must be a list of names, not {type(values).__name__} {values!r}.", parameter)
     return [str(name) for name in values]
 

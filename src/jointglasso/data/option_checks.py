@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,31 +17,6 @@ from jointglasso.errors import InputError, InputTypeError, argument
 #: Upper bounds of penalties and of class weights (and of the inverse weights): products with variances must not
 #: overflow.
 LARGEST_PENALTY, LARGEST_WEIGHT = 1e75, 1e15
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Refuse former argument names with an error that states the new name."""
-
-    def wrap(function: Callable[P, R]) -> Callable[P, R]:
-        @wraps(function)
-        def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
-            for old in new.keys() & kwargs.keys():
-                raise InputTypeError(
-                    f"{old}= is no longer an argument of {function.__qualname__}: write {new[old]}.", old
-                )
-            return function(*args, **kwargs)
-
-        return refusing
-
-    return wrap
-
-
-#: Replacements of the former arguments ``correlation`` and ``isolate_constant``.
-NOW_SCALE = "scale='correlation' or scale='covariance'"
-NOW_CONSTANT = "constant='isolate' or constant='refuse'"
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._optional import is_from
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import nearest
 from jointglasso.data.naming import column_names, require_whole_characters
+from jointglasso.data.table_checks import SampleRows
 from jointglasso.errors import InputError, InputTypeError
 
 
@@ -19,7 +21,7 @@ def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
     if labels.ndim != 1 or len(labels) != n_samples:
         raise InputError(f"y has shape {labels.shape}, but X has {n_samples} samples: give one label per sample.", "y")
     # Test the original values: NumPy would convert a NaN among strings to the string 'nan'.
-    values = y.tolist() if hasattr(y, "tolist") else list(y)
+    values = np.asarray(y, dtype=object).tolist()
     missing = [i for i, label in enumerate(values) if _is_missing(label)]
     if missing:
         raise InputError(f"The label of sample {missing[0]} is missing: name its class or leave the sample out.", "y")
@@ -39,11 +41,10 @@ def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
 
 def _class_order(y: Any, classes: Any) -> Any:
     """Classes in the order of the categories if `y` is an ordered categorical, else unchanged."""
-    kind = getattr(y, "dtype", None)
-    if kind is None or not getattr(kind, "ordered", False):
+    if not is_from(y, "pandas") or y.dtype.name != "category" or not y.dtype.ordered:
         return classes
     present = set(classes.tolist())
-    return [label for label in kind.categories.tolist() if label in present]
+    return [label for label in y.dtype.categories.tolist() if label in present]
 
 
 def _is_missing(label: Any) -> bool:
@@ -75,7 +76,7 @@ def labelled(X: Any, y: Any) -> tuple[Any, Any]:
     `y` can be the name of a column of a data frame, which is then removed from the variables, or of an annotation of
     the cells of an AnnData object. AnnData objects become data frames.
     """
-    if hasattr(X, "obs") and callable(getattr(X, "to_df", None)):
+    if is_from(X, "anndata") and not SampleRows.can_read(X):
         labels = X.obs[_known(y, list(X.obs.columns), "obs of the AnnData object")] if isinstance(y, str) else y
         return X.to_df(), labels
     if isinstance(y, str):
@@ -90,9 +91,9 @@ def _split_label_column(X: Any, name: str) -> tuple[Any, Any]:
             f"y={name!r} would be a column of X, but X has no columns with names: give the labels.", "y"
         )
     _known(name, columns, "X")
-    if hasattr(X, "drop_columns"):  # pyarrow
+    if is_from(X, "pyarrow"):
         return X.drop_columns([name]), X[name].to_pylist()
-    return (X.drop(columns=[name]) if hasattr(X, "loc") else X.drop(name)), X[name]
+    return (X.drop(name) if is_from(X, "polars") else X.drop(columns=[name])), X[name]
 
 
 def _known(name: str, columns: list[str], where: str) -> str:

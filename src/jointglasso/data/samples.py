@@ -192,7 +192,7 @@ def read_samples(X: Any, y: Any = None, variables: str = "same") -> Samples:
         return Samples.by_class(X, variables=variables).loaded()
     if isinstance(X, Samples):
         return X.with_variables(variables)
-    if getattr(X, "ndim", 2) == 3 or (isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2):
+    if (isinstance(X, np.ndarray) and X.ndim == 3) or (isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2):
         raise InputError(
             "X is a stack of matrices: give samples as a table with labels y or as a dict of tables by class, and "
             "covariances as DenseCovariance(matrices, sample_sizes=[...]).",

@@ -1,4 +1,4 @@
-"""Protocol of a covariance source: tiles, blocks and entries of S_k on demand, without a dense p x p matrix.
+"""Base class of covariance sources: tiles, blocks and entries of S_k on demand, without a dense p x p matrix.
 
 Also functions of any source: its correlations, and a fingerprint that identifies the data of a run.
 """
@@ -6,7 +6,8 @@ Also functions of any source: its correlations, and a fingerprint that identifie
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,66 +16,107 @@ from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import require_ordinary_variance
 
+#: Entries that `CovarianceSource.content` samples.
+_SAMPLED = 100_000
 
-@runtime_checkable
-class CovarianceSource(Protocol):
-    """K covariance matrices S_k of the same p variables, read in parts.
+
+class CovarianceSource(ABC):
+    """K covariance matrices S_k (p, p) of the same variables, read in parts; base class of all sources.
+
+    A subclass calls this constructor and implements `entries`. The other methods have defaults that read single
+    entries; override `tile`, `block` and `rows` where parts of S_k can be computed faster.
+
+    Parameters
+    ----------
+    class_names, variable_names : tuple of str
+        One name per class (K) and per variable (p).
+    sample_sizes : array (K,), optional
+        Number of samples of each class, where known.
+    absent : boolean array (K, p), optional
+        Variables not measured in a class; None if all are measured. The covariances of an absent variable are zero
+        and its variance is arbitrary: both are ignored.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import jointglasso as jgl
-    >>> source = jgl.DenseCovariance([[[1.0, 0.5], [0.5, 1.0]]])
-    >>> isinstance(source, jgl.CovarianceSource), source.n_variables, source.class_names
-    (True, 2, ('1',))
+    >>> class Decaying(jgl.CovarianceSource):
+    ...     def entries(self, k, rows, columns):
+    ...         return 0.5 ** np.abs(rows - columns)
+    >>> jgl.solve(Decaying(("1",), ("a", "b", "c")), 0.3, 0.0).n_edges
+    [2]
     """
 
-    @property
-    def n_classes(self) -> int:
-        """Number of classes K."""
+    #: Whether every S_k is positive semidefinite by construction, so that blocks need not be checked.
+    is_semidefinite = False
 
-    @property
-    def n_variables(self) -> int:
-        """Number of variables p."""
+    sample_sizes: IntArray | None = None
+    absent: BoolArray | None = None
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """One name per class."""
+    def __init__(
+        self,
+        class_names: tuple[str, ...],
+        variable_names: tuple[str, ...],
+        sample_sizes: IntArray | None = None,
+        absent: BoolArray | None = None,
+    ) -> None:
+        self.class_names, self.variable_names = class_names, variable_names
+        self.n_classes, self.n_variables = len(class_names), len(variable_names)
+        self.sample_sizes, self.absent = sample_sizes, absent
 
-    @property
-    def variable_names(self) -> tuple[str, ...]:
-        """One name per variable."""
-
-    @property
-    def sample_sizes(self) -> IntArray | None:
-        """Number of samples of each class, where known."""
-
-    def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
-        """``S_k[rows, columns]``."""
-
-    def block(self, k: int, variables: IntArray) -> FloatArray:
-        """``S_k[variables, variables]``, a fresh symmetric array."""
-
+    @abstractmethod
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         """``S_k[rows[e], columns[e]]`` for every e."""
 
+    def rows(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
+        """``S_k[rows][:, columns]``, exactly symmetric: from the upper triangle."""
+        first, second = np.repeat(rows, len(columns)), np.tile(columns, len(rows))
+        upper = self.entries(k, np.minimum(first, second), np.maximum(first, second))
+        return upper.reshape(len(rows), len(columns))
+
+    def block(self, k: int, variables: IntArray) -> FloatArray:
+        """``S_k[variables, variables]``, a fresh symmetric array."""
+        return self.rows(k, variables, variables)
+
+    def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
+        """``S_k[rows, columns]``."""
+        variables = np.arange(self.n_variables)
+        return self.rows(k, variables[rows], variables[columns])
+
     def diagonal(self, k: int) -> FloatArray:
         """Diagonal of ``S_k``."""
+        variables = np.arange(self.n_variables)
+        return self.entries(k, variables, variables)
+
+    def content(self, k: int) -> list[FloatArray]:
+        """Arrays that identify class k, for the fingerprint: by default the diagonal and a random sample of entries."""
+        i, j = np.random.default_rng(0).integers(0, self.n_variables, (2, _SAMPLED))
+        return [self.diagonal(k), self.entries(k, i, j)]
+
+    def with_sample_sizes(self, sample_sizes: IntArray | None) -> Self:
+        """Source of the same covariances with other sample sizes; arrays are shared."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.sample_sizes = sample_sizes
+        return other
 
 
-@runtime_checkable
-class StreamedSource(Protocol):
+class StreamedSource(CovarianceSource):
     """Source with fast float32 tiles and a rigorous bound on their rounding error.
 
     Screening reads the rounded tiles, and `entries` for the exact value of every undecided pair.
     """
 
     @property
+    @abstractmethod
     def device(self) -> str:
         """Device of the screening pass: "cpu", or one of `backends.SCANNERS`."""
 
+    @abstractmethod
     def unit_vectors(self, k: int) -> NDArray[np.float32]:
         """Array (p, n_k) whose row inner products are the rough correlations of class k."""
 
+    @abstractmethod
     def rough_correlations(
         self, k: int, rows: slice, columns: slice, out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
@@ -83,53 +125,30 @@ class StreamedSource(Protocol):
         Written into `out` if given: allocating memory for every tile takes as long as testing it.
         """
 
+    @abstractmethod
     def correlation_error(self, k: int) -> float:
         """Bound on the error of every rough correlation of class k."""
 
 
-def absent_of(source: CovarianceSource) -> BoolArray | None:
-    """(K, p): variables not measured in a class; None if all are measured.
-
-    The covariances of an absent variable are zero and its variance is arbitrary: both are ignored.
-    """
-    absent: BoolArray | None = getattr(source, "absent", None)
-    return absent
-
-
-def is_source(S: Any) -> bool:
-    """Whether S implements the protocol of a source, also by delegation, which `isinstance` does not detect."""
-    return all(hasattr(S, name) for name in ("tile", "block", "entries", "diagonal"))
-
-
 def as_source(S: Any) -> CovarianceSource:
-    """Return a source unchanged; wrap an array (K, p, p), or a sequence or dict of p x p matrices."""
+    """Return a `CovarianceSource` unchanged; wrap an array (K, p, p), or a sequence or dict of p x p matrices."""
     from jointglasso.data.dense import DenseCovariance
 
-    source: CovarianceSource = S if is_source(S) else DenseCovariance(S)
+    source: CovarianceSource = S if isinstance(S, CovarianceSource) else DenseCovariance(S)
     for k, name in enumerate(source.class_names):
         require_ordinary_variance(source.diagonal(k), name, source.variable_names)
     return source
 
 
-#: Entries sampled for the fingerprint of a source without ``content()``.
-_SAMPLED = 100_000
-
-
 def fingerprint(source: CovarianceSource) -> str:
     """Digest of the names and numbers of a source.
 
-    A source with a method ``content()``, giving the arrays of each class that define it, is read in full. Of any other,
-    the diagonals and a fixed random sample of entries are read.
+    Sources that override `CovarianceSource.content` are read in full.
     """
     digest = hashlib.blake2b(digest_size=16)
     for name in (*source.class_names, *source.variable_names):
         digest.update(name.encode("utf-8") + b"\0")
-    read = getattr(source, "content", None)
-    by_class = map_on_threads(
-        (lambda k: _digest(read(k))) if read is not None else (lambda k: _digest(_sampled(source, k))),
-        range(source.n_classes),
-    )
-    for part in by_class:
+    for part in map_on_threads(lambda k: _digest(source.content(k)), range(source.n_classes)):
         digest.update(part)
     return digest.hexdigest()
 
@@ -142,20 +161,12 @@ def _digest(arrays: Any) -> bytes:
     return digest.digest()
 
 
-def _sampled(source: CovarianceSource, k: int) -> list[Any]:
-    draw = np.random.default_rng(0)
-    i, j = draw.integers(0, source.n_variables, (2, _SAMPLED))
-    return [source.diagonal(k), source.entries(k, i, j)]
-
-
-class CorrelationOf:
+class CorrelationOf(CovarianceSource):
     """Correlations of another source, computed on demand; variables of variance 0 are uncorrelated, with variance 1."""
 
     def __init__(self, source: CovarianceSource) -> None:
-        self._source, self.absent = source, absent_of(source)
-        self.class_names, self.variable_names = source.class_names, source.variable_names
-        self.n_classes, self.n_variables = source.n_classes, source.n_variables
-        self.sample_sizes = source.sample_sizes
+        super().__init__(source.class_names, source.variable_names, source.sample_sizes, source.absent)
+        self._source = source
         roots = np.sqrt([source.diagonal(k) for k in range(source.n_classes)])
         self._inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
 

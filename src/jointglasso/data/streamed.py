@@ -12,15 +12,13 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import SCANNERS, scanner
 from jointglasso.data.anndata_samples import distinct_names, samples_by_class
 from jointglasso.data.checks import (
-    NOW_CONSTANT,
-    NOW_SCALE,
     check_choice,
     check_switch,
-    renamed,
     require_sound_variance,
     require_varying,
 )
 from jointglasso.data.samples import Samples
+from jointglasso.data.source import StreamedSource
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -36,7 +34,7 @@ DEVICES = ("auto", "cpu", *SCANNERS)
 _WORTH_A_DEVICE = 1e12
 
 
-class SampleCovariance:
+class SampleCovariance(StreamedSource):
     """Sample covariance or correlation of each class, computed in tiles from the samples.
 
     Parameters
@@ -83,10 +81,8 @@ class SampleCovariance:
     #: Products Z Z' are positive semidefinite: blocks need not be checked.
     is_semidefinite = True
 
-    #: (K, p): variables not measured in a class; None if all classes have all variables.
-    absent: BoolArray | None = None
+    sample_sizes: IntArray
 
-    @renamed(correlation=NOW_SCALE, isolate_constant=NOW_CONSTANT)
     def __init__(
         self,
         samples: Any,
@@ -103,11 +99,8 @@ class SampleCovariance:
         if not isinstance(classes, Samples):
             classes = Samples.by_class(samples, class_names, variable_names, variables)
         classes.require_two()
-        self.absent = classes.absent
+        super().__init__(classes.class_names, classes.variable_names, classes.sizes, classes.absent)
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
-        self.class_names, self.variable_names = classes.class_names, classes.variable_names
-        self.n_classes, self.n_variables = classes.n_classes, classes.n_variables
-        self.sample_sizes: IntArray = classes.sizes
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
@@ -171,7 +164,6 @@ class SampleCovariance:
         return np.divide(Z, root[:, None], out=unit, casting="same_kind")
 
     @classmethod
-    @renamed(correlation=NOW_SCALE)
     def from_labels(cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
@@ -187,7 +179,6 @@ class SampleCovariance:
         return cls(Samples.from_labels(X, [] if y is None else y, variable_names), scale=scale)
 
     @classmethod
-    @renamed(correlation=NOW_SCALE)
     def from_anndata(
         cls, adata: AnnData, groupby: str, *, layer: str | None = None, scale: str = "covariance", classes: Any = None
     ) -> SampleCovariance:

@@ -8,7 +8,9 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from jointglasso._optional import is_from
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.naming import column_names, data_argument, require_unique
 from jointglasso.errors import InputError, InputTypeError
@@ -44,9 +46,10 @@ class SampleRows:
     @staticmethod
     def can_read(data: Any) -> bool:
         """Whether `data` is a supported table; data frames are not."""
-        if hasattr(data, "columns") or not isinstance(getattr(data, "dtype", None), np.dtype):
+        try:
+            return isinstance(data.dtype, np.dtype) and len(data.shape) == 2 and column_names(data) is None
+        except AttributeError:
             return False
-        return len(getattr(data, "shape", ())) == 2
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -69,7 +72,7 @@ class SampleRows:
             part = self._table if self._rows is None else self._table[self._rows]
             return _unmasked(part if self._columns is None else part[:, self._columns])
         table = with_rows(self._table)
-        if hasattr(table, "toarray"):
+        if sparse.issparse(table):
             return self._dense(table if self._rows is None else table[self._rows])
         return self._read_in_pieces()
 
@@ -91,7 +94,7 @@ class SampleRows:
     def _dense(self, part: Any) -> FloatArray:
         if self._columns is not None:
             part = part[:, self._columns]
-        if hasattr(part, "toarray"):
+        if sparse.issparse(part):
             # C order, as for other tables, so that sums are bit-identical.
             return np.asarray(part.astype(np.float64).toarray(order="C"))
         return np.asarray(part, dtype=np.float64)
@@ -102,9 +105,9 @@ def with_rows(table: Any) -> Any:
 
     A backed CSC dataset has no efficient row access and is read into memory, still sparse.
     """
-    if hasattr(table, "toarray"):
+    if sparse.issparse(table):
         return table if table.format in ("csr", "csc") else table.tocsr()
-    if getattr(table, "format", None) == "csc" and hasattr(table, "to_memory"):
+    if is_from(table, "anndata") and table.format == "csc":
         return table.to_memory()
     return table
 
@@ -134,13 +137,13 @@ def read_matrix(data: SampleRows | FloatArray, what: str) -> FloatArray:
 def as_float_matrix(data: Any, what: str) -> FloatArray:
     """Return a dense matrix of real numbers, NaN where they are missing or masked."""
     require_real(data, what)
-    if hasattr(data, "columns") and hasattr(data, "compute"):  # a data frame of Dask
+    if is_from(data, "dask", "dask_expr"):
         data = data.compute()
     try:
-        if hasattr(data, "iloc"):
+        if is_from(data, "pandas"):
             array = np.asarray(data.to_numpy(dtype=np.float64, na_value=np.nan))
         else:
-            array = _unmasked(data.toarray() if hasattr(data, "toarray") else data)
+            array = _unmasked(data.toarray() if sparse.issparse(data) else data)
     except (TypeError, ValueError):
         column = _first_wordy_column(data)
         where = what if column is None else _in_column(column, what)
@@ -172,7 +175,7 @@ def _refuse_types(data: Any, what: str, beginnings: tuple[str, ...]) -> None:
     if columns is None:
         types = [data.dtype if hasattr(data, "dtype") else np.asarray(data).dtype]
     else:
-        types = list(data.schema.types if hasattr(data, "column_names") else data.dtypes)
+        types = list(data.schema.types if is_from(data, "pyarrow") else data.dtypes)
     for number, dtype in enumerate(types):
         kind = str(dtype).lower()
         if kind.startswith(beginnings):
@@ -203,7 +206,7 @@ def _require_variables(shape: tuple[int, ...], what: str) -> None:
 
 def _first_wordy_column(data: Any) -> str | None:
     """Name of the first non-numeric column of a data frame."""
-    for name in getattr(data, "columns", ()):
+    for name in data.columns if is_from(data, "pandas") and data.ndim == 2 else ():
         try:
             data[name].to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
@@ -216,12 +219,12 @@ def place_of(table: Any) -> tuple[Any, ...] | None:
 
     Arrays of zarr implement pickling by reference themselves.
     """
-    base: Any = getattr(table, "base", None)
-    if isinstance(table, np.memmap) and isinstance(base, mmap.mmap) and table.filename is not None:
+    mapped: Any = table.base if isinstance(table, np.memmap) else None
+    if isinstance(mapped, mmap.mmap) and table.filename is not None:
         order = "C" if table.flags.c_contiguous else "F"
         path = os.path.abspath(table.filename)
         return "mapped", path, os.path.getsize(path), (table.dtype, table.offset, table.shape, order)
-    if type(table).__module__.partition(".")[0] == "h5py" and hasattr(table, "file"):
+    if is_from(table, "h5py"):
         path = os.path.abspath(table.file.filename)
         return "h5py", path, os.path.getsize(path), (table.name,)
     return None
@@ -229,7 +232,7 @@ def place_of(table: Any) -> tuple[Any, ...] | None:
 
 def is_stored(table: Any) -> bool:
     """Whether other processes can read a table from its file."""
-    return place_of(table) is not None or type(table).__module__.partition(".")[0] == "zarr"
+    return place_of(table) is not None or is_from(table, "zarr")
 
 
 def open_place(place: tuple[Any, ...]) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_count, check_nonnegative
@@ -89,9 +88,10 @@ def read_times(time: Any) -> Any:
         try:
             values = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
-            pandas = require("pandas", "pandas")
+            import pandas as pd
+
             try:
-                values = pandas.to_datetime(pandas.Series(list(time)), format="ISO8601").to_numpy()
+                values = pd.to_datetime(pd.Series(list(time)), format="ISO8601").to_numpy()
             except (TypeError, ValueError):
                 raise InputError(
                     "The time stamps are neither numbers nor dates: write dates as 2003-01-31 or 2003-01-31T12:00.",
@@ -123,9 +123,11 @@ def _by_count(count: IntArray, n: int, overlap: float) -> tuple[IntArray, IntArr
 
 def _by_width(times: Any, width: Any, overlap: float) -> tuple[IntArray, IntArray]:
     """Index ranges [first, stop) of time stamps of windows of equal duration; empty windows are dropped."""
+    import pandas as pd
+
     if times.dtype.kind == "M":
         try:
-            length = require("pandas", "pandas").Timedelta(width).to_numpy()
+            length = pd.Timedelta(width).to_numpy()
         except ValueError:
             raise InputError(
                 f"width={width!r} is no length of time: give a timedelta or a word such as '30D'.", "width"
@@ -160,15 +162,9 @@ def _window_names(first: Any, last: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-class Resized:
-    """Covariance source with sample sizes scaled by `sample_fraction`, for overlapping windows."""
-
-    def __init__(self, source: CovarianceSource, share: float) -> None:
-        self._source = source
-        sizes = source.sample_sizes
-        self.sample_sizes = None if sizes is None else np.maximum(FEWEST, np.rint(share * sizes)).astype(np.int64)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_source":  # not set yet during unpickling
-            raise AttributeError(name)
-        return getattr(self._source, name)
+def resized(source: CovarianceSource, share: float) -> CovarianceSource:
+    """Source with sample sizes scaled by `share`, for overlapping windows that share samples."""
+    sizes = source.sample_sizes
+    return source.with_sample_sizes(
+        None if sizes is None else np.maximum(FEWEST, np.rint(share * sizes)).astype(np.int64)
+    )

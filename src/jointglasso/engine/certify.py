@@ -10,7 +10,6 @@ import numpy as np
 from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import build_system
-from jointglasso.data import absent_of
 from jointglasso.duality import DualityGap, bound_groups, certified_edges, gap_radii
 from jointglasso.engine.equalities import certified_equalities
 from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility
@@ -64,7 +63,7 @@ def certify(
 
 def _n_possible_edges(problem: JointProblem) -> int:
     """Number of possible edges: pairs of variables present in a class, summed over the classes."""
-    source, absent = problem.source, absent_of(problem.source)
+    source, absent = problem.source, problem.source.absent
     lacking = [0] * source.n_classes if absent is None else absent.sum(axis=1).tolist()
     return sum((source.n_variables - n) * (source.n_variables - n - 1) // 2 for n in lacking)
 

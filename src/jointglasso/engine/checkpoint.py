@@ -30,7 +30,7 @@ from jointglasso import config
 from jointglasso._files import atomic_text, atomic_write
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.data import absent_of, fingerprint
+from jointglasso.data import fingerprint
 from jointglasso.data.checks import InputError
 from jointglasso.engine.task_result import Nonzeros, TaskResult
 from jointglasso.errors import argument
@@ -147,7 +147,7 @@ class Checkpoint:
 
 
 def _manifest(problem: JointProblem) -> dict[str, Any]:
-    source, absent = problem.source, absent_of(problem.source)
+    source, absent = problem.source, problem.source.absent
     penalty = getattr(problem.penalty, "full", problem.penalty)  # missing variables are under "absent"
     return {
         "format": FORMAT,

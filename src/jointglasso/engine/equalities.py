@@ -10,7 +10,6 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.data import absent_of
 from jointglasso.duality import CertifiedEdges
 from jointglasso.penalties import PairPenalty
 from jointglasso.problem import JointProblem
@@ -77,7 +76,7 @@ def edge_clusters_of(
     class_pairs = problem.penalty.fused_class_pairs
     if not len(class_pairs):
         return None
-    result = EdgeClusters.of(precision, class_pairs, absent_of(problem.source))
+    result = EdgeClusters.of(precision, class_pairs, problem.source.absent)
     for piece in proofs:
         if len(piece.rows):
             result = result.with_proofs(piece.rows, piece.columns, piece.proved)

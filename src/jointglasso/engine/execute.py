@@ -36,7 +36,7 @@ from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import CachedBigBlocks
 from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
 from jointglasso.engine.tasks import WarmStart
-from jointglasso.problem import PROBLEM, JointProblem, make_problem
+from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution
@@ -158,10 +158,21 @@ def solve(
     >>> solution.status.converged, bool(solution.certificate.relative_gap < 1e-6)
     (True, True)
     """
-    clock, arguments = Clock(), locals()
-    options = make_options(**{name: arguments[name] for name in OPTIONS})
+    clock = Clock()
+    options = make_options(
+        solver=solver,
+        screening=screening,
+        tol=tol,
+        max_iter=max_iter,
+        n_jobs=n_jobs,
+        callback=callback,
+        on_interrupt=on_interrupt,
+        max_memory=max_memory,
+        executor=executor,
+    )
     with clock.stage("covariance"):
-        problem = make_problem(S, lambda1, lambda2, **{name: arguments[name] for name in PROBLEM})
+        settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
+        problem = settings.problem(S, lambda1, lambda2)
         mu = None if latent is None else check_positive("latent", latent)
         if mu is not None:
             require_latent(problem)
@@ -175,12 +186,6 @@ def solve(
     if not solution.status:
         warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=2)
     return solution
-
-
-#: Arguments of `make_options`.
-OPTIONS = (
-    "solver", "screening", "tol", "max_iter", "n_jobs", "callback", "on_interrupt", "max_memory", "executor",
-)  # fmt: skip
 
 
 def make_options(

@@ -11,7 +11,6 @@ from jointglasso._memory import available_memory
 from jointglasso._threads import blas_threads_for, cores_here
 from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
-from jointglasso.data import absent_of
 from jointglasso.data.checks import InputError
 from jointglasso.duality import bound_groups, subgradient_within
 from jointglasso.engine.equalities import edge_clusters_of
@@ -35,7 +34,7 @@ _ANYWHERE = 1e100
 
 def require_latent(problem: JointProblem) -> None:
     """Refuse problems that latent variables do not support."""
-    if absent_of(problem.source) is not None:
+    if problem.source.absent is not None:
         raise InputError(
             "latent= needs every variable in every class: drop the variables that a class lacks, or leave latent out.",
             "latent",

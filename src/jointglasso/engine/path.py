@@ -13,13 +13,13 @@ from typing import Any
 from jointglasso.data import as_source
 from jointglasso.data.checks import InputError, check_path
 from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.execute import OPTIONS, make_options, solve_problem
+from jointglasso.engine.execute import make_options, solve_problem
 from jointglasso.engine.executors import Executor
 from jointglasso.engine.progress import Clock, Control
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import scan_on
 from jointglasso.engine.tasks import WarmStart
-from jointglasso.problem import PROBLEM, JointProblem, make_problem
+from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
 from jointglasso.solvers import GroupSolver
@@ -80,15 +80,25 @@ def solve_path(
     >>> [solution.n_edges for solution in path]
     [[0, 0], [1, 1], [1, 1]]
     """
-    arguments = locals()
     points = [tuple(point) for point in lambdas]
     if not points or any(len(point) != 2 for point in points):
         raise InputError(
             "lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].", "lambdas"
         )
-    options = make_options(**{name: arguments[name] for name in OPTIONS})
+    options = make_options(
+        solver=solver,
+        screening=screening,
+        tol=tol,
+        max_iter=max_iter,
+        n_jobs=n_jobs,
+        callback=callback,
+        on_interrupt=on_interrupt,
+        max_memory=max_memory,
+        executor=executor,
+    )
     source = as_source(S)
-    problems = [make_problem(source, *point, **{name: arguments[name] for name in PROBLEM}) for point in points]
+    settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
+    problems = [settings.problem(source, *point) for point in points]
 
     def fresh_options() -> RunnerOptions:
         return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))

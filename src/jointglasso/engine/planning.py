@@ -27,7 +27,7 @@ from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import may_be_big
 from jointglasso.errors import argument
-from jointglasso.problem import PROBLEM, JointProblem, make_problem
+from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
@@ -150,10 +150,10 @@ def plan(
     >>> planned.n_groups, planned.partition.largest
     (1, 2)
     """
-    of_problem = {name: value for name, value in locals().items() if name in PROBLEM}
+    settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
     check_choice("screening", screening, SCREENING)
     method = choose_method(solver)
-    problem = make_problem(S, lambda1, lambda2, **of_problem)
+    problem = settings.problem(S, lambda1, lambda2)
     n_workers = None if workers is None else check_count("workers", workers, 1)
     screen = Screen(problem, screening)
     planned = plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))

@@ -150,8 +150,7 @@ class GroupRunner:
 
 
 def _remedies() -> dict[str, str]:
-    again = argument("warm_start", words="warm_start=this solution")
-    go_on = f"Solve again with {again} to go on."
+    go_on = "Solve again with warm_start=this solution to go on."
     tol, max_iter = argument("tol"), argument("max_iter")
     return {
         "interrupt": go_on,
@@ -160,7 +159,7 @@ def _remedies() -> dict[str, str]:
         f"{tol}.",
         "paper's rule": 'Use stopping="gap" to reach the tolerance.',
         "rounding": f"The limit of double precision is reached: raise {tol}, or rescale badly scaled data.",
-        "tolerance": f"The groups met their limits but not their sum: solve again with {again}.",
+        "tolerance": "The groups met their limits but not their sum: solve again with warm_start=this solution.",
     }
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso.data import absent_of
 from jointglasso.engine.dask import DaskExecutor
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
 from jointglasso.engine.recheck import KKTViolations
@@ -48,7 +47,7 @@ class Screen:
         self.rule, self.pair_weights, self.penalty = rule, problem.pair_weights, problem.penalty
         self.dynamic: DynamicScreen | None = None
         self.pairs = pairs
-        self.absent = absent_of(problem.source)
+        self.absent = problem.source.absent
         source, penalty = problem.source, problem.penalty
         if rule == "none":
             labels = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)

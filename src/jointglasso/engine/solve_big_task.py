@@ -187,7 +187,7 @@ def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgre
 
 def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
     """Refuse blocks whose S is not a covariance matrix."""
-    if getattr(problem.source, "is_semidefinite", False):
+    if problem.source.is_semidefinite:
         return
     for block, k in enumerate(group.block_class):
         variables = group.members[group.member_start[block] : group.member_start[block + 1]]

@@ -165,7 +165,7 @@ def _unsolved(task: SolverTask) -> SolverResult:
 
 def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
     """Refuse blocks whose S is not a covariance matrix, and unpenalised problems without a minimum."""
-    if not getattr(problem.source, "is_semidefinite", False):
+    if not problem.source.is_semidefinite:
         for block in np.flatnonzero(~semidefinite(system.S, system.offset, system.size)):
             name = problem.source.class_names[system.block_class[block]]
             raise not_semidefinite(name, f"in a block of {system.size[block]} of its variables")

@@ -66,7 +66,7 @@ def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:
     return restricted
 
 
-class BlockCovariance:
+class BlockCovariance(CovarianceSource):
     """Covariances of given class blocks, and of given pairs in all classes, copied from a source."""
 
     def __init__(
@@ -74,7 +74,7 @@ class BlockCovariance:
     ) -> None:
         self.n_classes, self.n_variables = source.n_classes, source.n_variables
         self.class_names, self.sample_sizes = source.class_names, source.sample_sizes
-        self.is_semidefinite = bool(getattr(source, "is_semidefinite", False))
+        self.is_semidefinite = source.is_semidefinite
         self._names = {int(i): source.variable_names[i] for i in np.unique(blocks.members)}
         self._blocks = blocks
         self._offset = np.concatenate([[0], np.cumsum(blocks.sizes**2)])
@@ -87,7 +87,7 @@ class BlockCovariance:
         self._between = [source.entries(k, rows[order], columns[order]) for k in range(self.n_classes)]
 
     @property
-    def variable_names(self) -> tuple[str, ...]:
+    def variable_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the variables in the blocks; indices for all others."""
         return tuple(self._names.get(i, str(i)) for i in range(self.n_variables))
 

@@ -16,7 +16,6 @@ from scipy import sparse
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import factorize
-from jointglasso.data import absent_of
 from jointglasso.duality import DualityGap
 from jointglasso.engine.equalities import EqualityProofs
 from jointglasso.engine.recheck import KKTViolations, ScreeningCheck
@@ -116,7 +115,7 @@ class TaskResult:
 
 def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:
     """Objective of the singletons of each class: ``Theta_ii = 1 / (S_ii + penalty / w)``."""
-    total, absent = 0.0, absent_of(problem.source)
+    total, absent = 0.0, problem.source.absent
     for k, singletons in enumerate(isolated):
         variables = singletons if absent is None else singletons[~absent[k, singletons]]
         total += problem.weights[k] * float((1.0 + np.log(problem.optimal_variance(k)[variables])).sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,39 +17,42 @@ from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.samples import ONE_CLASS, Samples
 from jointglasso.errors import argument
-from jointglasso.problem import PROBLEM
 from jointglasso.selection.likelihood import mean_log_likelihood
 from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.select_penalty import SelectionSettings, select_from
 from jointglasso.solution import Solution
 
-#: Parameters of the estimators that belong to `Preparation`.
-PREPARATION = tuple(field.name for field in fields(Preparation))
-
-#: Parameters passed to `solve` unless they are None.
-SOLVE = (*PROBLEM, "screening", "solver", "tol", "max_iter", "n_jobs")
-
 
 class JointModel(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators; see `JointGraphicalLasso` for the attributes."""
 
-    def _keep_arguments(self, arguments: dict[str, Any]) -> None:
-        """Store the constructor arguments under their names, as scikit-learn requires."""
-        self.__dict__.update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
-
     def _preparation(self) -> Preparation:
-        return Preparation(**{name: getattr(self, name) for name in PREPARATION}).checked()
+        return Preparation(
+            self.scale, self.assume_centered, self.association, self.missing, self.constant, self.variables
+        ).checked()
 
     def _solve_options(self) -> dict[str, Any]:
-        options = {name: getattr(self, name) for name in SOLVE}
+        """Parameters that are passed to `solve`, without those that are None."""
+        options = {
+            "penalty": self.penalty,
+            "class_graph": self.class_graph,
+            "weights": self.weights,
+            "penalize_diagonal": self.penalize_diagonal,
+            "fuse_diagonal": self.fuse_diagonal,
+            "pair_weights": self.pair_weights,
+            "screening": self.screening,
+            "solver": self.solver,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "n_jobs": self.n_jobs,
+        }
         return {name: value for name, value in options.items() if value is not None}
 
-    def _choose(self, samples: Samples, ready: PreparedSamples, names: Sequence[str], **more: Any) -> SelectionResult:
-        """Choose the penalties by the criterion; `names` are the parameters passed to the selection."""
+    def _choose(self, samples: Samples, ready: PreparedSamples, settings: SelectionSettings) -> SelectionResult:
+        """Choose the penalties by the criterion."""
         solve = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
-        values = {name: getattr(self, name) for name in names}
-        settings = SelectionSettings(**values, **more, solve=solve).checked()
+        settings = replace(settings, solve=solve).checked()
         result = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
         self.selection_: SelectionResult | None = result
         self.lambda1_, self.lambda2_ = result.lambda1, result.lambda2
@@ -71,9 +74,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         return samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
 
     def _variable_names(self) -> tuple[str, ...]:
-        if hasattr(self, "feature_names_in_"):
-            return tuple(str(name) for name in self.feature_names_in_)
-        return tuple(f"x{i}" for i in range(self.n_features_in_))
+        default = (f"x{i}" for i in range(self.n_features_in_))
+        return tuple(str(name) for name in vars(self).get("feature_names_in_", default))
 
     def _keep(
         self, solution: Solution, location: FloatArray, deviation: FloatArray, notes: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from jointglasso.data import CovarianceSource
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.grids import lambda_grid, of_problem
-from jointglasso.selection.select_penalty import WEIGHTS
+from jointglasso.selection.select_penalty import WEIGHTS, SelectionSettings
 
 
 class JointGraphicalLassoCV(JointModel):
@@ -90,7 +90,33 @@ class JointGraphicalLassoCV(JointModel):
         variables: str = "same",
         pair_weights: Any = None,
     ) -> None:
-        self._keep_arguments(locals())
+        self.criterion = criterion
+        self.grid = grid
+        self.n_lambdas, self.ratios, self.min_ratio = n_lambdas, ratios, min_ratio
+        self.gamma = gamma
+        self.relaxed = relaxed
+        self.patience = patience
+        self.cv = cv
+        self.beta = beta
+        self.n_subsamples = n_subsamples
+        self.random_state = random_state
+        self.penalty = penalty
+        self.class_graph = class_graph
+        self.scale = scale
+        self.assume_centered = assume_centered
+        self.weights = weights
+        self.penalize_diagonal = penalize_diagonal
+        self.fuse_diagonal = fuse_diagonal
+        self.screening = screening
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.missing = missing
+        self.association = association
+        self.constant = constant
+        self.variables = variables
+        self.pair_weights = pair_weights
 
     def fit(self, X: Any, y: Any = None) -> JointGraphicalLassoCV:
         """Choose the penalties and estimate the precision matrices there.
@@ -107,28 +133,28 @@ class JointGraphicalLassoCV(JointModel):
         JointGraphicalLassoCV
             The estimator itself.
         """
-        parameters = (
-            "criterion",
-            "gamma",
-            "relaxed",
-            "patience",
-            "cv",
-            "beta",
-            "n_subsamples",
-            "random_state",
-            "n_jobs",
-        )
         samples = self._read(X, y)
         ready = prepared(self._preparation(), samples)
-        chosen = self._choose(samples, ready, parameters, grid=self._grid(ready.source))
+        settings = SelectionSettings(
+            criterion=self.criterion,
+            grid=self._grid(ready.source),
+            gamma=self.gamma,
+            relaxed=self.relaxed,
+            patience=self.patience,
+            cv=self.cv,
+            beta=self.beta,
+            n_subsamples=self.n_subsamples,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
+        chosen = self._choose(samples, ready, settings)
         self._keep(chosen.solution, ready.location, ready.deviation, ready.notes)
         return self
 
     def _grid(self, source: CovarianceSource) -> Any:
         """Grid from the parameters; None for a search."""
-        described = {
-            name: value for name in ("n_lambdas", "ratios", "min_ratio") if (value := getattr(self, name)) is not None
-        }
+        values: dict[str, Any] = {"n_lambdas": self.n_lambdas, "ratios": self.ratios, "min_ratio": self.min_ratio}
+        described = {name: value for name, value in values.items() if value is not None}
         if self.grid is not None or not described:
             return self.grid
         return lambda_grid(source, **of_problem(self._solve_options()), **described)

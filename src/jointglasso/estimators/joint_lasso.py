@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso.data import CovarianceSource, DenseCovariance, is_source
+from jointglasso.data import CovarianceSource, DenseCovariance
 from jointglasso.data.checks import InputError, require_varying
 from jointglasso.data.source import CorrelationOf
 from jointglasso.engine import solve
@@ -130,7 +130,26 @@ class JointGraphicalLasso(JointModel):
         pair_weights: Any = None,
         latent: float | None = None,
     ) -> None:
-        self._keep_arguments(locals())
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.penalty = penalty
+        self.class_graph = class_graph
+        self.scale = scale
+        self.assume_centered = assume_centered
+        self.weights = weights
+        self.penalize_diagonal = penalize_diagonal
+        self.fuse_diagonal = fuse_diagonal
+        self.screening = screening
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.missing = missing
+        self.association = association
+        self.constant = constant
+        self.variables = variables
+        self.pair_weights = pair_weights
+        self.latent = latent
 
     def fit(self, X: Any, y: Any = None) -> JointGraphicalLasso:
         """Estimate the precision matrices.
@@ -185,12 +204,12 @@ class JointGraphicalLasso(JointModel):
         JointGraphicalLasso
             A fitted estimator.
         """
-        if n_samples is None and getattr(S, "sample_sizes", None) is None:
+        if n_samples is None and (not isinstance(S, CovarianceSource) or S.sample_sizes is None):
             parameters.setdefault("weights", "equal")
         model = cls(**parameters)
         model._preparation()
         source: CovarianceSource
-        if is_source(S):
+        if isinstance(S, CovarianceSource):
             source = S
         else:
             source = DenseCovariance(S, class_names=class_names, variable_names=variable_names, sample_sizes=n_samples)

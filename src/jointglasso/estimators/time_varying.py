@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from jointglasso._optional import require
 from jointglasso.data.checks import InputError, check_choice, labelled
 from jointglasso.data.samples import Samples
 from jointglasso.data.windows import TimeWindows, read_times, time_windows
@@ -15,7 +14,7 @@ from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.select_penalty import WEIGHTS
+from jointglasso.selection.select_penalty import WEIGHTS, SelectionSettings
 
 
 class TimeVaryingGraphicalLasso(JointModel):
@@ -103,7 +102,29 @@ class TimeVaryingGraphicalLasso(JointModel):
         constant: str = "refuse",
         pair_weights: Any = None,
     ) -> None:
-        self._keep_arguments(locals())
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.penalty = penalty
+        self.windows = windows
+        self.width = width
+        self.overlap = overlap
+        self.criterion = criterion
+        self.gamma = gamma
+        self.random_state = random_state
+        self.scale = scale
+        self.assume_centered = assume_centered
+        self.weights = weights
+        self.penalize_diagonal = penalize_diagonal
+        self.fuse_diagonal = fuse_diagonal
+        self.screening = screening
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.missing = missing
+        self.association = association
+        self.constant = constant
+        self.pair_weights = pair_weights
 
     def fit(self, X: Any, y: Any = None) -> TimeVaryingGraphicalLasso:
         """Estimate the precision matrix of each window.
@@ -142,15 +163,19 @@ class TimeVaryingGraphicalLasso(JointModel):
         ready = prepared(self._preparation(), samples)
         self.selection_ = None
         if self.lambda1 is None or self.lambda2 is None:
-            solution = self._choose(samples, ready, ("criterion", "gamma", "random_state", "n_jobs")).solution
+            settings = SelectionSettings(
+                criterion=self.criterion, gamma=self.gamma, random_state=self.random_state, n_jobs=self.n_jobs
+            )
+            solution = self._choose(samples, ready, settings).solution
         else:
             self.lambda1_, self.lambda2_ = self.lambda1, self.lambda2
             solution = with_refit(
                 ready.source, solve(ready.source, self.lambda1, self.lambda2, **self._solve_options())
             )
         self._keep(solution, ready.location, ready.deviation, ready.notes)
-        pandas = require("pandas", "pandas")
-        self.windows_ = pandas.DataFrame(
+        import pandas as pd
+
+        self.windows_ = pd.DataFrame(
             {"name": windows.names, "first": windows.first, "last": windows.last, "samples": samples.sizes}
         )
 

@@ -14,7 +14,6 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import check_choice, check_count
 from jointglasso.inference.batch import Estimator
@@ -76,12 +75,12 @@ class NetworkBootstrap(ReprMixin):
 
     def edges(self, *, level: float = 0.95) -> pd.DataFrame:
         """Table of the edges: columns as in `Inference.edges`, percentile intervals, and the fraction `found`."""
-        from jointglasso.inference.renamed_table import Table
+        import pandas as pd
 
         low, high = self._percentiles(self.rho[1:], level)
         pair, k = np.nonzero(self.edge)
         names = np.array(self.variable_names, dtype=object)
-        frame = Table(
+        frame = pd.DataFrame(
             {
                 "class": np.array(self.class_names, dtype=object)[k],
                 "variable1": names[self.rows[pair]],
@@ -124,8 +123,9 @@ class NetworkBootstrap(ReprMixin):
             }
             for k, name in enumerate(self.class_names)
         ]
-        pandas = require("pandas", "pandas")
-        frame = pandas.concat([pandas.DataFrame(part) for part in parts], ignore_index=True)
+        import pandas as pd
+
+        frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
         return frame.sort_values(["class", "rank"], kind="stable", ignore_index=True)
 
     def hubs(self, n: int = 5, measure: str = "strength") -> pd.DataFrame:
@@ -136,12 +136,14 @@ class NetworkBootstrap(ReprMixin):
         pandas.DataFrame
             Columns `class`, `variable`, `fraction`, largest first, where it is not zero.
         """
+        import pandas as pd
+
         n = check_count("n", n)
         values = np.abs(self._centralities(measure)[1:])
         rank = (-values).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
         fraction = ((rank < n) & (values > 0)).mean(axis=0)
         variable, k = np.nonzero(fraction)
-        frame = require("pandas", "pandas").DataFrame(
+        frame = pd.DataFrame(
             {
                 "class": np.array(self.class_names, dtype=object)[k],
                 "variable": np.array(self.variable_names, dtype=object)[variable],

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import helmert
 
-from jointglasso._optional import require
+from jointglasso._optional import is_from
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count, listed
 from jointglasso.data import CovarianceSource, SampleCovariance
@@ -248,9 +248,11 @@ def _by_class(name: str, values: Any, samples: Samples) -> list[Any] | None:
 
 
 def _table(values: Any) -> Any:
-    if hasattr(values, "to_pandas"):  # polars, pyarrow
+    import pandas as pd
+
+    if is_from(values, "polars", "pyarrow"):
         values = values.to_pandas()
-    return require("pandas", "pandas").DataFrame(values if hasattr(values, "columns") else np.asarray(values))
+    return pd.DataFrame(values if isinstance(values, pd.DataFrame) else np.asarray(values))
 
 
 def _column(name: str, table: Any) -> Any:
@@ -271,7 +273,7 @@ def _complete(samples: Samples, beside: list[Any], missing: str, offered: Sequen
 
 
 def _rows(part: Any, keep: IntArray) -> Any:
-    return part.iloc[keep] if hasattr(part, "iloc") else part[keep]
+    return part.iloc[keep] if is_from(part, "pandas") else part[keep]
 
 
 def _regress_out(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArray]:
@@ -296,11 +298,10 @@ def _require_varying(samples: Samples, residuals: Samples) -> None:
         indices = np.flatnonzero(constant)
         if len(indices):
             beyond = "" if samples is residuals else " beyond the covariates"
-            dropped = argument("constant", "drop", words="leave them out")
             raise InputError(
                 f"{count(len(indices), 'variable')} ({listed((samples.variable_names[i] for i in indices), 5)}) "
                 f"{'does' if len(indices) == 1 else 'do'} not vary in class {name!r}{beyond}, without a correlation "
-                f"there: {dropped}.",
+                "there: leave them out.",
                 "X",
                 class_name=name,
             )

@@ -82,17 +82,17 @@ class NetworkTest(ReprMixin):
     @property
     def table(self) -> pd.DataFrame:
         """Data frame of the global tests: `statistic`, `value`, `p_value`."""
-        from jointglasso.inference.renamed_table import Table
+        import pandas as pd
 
-        return Table(
+        return pd.DataFrame(
             {"statistic": list(self.statistics), "value": self.statistics.values(), "p_value": self.p_values.values()}
         )
 
     def nodes(self) -> pd.DataFrame:
         """Table of the variables, smallest p first: `variable`, `statistic`, `p_value`, `p_familywise`, `q_value`."""
-        from jointglasso.inference.renamed_table import Table
+        import pandas as pd
 
-        frame = Table(
+        frame = pd.DataFrame(
             {
                 "variable": self.variable_names,
                 "statistic": self.node_statistics,

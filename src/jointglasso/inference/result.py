@@ -294,7 +294,7 @@ class Inference(ReprMixin):
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
         """Stack tables with equal columns (one per class or comparison), filter by q, sort by p."""
-        from jointglasso.inference.renamed_table import Table
+        import pandas as pd
 
         q_by_part = (part["q_value"] for part in parts)
         chosen = [np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr)) for q in q_by_part]
@@ -309,7 +309,7 @@ class Inference(ReprMixin):
         for name in parts[0]:
             stacked = np.concatenate([part[name][rows] for part, rows in zip(parts, chosen, strict=True)])
             columns[name] = stacked[order]
-        return Table(columns)
+        return pd.DataFrame(columns)
 
     def _require_classes(self, what: str) -> None:
         if self.n_classes < 2:

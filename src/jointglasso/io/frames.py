@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from datetime import date, time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,13 @@ _CELL_TO_TEXT = 2
 def read_excel(file: Path, options: ReadOptions) -> Grid:
     """Read one sheet; numbers stored as text are read like those of a text table."""
     path, number_format = str(file), _number_format(options)
-    pandas = require("pandas", "tables")
+    import pandas as pd
+
     require("openpyxl", "tables")
     with foreign_reader(f"{path} is not an Excel file or is damaged: save it again, or export it as .csv."):
         with zipfile.ZipFile(file) as archive:
             require_memory(_CELL_TO_TEXT * sum(entry.file_size for entry in archive.infolist()), path)
-        with pandas.ExcelFile(file, engine="openpyxl") as book:
+        with pd.ExcelFile(file, engine="openpyxl") as book:
             sheet = _sheet(book.sheet_names, options.sheet, path)
             frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
     rows = [[cell_text(value, number_format.decimal) for value in row] for row in frame.to_numpy().tolist()]
@@ -52,19 +54,20 @@ def read_excel(file: Path, options: ReadOptions) -> Grid:
 def read_parquet(file: Path, options: ReadOptions) -> Grid:
     """Read a data frame; an index with names becomes the first column."""
     path, number_format = str(file), _number_format(options)
-    pandas = require("pandas", "tables")
+    import pandas as pd
+
     require("pyarrow", "tables")
     parquet = require("pyarrow.parquet", "tables")
     with foreign_reader(f"{path} is not a Parquet file or is damaged: write it again."):
         declared = parquet.read_metadata(file)
         require_memory(8.0 * declared.num_rows * declared.num_columns, path)
-        frame = pandas.read_parquet(file, engine="pyarrow")
+        frame = pd.read_parquet(file, engine="pyarrow")
     if 0 in frame.shape:
         size = f"{frame.shape[0]} rows and {frame.shape[1]} columns"
         raise InputError(f"{path} has {size}: write it again with data.", "path")
     header = [str(name).strip() for name in frame.columns]
     columns = [frame.iloc[:, j] for j in range(len(header))]
-    if not isinstance(frame.index, pandas.RangeIndex):
+    if not isinstance(frame.index, pd.RangeIndex):
         header, columns = [str(frame.index.name or ""), *header], [frame.index.astype(str), *columns]
     names, words = set(options.named_cells), {}
     values, texts = np.empty((len(frame), len(header))), {}
@@ -106,4 +109,4 @@ def cell_text(value: Any, decimal: str) -> str:
         return repr(float(value)).removesuffix(".0").replace(".", decimal)
     if isinstance(value, bool | np.bool_):
         return str(value).upper()
-    return value.isoformat() if callable(getattr(value, "isoformat", None)) else str(value)
+    return value.isoformat() if isinstance(value, date | time) else str(value)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.data import SampleCovariance
@@ -153,7 +152,9 @@ class LabelledTable:
 
     def to_frame(self) -> Any:
         """The values as a pandas data frame, variables in columns and samples in rows."""
-        frame = require("pandas", "tables").DataFrame
+        import pandas as pd
+
+        frame = pd.DataFrame
         return frame(self.X, index=list(self.sample_names), columns=list(self.variable_names))
 
     def _rows(self, keep: BoolArray) -> LabelledTable:

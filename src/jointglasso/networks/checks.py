@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ def check_precision(matrices: Any) -> list[Any]:
     """Return K sparse symmetric matrices of one size with positive diagonals and no stored zeros."""
     from scipy import sparse
 
-    if isinstance(matrices, str) or not hasattr(matrices, "__len__") or sparse.issparse(matrices):
+    if isinstance(matrices, str) or not isinstance(matrices, Collection) or sparse.issparse(matrices):
         raise InputTypeError(
             f"precision must be a list with one matrix per class, not {type(matrices).__name__}.", "precision"
         )
@@ -127,7 +127,7 @@ class NameIndex:
 
     def positions(self, variables: Any) -> IntArray:
         """Positions of several different variables, in the order given."""
-        if isinstance(variables, str) or not hasattr(variables, "__iter__"):
+        if isinstance(variables, str) or not isinstance(variables, Iterable):
             raise InputTypeError(f"variables must be a list of names or positions, not {variables!r}.", "variables")
         out = np.array([self.position(variable) for variable in variables], dtype=np.int64)
         if len(out) == 0:

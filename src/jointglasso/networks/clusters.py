@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.data.checks import InputError
 from jointglasso.networks.edge_list import as_objects
@@ -80,10 +79,12 @@ def compared_pairs(networks: JointNetworks) -> EdgeClusters:
 
 def pattern_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.patterns`."""
+    import pandas as pd
+
     edge_clusters, edges = compared_pairs(networks), networks.edge_list
     names = as_objects(networks.variable_names)
     codes, words = pattern_words(networks)
-    return require("pandas", "networks").DataFrame(
+    return pd.DataFrame(
         {
             "variable1": names[edges.first[edges.starts]],
             "variable2": names[edges.second[edges.starts]],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._optional import require
+from jointglasso._optional import is_from, require
 from jointglasso._typing import IntArray
 from jointglasso.data.checks import InputError
 from jointglasso.networks.layout import union_weights
@@ -109,7 +109,7 @@ def _communities(networks: JointNetworks) -> VariableGroups | None:
 def _named(networks: JointNetworks, groups: Any) -> VariableGroups:
     p = networks.n_variables
     values: list[Any] = [None] * p
-    if isinstance(groups, Mapping) or hasattr(groups, "items"):
+    if isinstance(groups, Mapping) or is_from(groups, "pandas"):
         for name, group in groups.items():
             values[networks.position(name)] = group
     else:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.networks.edge_list import as_objects
@@ -49,7 +48,8 @@ def values_by_class(networks: JointNetworks) -> FloatArray:
 
 def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], tested: Any = None) -> pd.DataFrame:
     """Table of `JointNetworks.differences`."""
-    pandas = require("pandas", "networks")
+    import pandas as pd
+
     edges, values = networks.edge_list, values_by_class(networks)
     names, classes = as_objects(networks.variable_names), as_objects(networks.class_names)
     first, second = names[edges.first[edges.starts]], names[edges.second[edges.starts]]
@@ -70,8 +70,8 @@ def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], 
             "difference": first_value - second_value,
             "change": as_objects(CHANGES)[change],
         }
-        parts.append(pandas.DataFrame(columns))
-    table = pandas.concat(parts, ignore_index=True)
+        parts.append(pd.DataFrame(columns))
+    table = pd.concat(parts, ignore_index=True)
     if tested is not None:
         table = table.merge(_tests(tested, networks), how="left", on=["class1", "class2", "variable1", "variable2"])
     order = np.argsort(-table["difference"].abs().to_numpy(), kind="stable")
@@ -83,18 +83,17 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
 
     Every pair is listed in both orders of the classes and of its variables.
     """
-    pandas = require("pandas", "networks")
+    import pandas as pd
+
     if len(set(networks.variable_names)) < networks.n_variables:
         raise InputError(
             "Tests are matched by the names of the variables, but some names come twice: rename these.", "tested"
         )
-    table = getattr(tested, "table", None)
-    if table is None:
-        table = tested.differences() if callable(getattr(tested, "differences", None)) else tested
-    if not isinstance(table, pandas.DataFrame):
-        raise InputTypeError(
-            f"tested must be a result of difference_test or infer, not {type(tested).__name__}.", "tested"
-        )
+    try:
+        table = tested if isinstance(tested, pd.DataFrame) else tested.differences()
+    except AttributeError:
+        problem = f"tested must be a result of infer or a data frame, not {type(tested).__name__}."
+        raise InputTypeError(problem, "tested") from None
     out = table[[word for word in _TESTED if word in table]].copy()
     if "class1" not in out:
         if networks.n_classes > 2:
@@ -106,15 +105,17 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
         out["class1"], out["class2"] = networks.class_names
     missing = [name for name in ("variable1", "variable2", "p_value") if name not in out]
     if missing:
-        raise InputError(f"tested has no column {missing[0]!r}: give a result of difference_test or infer.", "tested")
+        raise InputError(f"tested has no column {missing[0]!r}: give a result of infer.", "tested")
     swapped = out.rename(columns={"class1": "class2", "class2": "class1"})
-    turned = pandas.concat([out, swapped]).rename(columns={"variable1": "variable2", "variable2": "variable1"})
+    turned = pd.concat([out, swapped]).rename(columns={"variable1": "variable2", "variable2": "variable1"})
     keys = ["class1", "class2", "variable1", "variable2"]
-    return pandas.concat([out, swapped, turned]).drop_duplicates(keys)
+    return pd.concat([out, swapped, turned]).drop_duplicates(keys)
 
 
 def steps_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.steps`."""
+    import pandas as pd
+
     if networks.n_classes < 2:
         raise InputError("Steps lead from one class to the next, and there is one.", "networks")
     values, names = values_by_class(networks), as_objects(networks.class_names)
@@ -136,4 +137,4 @@ def steps_table(networks: JointNetworks) -> pd.DataFrame:
     if networks.edge_clusters is not None:
         columns |= {"changed": table[:, 0].astype(int), "certified": table[:, 1].astype(int)}
     columns |= {"appeared": table[:, 2].astype(int), "vanished": table[:, 3].astype(int), "size": table[:, 4]}
-    return require("pandas", "networks").DataFrame(columns)
+    return pd.DataFrame(columns)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso._display import html_of
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.data.naming import distinct_class_names, names_of_all
@@ -98,10 +97,10 @@ class JointNetworks:
             solution.estimate,
             solution.class_names,
             solution.variable_names,
-            certified=getattr(solution, "certified", None),
+            certified=solution.certified,
             stability=stability,
-            edge_clusters=getattr(solution, "edge_clusters", None),
-            absent=getattr(solution, "absent", None),
+            edge_clusters=solution.edge_clusters,
+            absent=solution.absent,
         )
 
     @property
@@ -194,7 +193,9 @@ class JointNetworks:
             fused penalty also `same_in`, the classes in the cluster of equal value of the edge, and `same_certified`,
             whether that cluster is certified.
         """
-        return require("pandas", "networks").DataFrame(tables.edge_columns(self))
+        import pandas as pd
+
+        return pd.DataFrame(tables.edge_columns(self))
 
     def partial_correlations(self, class_name: str | None = None) -> Any:
         """Partial correlations as labelled tables.
@@ -280,9 +281,10 @@ class JointNetworks:
         Modularity of the graph weighted by sums of |partial correlation| over the classes, maximised by the Leiden
         method where igraph is installed, else by the Louvain method of networkx; the result is deterministic.
         """
-        pandas = require("pandas", "networks")
-        index = pandas.Index(self.variable_names, name="variable", dtype=object)
-        return pandas.Series(find_communities(self, resolution), index=index, name="community")
+        import pandas as pd
+
+        index = pd.Index(self.variable_names, name="variable", dtype=object)
+        return pd.Series(find_communities(self, resolution), index=index, name="community")
 
     def neighbours(self, variable: str | int, class_name: str | None = None) -> pd.DataFrame:
         """List the edges of one variable.
@@ -391,7 +393,7 @@ class JointNetworks:
         ----------
         class1, class2 : str, optional
             Classes to compare; all pairs by default.
-        tested : result of `infer` or `difference_test`, or DataFrame, optional
+        tested : Inference or DataFrame, optional
             Tests to join to the differences, as columns `p_value` and, where available, `q_value`.
 
         Returns

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
 from jointglasso.data.checks import InputError
@@ -45,9 +44,10 @@ _MAX_DENSE = 5000
 
 def degree_frame(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.degrees`; missing values where a class lacks a variable."""
-    pandas = require("pandas", "networks")
-    index = pandas.Index(networks.variable_names, name="variable", dtype=object)
-    table = pandas.DataFrame(networks.degree_table, index=index, columns=list(networks.class_names))
+    import pandas as pd
+
+    index = pd.Index(networks.variable_names, name="variable", dtype=object)
+    table = pd.DataFrame(networks.degree_table, index=index, columns=list(networks.class_names))
     if networks.absent is None:
         return table
     return table.astype("Int64").mask(networks.absent.T)
@@ -55,7 +55,8 @@ def degree_frame(networks: JointNetworks) -> pd.DataFrame:
 
 def partial_correlation_tables(networks: JointNetworks, class_name: str | None) -> Any:
     """Tables of `JointNetworks.partial_correlations`."""
-    pandas = require("pandas", "networks")
+    import pandas as pd
+
     if networks.n_variables > _MAX_DENSE:
         raise InputError(
             f"A table of {networks.n_variables:,} times {networks.n_variables:,} partial correlations is too big to be "
@@ -72,7 +73,7 @@ def partial_correlation_tables(networks: JointNetworks, class_name: str | None) 
         if networks.absent is not None:
             lacks = networks.absent[networks.class_index(name)]
             values[lacks] = values[:, lacks] = np.nan
-        frames[name] = pandas.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
+        frames[name] = pd.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
     return frames if class_name is None else frames[str(class_name)]
 
 
@@ -107,13 +108,15 @@ def summary(networks: JointNetworks) -> str:
 
 def neighbour_table(networks: JointNetworks, position: int, rows: IntArray) -> pd.DataFrame:
     """Edges `rows` of the variable at `position`, sorted by neighbour and class."""
+    import pandas as pd
+
     edges = networks.edge_list
     other = np.where(edges.first[rows] == position, edges.second[rows], edges.first[rows])
     order = np.lexsort((edges.class_index[rows], other))
     columns = {name: column[rows[order]] for name, column in edge_columns(networks).items()}
     del columns["variable1"], columns["variable2"]
     variable = as_objects(networks.variable_names)[other[order]]
-    return require("pandas", "networks").DataFrame({"variable": variable, **columns})
+    return pd.DataFrame({"variable": variable, **columns})
 
 
 def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray, IntArray]:
@@ -136,13 +139,15 @@ def _jaccard(common: IntArray, size: IntArray) -> FloatArray:
 
 def comparison(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.compare`."""
+    import pandas as pd
+
     common, flips, size = overlaps(networks)
     index = _jaccard(common, size)
     pairs = list(combinations(range(networks.n_classes), 2))
     one = np.array([pair[0] for pair in pairs], dtype=np.int64)
     two = np.array([pair[1] for pair in pairs], dtype=np.int64)
     names = as_objects(networks.class_names)
-    return require("pandas", "networks").DataFrame(
+    return pd.DataFrame(
         {
             "class1": names[one],
             "class2": names[two],
@@ -158,13 +163,17 @@ def comparison(networks: JointNetworks) -> pd.DataFrame:
 
 def jaccard_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.jaccard`."""
+    import pandas as pd
+
     names = list(networks.class_names)
     common, _, size = overlaps(networks)
-    return require("pandas", "networks").DataFrame(_jaccard(common, size), index=names, columns=names)
+    return pd.DataFrame(_jaccard(common, size), index=names, columns=names)
 
 
 def centrality_table(networks: JointNetworks) -> pd.DataFrame:
     """Table of `JointNetworks.centrality`."""
+    import pandas as pd
+
     p, K = networks.n_variables, networks.n_classes
     strength, influence, between = (np.zeros((p, K)) for _ in range(3))
     edges = networks.edge_list
@@ -175,7 +184,7 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
         strength[:, k] = np.bincount(ends, np.tile(np.abs(value), 2), p)
         influence[:, k] = np.bincount(ends, np.tile(value, 2), p)
         between[:, k] = betweenness(p, first, second, 1.0 / np.abs(value))
-    table = require("pandas", "networks").DataFrame(
+    table = pd.DataFrame(
         {
             "variable": np.repeat(as_objects(networks.variable_names), K),
             "class": np.tile(as_objects(networks.class_names), p),

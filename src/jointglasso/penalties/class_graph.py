@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from jointglasso._optional import is_from
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import InputError, InputTypeError
 
@@ -31,9 +32,9 @@ def read_class_graph(graph: Any, class_names: Sequence[str], sample_sizes: IntAr
     names = [str(name) for name in class_names]
     if isinstance(graph, str):
         return _named(graph, names, sample_sizes)
-    if hasattr(graph, "columns") and hasattr(graph, "index"):
+    if is_from(graph, "pandas") and graph.ndim == 2:
         return _from_frame(graph, names)
-    if hasattr(graph, "nodes") and callable(getattr(graph, "edges", None)):
+    if is_from(graph, "networkx"):
         return _from_edges(graph.edges(data="weight", default=1.0), names)
     if isinstance(graph, Mapping):
         return _from_edges(_edges_of(graph), names)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from jointglasso._optional import is_from
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import InputError, InputTypeError, check_count
 
@@ -32,7 +33,7 @@ def read_pair_weights(weights: Any, names: Sequence[str]) -> Exceptions:
         return _from_dict(weights, names)
     if sparse.issparse(weights):
         return _from_sparse(weights, names)
-    if hasattr(weights, "columns"):
+    if is_from(weights, "pandas") and weights.ndim == 2:
         weights = _by_name(weights, names)
     return _from_dense(weights, names)
 

@@ -12,6 +12,7 @@ from jointglasso.networks import JointNetworks
 from jointglasso.networks.tables import summary_rows
 from jointglasso.report.payload import READABLE, network_payload
 from jointglasso.report.write import fill_page
+from jointglasso.selection import SelectionResult
 from jointglasso.solution import Solution
 
 #: Height of the frame in pixels.
@@ -25,7 +26,7 @@ def html_of(result: Any) -> str:
         shown = "".join(map(_part, result._parts()))
         return f"<div>{shown}{'' if networks is None else _frame(networks)}</div>"
     lines: list[str] = []
-    if hasattr(result, "explain"):
+    if isinstance(result, SelectionResult):
         lines += str(result.explain()).splitlines()[:2]
         result = result.solution
     if isinstance(result, Solution):

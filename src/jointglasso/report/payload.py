@@ -25,6 +25,7 @@ from jointglasso.report.wording import (
     steps_facts,
     verdict,
 )
+from jointglasso.selection import EdgeStability
 
 if TYPE_CHECKING:
     from jointglasso.inference import Inference, NetworkBootstrap
@@ -179,6 +180,6 @@ def _certified(networks: JointNetworks, solution: Solution) -> list[int] | None:
 def _stability(networks: JointNetworks, stability: Any) -> list[float] | None:
     if stability is None:
         return networks.edge_stability.tolist() if networks.has_stability else None
-    frequencies = getattr(stability, "frequencies", stability)
+    frequencies = stability.frequencies if isinstance(stability, EdgeStability) else stability
     checked = check_edge_matrices("stability", frequencies, networks.n_classes, networks.n_variables)
     return lookup(checked or [], networks.edge_list).tolist()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jointglasso import __version__
-from jointglasso._optional import version_of
+from jointglasso._optional import is_from, version_of
 from jointglasso.data.checks import InputTypeError
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import compared_pairs, pattern_words, summary_of_edge_clusters
+from jointglasso.selection import SelectionResult
 
 if TYPE_CHECKING:
     from jointglasso.solution import Certificate, Solution
@@ -21,6 +23,22 @@ if TYPE_CHECKING:
 
 #: Section of the report: a title with rows of term, value and note, paragraphs, charts or a table.
 Card = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SavedSelection:
+    """Model selection read back from a result folder, with the attributes that `write_report` uses."""
+
+    records: dict[str, list[Any]]
+    best: int | None
+    words: str
+    lambda1: float
+    lambda2: float
+
+    def explain(self) -> str:
+        """Why these penalties were chosen."""
+        return self.words
+
 
 #: Relative gap below which the rounding error of the objective dominates.
 _ROUNDING = 1e-13
@@ -115,7 +133,8 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, se
     partition = solution.partition
     rows = _solution_parameters(solution) if parameters is None else _rows_of(parameters)
     listed = {row["term"] for row in rows}
-    chosen = {name: getattr(selection, name) for name in ("lambda1", "lambda2") if hasattr(selection, name)}
+    by_select = isinstance(selection, SelectionResult | SavedSelection)
+    chosen = {"lambda1": selection.lambda1, "lambda2": selection.lambda2} if by_select else {}
     rows = [*_rows_of({name: value for name, value in chosen.items() if name not in listed}), *rows]
     rows += [
         _row("Values", *_values(solution)),
@@ -170,16 +189,17 @@ def selection_facts(selection: Any) -> Card | None:
     card: Card = {"id": "selection", "title": "Choice of the penalties"}
     if isinstance(selection, Mapping):
         return {**card, "rows": _rows_of(selection)}
-    if callable(explain := getattr(selection, "explain", None)):
-        card["paragraphs"] = str(explain()).splitlines()
-    return {**card, "table": {**_table(_columns(selection)), "best": getattr(selection, "best", None)}}
+    if not isinstance(selection, SelectionResult | SavedSelection):
+        return {**card, "table": {**_table(_columns(selection)), "best": None}}
+    table = {**_table(_columns(selection.records)), "best": selection.best}
+    return {**card, "paragraphs": selection.explain().splitlines(), "table": table}
 
 
 def _columns(selection: Any) -> dict[str, list[Any]]:
-    """Columns of a result of `jointglasso.select`, of a data frame or of a list of mappings."""
-    if isinstance(records := getattr(selection, "records", selection), Mapping):
-        return {str(name): list(column) for name, column in records.items()}
-    if hasattr(selection, "to_dict"):
+    """Columns of a mapping of columns, of a data frame or of a list of mappings."""
+    if isinstance(selection, Mapping):
+        return {str(name): list(column) for name, column in selection.items()}
+    if is_from(selection, "pandas"):
         return _columns_of_records(selection.to_dict("records"))
     if isinstance(selection, Sequence) and all(isinstance(record, Mapping) for record in selection):
         return _columns_of_records(selection)

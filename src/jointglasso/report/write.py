@@ -92,11 +92,21 @@ def write_report(
     >>> jgl.write_report(file, solution, title="Two conditions").name
     'networks.html'
     """
-    arguments = {name: value for name, value in locals().items() if name != "path"}
     _check_arguments(solution, networks, parameters, texts)
-    if networks is None:
-        arguments["networks"] = JointNetworks.from_solution(solution)
-    atomic_text(path, fill_page(make_payload(**arguments)))
+    payload = make_payload(
+        solution,
+        JointNetworks.from_solution(solution) if networks is None else networks,
+        selection=selection,
+        stability=stability,
+        inference=inference,
+        bootstrap=bootstrap,
+        groups=groups,
+        texts=texts,
+        title=title,
+        parameters=parameters,
+        notes=notes,
+    )
+    atomic_text(path, fill_page(payload))
     return Path(path)
 
 

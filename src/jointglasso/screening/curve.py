@@ -10,9 +10,8 @@ from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv
 
 from jointglasso._display import SHOWN, ReprMixin
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_weights
 from jointglasso.errors import argument
 from jointglasso.penalties import PairPenalty, make_penalty
@@ -131,6 +130,8 @@ class ComponentCurve(ReprMixin):
         return _thresholded(self._pairs, self._peak, lambda1, self._unit)
 
     def _parts(self) -> list[Any]:
+        import pandas as pd
+
         few = np.unique(np.linspace(0, len(self.lambda1) - 1, SHOWN).round().astype(int))
         columns = {"lambda1": self.lambda1, "lambda2": self.lambda2, "blocks": self.n_blocks, "largest": self.largest}
         columns |= {"pairs": self.n_edges, "cost": self.cost}
@@ -138,7 +139,7 @@ class ComponentCurve(ReprMixin):
         return [
             f"Blocks as lambda1 falls from {self.lambda_max:.4g}, where the last edge goes, to {self.lambda1[-1]:.4g}, "
             f"lambda2 = {self.ratio:g} lambda1, by the rule {self.rule!r}.{noise}",
-            require("pandas", "pandas").DataFrame({name: values[few] for name, values in columns.items()}),
+            pd.DataFrame({name: values[few] for name, values in columns.items()}),
         ]
 
 
@@ -194,7 +195,7 @@ def component_curve(
     check_count("n_lambdas", n_lambdas, 2)
     source = as_source(S)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    named = source.class_names, source.sample_sizes, absent_of(source)
+    named = source.class_names, source.sample_sizes, source.absent
     unit = make_penalty(penalty, 1.0, ratio, class_graph, *named)
     if unit.class_dependent and rule not in _STRONG_ONLY:
         raise InputError(f'rule="{rule}" has no curve with penalty="{penalty}": use "strong" or "global".', "rule")

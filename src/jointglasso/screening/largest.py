@@ -8,7 +8,7 @@ import numpy as np
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_weights
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.pairs import tiles
@@ -46,7 +46,7 @@ def lambda_max(
             f'With penalty="{penalty}" edges never vanish if lambda1 is 0: give finite ratios lambda2 / lambda1.',
             "directions",
         )
-    named = source.class_names, source.sample_sizes, absent_of(source)
+    named = source.class_names, source.sample_sizes, source.absent
     penalties = [
         make_penalty(penalty, float(first), float(second), class_graph, *named)
         for first, second in np.atleast_2d(directions)
@@ -56,7 +56,7 @@ def lambda_max(
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
         weighted = _weighted_pairs(source, w, v, *tile)
-        if absent_of(source) is not None:
+        if source.absent is not None:
             weighted = penalties[0].mask_missing(weighted, *_pairs_of(*tile))
         return np.array([_largest_gauge(penalty, weighted) for penalty in penalties])
 

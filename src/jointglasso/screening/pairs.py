@@ -184,6 +184,15 @@ def _bands(p: int) -> Iterator[tuple[slice, slice]]:
         first_row = end_row
 
 
+class _Scratch(local):
+    """Arrays of one thread for one tile, allocated on its first use."""
+
+    def __init__(self) -> None:
+        self.seen: BoolArray = np.zeros(config.TILE * config.TILE, dtype=bool)
+        self.hits: IntArray = np.empty(config.TILE * config.TILE, dtype=np.int64)
+        self.tile: NDArray[np.float32] = np.empty(config.TILE * config.TILE, dtype=np.float32)
+
+
 class TileScan:
     """Scan of one tile in all classes, with scratch arrays per thread."""
 
@@ -202,14 +211,14 @@ class TileScan:
         self.errors: list[float] = []
         if isinstance(source, StreamedSource):
             self.errors = [source.correlation_error(k) for k in range(len(weights))]
-        self._local = local()
+        self._local = _Scratch()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_local"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._local = local()
+        self._local = _Scratch()
 
     def candidates(self, source: StreamedSource) -> tuple[IntArray, IntArray]:
         """Pairs that single-precision covariances cannot rule out, in the order of the tiles, from CPU or GPU."""
@@ -333,17 +342,11 @@ class TileScan:
         return n_hits + len(new)
 
     def _scratch(self) -> tuple[BoolArray, IntArray]:
-        if not hasattr(self._local, "seen"):
-            self._local.seen = np.zeros(config.TILE * config.TILE, dtype=bool)
-            self._local.hits = np.empty(config.TILE * config.TILE, dtype=np.int64)
         return self._local.seen, self._local.hits
 
     def _tile_scratch(self, rows: slice, columns: slice) -> NDArray[np.float32]:
-        if not hasattr(self._local, "tile"):
-            self._local.tile = np.empty(config.TILE * config.TILE, dtype=np.float32)
         shape = rows.stop - rows.start, columns.stop - columns.start
-        scratch: NDArray[np.float32] = self._local.tile[: shape[0] * shape[1]].reshape(shape)
-        return scratch
+        return self._local.tile[: shape[0] * shape[1]].reshape(shape)
 
     def _collect(self, n_hits: int, columns: slice) -> tuple[IntArray, IntArray]:
         """Rows and columns of the marked entries, sorted; resets the scratch arrays."""

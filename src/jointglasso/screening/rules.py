@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.data import CovarianceSource, absent_of, as_source
+from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_choice, check_weights
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.screening.dynamic import start_edges
@@ -99,7 +99,7 @@ def screen(
     """
     check_choice("rule", rule, RULES)
     source = as_source(S)
-    named = source.class_names, source.sample_sizes, absent_of(source)
+    named = source.class_names, source.sample_sizes, source.absent
     chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named)
     w = check_weights(weights, source.class_names, source.sample_sizes)
     return partition_by(rule, source, chosen, w, as_pair_weights(pair_weights, source.variable_names))
@@ -115,11 +115,11 @@ def partition_by(
     """Scan the pairs and apply one rule; the arguments are not validated."""
     if rule == "none":
         together = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
-        return Partition(together, penalty.coupling).with_isolated(absent_of(source))
+        return Partition(together, penalty.coupling).with_isolated(source.absent)
     strong_only = rule in ("global", "strong")
     pairs = scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only)
     partition = partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights, penalty))
-    return partition.with_isolated(absent_of(source))
+    return partition.with_isolated(source.absent)
 
 
 def partition_of_pairs(

@@ -2,7 +2,6 @@
 
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.criteria import aic, bic, ebic, jbic
-from jointglasso.selection.differences import DifferenceTest, difference_test
 from jointglasso.selection.grids import LambdaGrid, lambda_grid
 from jointglasso.selection.relaxed import refit
 from jointglasso.selection.result import SelectionResult
@@ -11,7 +10,6 @@ from jointglasso.selection.solves import SelectionProgress
 from jointglasso.selection.stability import EdgeStability, edge_stability
 
 __all__ = [
-    "DifferenceTest",
     "EdgeStability",
     "LambdaGrid",
     "SelectionProgress",
@@ -26,5 +24,4 @@ __all__ = [
     "lambda_max",
     "refit",
     "select",
-    "difference_test",
 ]

@@ -13,7 +13,7 @@ from jointglasso.data import CovarianceSource
 from jointglasso.selection.likelihood import diagonal_blocks
 
 
-class InterpolatedCovariance:
+class InterpolatedCovariance(CovarianceSource):
     """``phi_k S_k + (1 - phi_k) W_k`` with W_k the inverses of K sparse matrices, as far as a refit reads it.
 
     `block` takes the variables of whole connected components, `entries` positions on the support.
@@ -21,9 +21,7 @@ class InterpolatedCovariance:
 
     def __init__(self, source: CovarianceSource, precision: Sequence[Any], phi: FloatArray) -> None:
         self._source, self._phi = source, phi
-        self.n_classes, self.n_variables = source.n_classes, source.n_variables
-        self.class_names, self.variable_names = source.class_names, source.variable_names
-        self.sample_sizes = source.sample_sizes
+        super().__init__(source.class_names, source.variable_names, source.sample_sizes)
         self._precision = [sparse.csr_array(Theta) for Theta in precision]
         self._W = [_inverse_on_support(Theta) for Theta in self._precision]
 

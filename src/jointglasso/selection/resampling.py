@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
 from jointglasso._typing import IntArray
-from jointglasso.data import CovarianceSource, is_source
+from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
@@ -51,7 +51,7 @@ class SelectionData:
 
 def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
     """Read a table with labels, a dict of tables by class, samples by class, or a covariance source."""
-    if is_source(X):
+    if isinstance(X, CovarianceSource):
         if y is not None:
             raise InputError("y is given although X is a covariance source, which knows its classes: leave y out.", "y")
         return SelectionData(X, None, preparation)
@@ -115,7 +115,7 @@ def make_folds(data: SelectionData, cv: Any, random_state: Any) -> list[Part]:
             if size - len(part) < 2:
                 raise InputError(
                     f"Fold {number + 1} leaves {size - len(part)} of the {size} samples of class {name!r} to train "
-                    f"on, and a covariance needs 2: use stratified folds ({argument('cv', words='cv=a number')}), add "
+                    f"on, and a covariance needs 2: use stratified folds (cv=a number), add "
                     f"samples, or choose {argument('criterion', 'ebic')}.",
                     "cv",
                     class_name=name,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from jointglasso._display import html_of
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.errors import argument
@@ -110,7 +109,9 @@ class SelectionResult:
     @property
     def table(self) -> Any:
         """The records as a pandas data frame, one row per point."""
-        return require("pandas", "pandas").DataFrame(self.records)
+        import pandas as pd
+
+        return pd.DataFrame(self.records)
 
     @property
     def on_edge(self) -> tuple[str, ...]:

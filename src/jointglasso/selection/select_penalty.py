@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -187,11 +187,27 @@ def select(
     >>> chosen.precision[0].shape
     (4, 4)
     """
-    arguments = locals()
     preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
     solve = {"weights": weights, "penalize_diagonal": penalize_diagonal, **solve_options(options)}
-    named = {field.name: arguments[field.name] for field in fields(SelectionSettings) if field.name in arguments}
-    return select_from(read_data(X, y, preparation), SelectionSettings(**named, solve=solve).checked())
+    settings = SelectionSettings(
+        criterion=criterion,
+        grid=grid,
+        gamma=gamma,
+        relaxed=relaxed,
+        patience=patience,
+        cv=cv,
+        beta=beta,
+        n_subsamples=n_subsamples,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        callback=callback,
+        executor=executor,
+        max_seconds=max_seconds,
+        on_interrupt=on_interrupt,
+        halves=halves,
+        solve=solve,
+    )
+    return select_from(read_data(X, y, preparation), settings.checked())
 
 
 @dataclass(frozen=True)

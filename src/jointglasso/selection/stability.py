@@ -10,7 +10,6 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count, check_positive, check_switch
 from jointglasso.data.prepare import Preparation
@@ -89,6 +88,8 @@ class EdgeStability(ReprMixin):
         return [sparse.csc_array(matrix >= check_positive("threshold", threshold)) for matrix in self.frequencies]
 
     def _parts(self) -> list[Any]:
+        import pandas as pd
+
         upper = [sparse.triu(matrix, 1).data for matrix in self.frequencies]
         table: dict[str, Any] = {"class": list(self.class_names), "mean edges": self.mean_edges}
         for share in (50, 75, 90):
@@ -96,7 +97,7 @@ class EdgeStability(ReprMixin):
         return [
             f"Edges found again in a share of {self.n_subsamples} subsamples of {100.0 * self.fraction:g} % of the "
             "samples, by class:",
-            require("pandas", "pandas").DataFrame(table),
+            pd.DataFrame(table),
         ]
 
     def error_bound(self, threshold: float = 0.75) -> FloatArray:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.data.checks import InputTypeError
 from jointglasso.duality import DualityGap
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.big_newton import solve_big_group
@@ -38,15 +37,6 @@ class Newton:
     lockstep = False
     bytes_per_entry = 135.0
     requires = frozenset({"newton"})
-
-    closed_form: InitVar[None] = None
-    """Removed argument, raises an error: `solver="auto"` uses the closed form."""
-
-    def __post_init__(self, closed_form: None) -> None:
-        if closed_form is not None:
-            raise InputTypeError(
-                "Newton has no closed_form any more: solver='auto' takes it where it is exact.", "closed_form"
-            )
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Newton's method on every group whose gap exceeds its limit."""
