@@ -23,7 +23,8 @@ _MOVED = {
 _NAMES = {
     "data": "CovarianceSource DenseCovariance SampleCovariance",
     "engine": "ClusterPlan NotEnoughMemory Plan plan solve solve_path",
-    "estimators": "JointGraphicalLasso JointGraphicalLassoCV TimeVaryingGraphicalLasso",
+    "estimators": "GraphicalLasso GraphicalLassoCV GraphicalLassoIC JointGraphicalLasso JointGraphicalLassoCV "
+    "TimeVaryingGraphicalLasso",
     "inference": "Inference NetworkBootstrap NetworkTest bootstrap_network infer network_test",
     "networks": "JointNetworks",
     "penalties": "PairWeights",
@@ -64,6 +65,9 @@ if TYPE_CHECKING:
     )
     from jointglasso.errors import InputError as InputError
     from jointglasso.estimators import (
+        GraphicalLasso as GraphicalLasso,
+        GraphicalLassoCV as GraphicalLassoCV,
+        GraphicalLassoIC as GraphicalLassoIC,
         JointGraphicalLasso as JointGraphicalLasso,
         JointGraphicalLassoCV as JointGraphicalLassoCV,
         TimeVaryingGraphicalLasso as TimeVaryingGraphicalLasso,
