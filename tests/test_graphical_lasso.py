@@ -56,7 +56,7 @@ def test_no_penalty_is_maximum_likelihood():
     assert_allclose(jgl.GraphicalLasso(0, covariance="precomputed").fit(S).precision_, np.linalg.inv(S))
 
 
-#: From the R packages glasso and skggm, as in scikit-learn's tests: rows of iris, columns, alpha, precision, covariance.
+#: From the R package glasso and from skggm, as in scikit-learn's tests: samples, alpha, precision, covariance.
 HARD_CODED = {
     "iris": (
         IRIS, 1.0,

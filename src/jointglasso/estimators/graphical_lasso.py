@@ -26,8 +26,8 @@ MIN_RATIO = 0.01
 class GraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
     """Graphical lasso of one class with the interface of `sklearn.covariance.GraphicalLasso`.
 
-    The objective is ``<S, Theta> - log det Theta + alpha sum_{i != j} |theta_ij|`` with the covariance matrix S (divisor
-    n). There is no refit: `precision_` is the penalised estimate.
+    The objective is ``<S, Theta> - log det Theta + alpha sum_{i != j} |theta_ij|`` with the covariance matrix S
+    (divisor n). There is no refit: `precision_` is the penalised estimate.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class GraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
         self.n_iter_ = max(1, solution.n_iter)
         return self
 
-    def _path(self, S: FloatArray, alphas: Sequence[float]) -> list[Solution]:
+    def _path(self, S: FloatArray, alphas: FloatArray) -> list[Solution]:
         """Solutions for decreasing `alphas`, each started from the one before."""
         points = [(float(alpha), 0.0) for alpha in alphas]
         return list(solve_path([S], points, penalize_diagonal=False, tol=self.tol, max_iter=self.max_iter))
