@@ -20,6 +20,7 @@ from jointglasso.data.checks import (
     require_sound_variance,
     require_varying,
 )
+from jointglasso.data.effects import without_covariates
 from jointglasso.data.samples import Samples
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class SampleCovariance:
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
         self.class_names, self.variable_names = classes.class_names, classes.variable_names
         self.n_classes, self.n_variables = classes.n_classes, classes.n_variables
-        self.sample_sizes: IntArray = classes.sizes
+        self.sample_sizes: IntArray = classes.without_ranks(classes.sizes)
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
@@ -174,7 +175,9 @@ class SampleCovariance:
 
     @classmethod
     @renamed(correlation=NOW_SCALE)
-    def from_labels(cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None) -> SampleCovariance:
+    def from_labels(
+        cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None, covariates: Any = None
+    ) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
         Parameters
@@ -185,8 +188,11 @@ class SampleCovariance:
             Class of each sample; the classes are in order of appearance.
         scale, variable_names
             As in the constructor.
+        covariates : table with n rows, optional
+            Regressed out of the variables within each class; `sample_sizes` are less their rank.
         """
-        return cls(Samples.from_labels(X, [] if y is None else y, variable_names), scale=scale)
+        samples = Samples.from_labels(X, [] if y is None else y, variable_names)
+        return cls(without_covariates(samples, covariates), scale=scale)
 
     @classmethod
     @renamed(correlation=NOW_SCALE)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
+from jointglasso.data.effects import without_covariates
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.samples import ONE_CLASS, Samples
@@ -33,6 +34,8 @@ SOLVE = (*PROBLEM, "screening", "solver", "tol", "max_iter", "n_jobs")
 
 class JointModel(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators; see `JointGraphicalLasso` for the attributes."""
+
+    _has_covariates = False
 
     def _keep_arguments(self, arguments: dict[str, Any]) -> None:
         """Store the constructor arguments under their names, as scikit-learn requires."""
@@ -62,13 +65,15 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         X = readable_table(X.toarray() if sparse.issparse(X) else X)
         return validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=reset), y
 
-    def _read(self, X: Any, y: Any) -> Samples:
-        """Samples by class."""
+    def _read(self, X: Any, y: Any, covariates: Any = None) -> Samples:
+        """Samples by class, without the effects of covariates."""
         X, y = self._validated(X, y)
         samples = Samples.from_labels(X, y, self._variable_names()).loaded()
         labels = np.full(len(X), ONE_CLASS) if y is None else np.asarray(y)
         self.classes_ = labels[[members[0] for members in samples.rows]]
-        return samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
+        samples = samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
+        self._has_covariates = covariates is not None
+        return without_covariates(samples, covariates, self.association, self.missing)
 
     def _variable_names(self) -> tuple[str, ...]:
         if hasattr(self, "feature_names_in_"):
@@ -151,6 +156,12 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"{argument('association', 'mixed')} is about latent variables: samples of answers have no score.",
                 "association",
+            )
+        if self._has_covariates:
+            raise InputError(
+                "The model was fitted with covariates, whose effects on new samples it does not know: adjust the "
+                "samples beforehand and fit without covariates to compare likelihoods.",
+                "covariates",
             )
         X, y = self._validated(X, y, reset=False)
         names = [str(label) for label in self.classes_]

@@ -132,7 +132,7 @@ class JointGraphicalLasso(JointModel):
     ) -> None:
         self._keep_arguments(locals())
 
-    def fit(self, X: Any, y: Any = None) -> JointGraphicalLasso:
+    def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLasso:
         """Estimate the precision matrices.
 
         Parameters
@@ -142,13 +142,16 @@ class JointGraphicalLasso(JointModel):
         y : sequence of n labels or str, optional
             Class of each sample, or the name of the column with the labels; one class without it. Every class
             needs at least two samples.
+        covariates : table with n rows, optional
+            Age, batch and the like, regressed out within each class as in `jointglasso.select`; `location_` holds the
+            means of the classes, and there is no `score`.
 
         Returns
         -------
         JointGraphicalLasso
             The estimator itself.
         """
-        samples = self._read(X, y)
+        samples = self._read(X, y, covariates)
         ready = prepared(self._preparation(), samples)
         solution = solve(ready.source, self.lambda1, self.lambda2, latent=self.latent, **self._solve_options())
         self._keep(with_refit(ready.source, solution), ready.location, ready.deviation, ready.notes)
