@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
+from jointglasso.data.dependence import warn_if_dependent
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
@@ -72,6 +73,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         labels = np.full(len(X), ONE_CLASS) if y is None else np.asarray(y)
         self.classes_ = labels[[members[0] for members in samples.rows]]
         samples = samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
+        warn_if_dependent(samples)
         self._has_covariates = covariates is not None
         return without_covariates(samples, covariates, self.association, self.missing)
 

@@ -14,6 +14,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count, listed
 from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import InputError, check_choice
+from jointglasso.data.dependence import warn_if_dependent
 from jointglasso.data.effects import by_class, complete_rows, without_effects
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores
@@ -126,6 +127,8 @@ def read_inference_data(
     offered = ("refuse", "complete", "em") if em and association != "mixed" else ("refuse", "complete")
     check_choice("missing", missing, offered)
     samples = read_samples(X, y)
+    if groups is None:
+        warn_if_dependent(samples)
     beside = [by_class("groups", groups, samples), by_class("covariates", covariates, samples)]
     samples, beside = complete_rows(samples, beside, missing, offered)
     sizes, residuals, covariate_tables = samples.sizes.astype(float), samples, beside[1]

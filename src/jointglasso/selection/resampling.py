@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from jointglasso._typing import IntArray
 from jointglasso.data import CovarianceSource, is_source
 from jointglasso.data.checks import InputError, check_count
+from jointglasso.data.dependence import warn_if_dependent
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
@@ -62,6 +63,7 @@ def read_data(X: Any, y: Any, preparation: Preparation, covariates: Any = None) 
             raise InputError(f"{argument('covariates')} needs the samples, not their covariances alone.", "covariates")
         return SelectionData(X, None, preparation)
     samples = read_samples(X, y, preparation.variables)
+    warn_if_dependent(samples)
     samples = without_covariates(samples, covariates, preparation.association, preparation.missing)
     prepared_samples = prepared(preparation, samples)
     return SelectionData(prepared_samples.source, samples, preparation, prepared_samples.notes)
