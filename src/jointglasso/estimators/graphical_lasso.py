@@ -151,6 +151,15 @@ class GraphicalLassoCV(GraphicalLasso):
     Notes
     -----
     The attributes of `GraphicalLasso` are those of the fit of all samples at `alpha_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> model = jgl.GraphicalLassoCV(alphas=[0.1, 0.3]).fit(X)
+    >>> model.alpha_, model.cv_results_["alphas"].tolist()
+    (0.1, [0.3, 0.1, 0.0])
     """
 
     def __init__(
@@ -226,6 +235,17 @@ class GraphicalLassoIC(GraphicalLasso):
     Notes
     -----
     The attributes of `GraphicalLasso` are those of the fit at `alpha_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> jgl.GraphicalLassoIC().fit(X).precision_ != 0
+    array([[ True,  True, False],
+           [ True,  True, False],
+           [False, False,  True]])
     """
 
     def __init__(
